@@ -194,6 +194,10 @@ class Bus:
         """Whether a session may do something; see :class:`IBus`."""
         return self._judge.may(session_id, action, target)
 
+    def may_share(self, session_id: str) -> Callable[[str], bool]:
+        """Which further routing ids of others a session may have, too; see :class:`IBus`."""
+        return self._judge.may_share(session_id)
+
     def permissions_changed(self, session_id: str) -> None:
         """A session has other permissions now; see :class:`IBus`."""
         permissions = self._judge.permissions(session_id)

@@ -136,6 +136,12 @@ class IPermissions(Interface):
     def may(session_id: str, action: Action, target: str) -> bool:
         """Whether a session may do something. If it may not, that is counted, and journaled at a limited rate."""
 
+    def may_share(session_id: str) -> Callable[[str], bool]:
+        """Says of further routing ids that others have whether a session may have them, too.
+
+        What is denied is counted and journaled as by :meth:`may`. To be asked while one subscription is judged.
+        """
+
     def permissions_changed(session_id: str) -> None:
         """A session has other permissions from now on: they decide about everything that it sends or is given."""
 

@@ -13,6 +13,7 @@ A routing id that the sender may not address is taken out of ``to``, as if nobod
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 from msgspec.structs import replace
@@ -52,6 +53,15 @@ class Judge:
             return True
         self.deny(session_id, permissions, action, target)
         return False
+
+    def may_share(self, session_id: str) -> Callable[[str], bool]:
+        """Says of further routing ids that others have whether a session may have them, too: if it may address them.
+
+        Judging a subscription takes no longer than judging an object: none beyond :data:`MOST_STEPS` is granted.
+        """
+        few = MOST_STEPS // (self.permissions(session_id).effort("address") or 1)
+        left = iter(range(few))
+        return lambda routing_id: next(left, None) is not None and self.may(session_id, "address", routing_id)
 
     def deny(self, session_id: str, permissions: Permissions, action: Action, target: str) -> None:
         """Count and journal that a session was not allowed something."""

@@ -222,7 +222,7 @@ class FramedProtocol(CommandInput):
             await self.log_in()
             if claims.claimed == self.session().actor:
                 claims = replace(claims, claimed=None)
-            session = await self.bus.registry.identify(claims, interest)
+            session = await self.bus.registry.identify(claims, interest, self.bus.may_share(self.session_id))
         except Refused as refusal:
             self._not_joined(obj, refusal)
             return

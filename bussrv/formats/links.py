@@ -19,6 +19,7 @@ import socket
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from msgspec.structs import replace
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
@@ -119,7 +120,8 @@ class ServerLink:
         peer = self._bus.registry.state.sessions[self._protocol.session_id].peer
         self._may_link(server_id, peer)
         async with self._bus.links.admitted(self._protocol.session_id, server_id, dialed=self._dialed):
-            await self._bus.registry.identify(claims, interest)
+            # As the reply says, a server has no further ones: its members have.
+            await self._bus.registry.identify(replace(claims, routing_ids=()), interest)
             about = {"routing-id": server_id, "routing-ids": [], **self._protocol.echoed(obj)}
             self._protocol.answer(obj, {"event": "routing/subscribe/reply", **about})
             if not self._dialed:

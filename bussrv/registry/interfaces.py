@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from zope.interface import Attribute, Interface
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Callable, Container
 
     from twisted.internet.defer import Deferred
 
@@ -64,11 +64,14 @@ class IRegistry(Interface):
     def is_free(routing_id: str) -> bool:
         """Whether no session has that routing id of its own."""
 
-    def identify(claims: Claims, interest: Interest | None) -> Deferred[Session]:
+    def identify(
+        claims: Claims, interest: Interest | None, may_share: Callable[[str], bool] = ...
+    ) -> Deferred[Session]:
         """Replace the claims and the interest of a session.
 
         :param claims: a :class:`bussrv.registry.claims.Claims`.
         :param interest: ``None`` for a remote session: its own server applies it.
+        :param may_share: whether the session may have a further routing id that others have, too; by default any.
         :returns: fires with the session. If the routing id that it asks for is taken, the session keeps its own.
         """
 

@@ -208,11 +208,10 @@ class Registry:
     # Changes that clients ask for.
 
     @within_budget()
-    def identify(self, claims: Claims, interest: Interest | None) -> Deferred[Session]:
-        """Replace the claims and the interest of a session.
-
-        :param interest: ``None`` for a remote session: its own server applies it.
-        """
+    def identify(
+        self, claims: Claims, interest: Interest | None, may_share: Callable[[str], bool] = lambda _: True
+    ) -> Deferred[Session]:
+        """Replace the claims and the interest of a session; see :class:`IRegistry`."""
         try:
             planned = self._planned
             session = rules.open_session(planned, claims.session_id)
@@ -226,7 +225,7 @@ class Registry:
         about = {**session.about(), "routing_id": routing_id, "claimed": claims.claimed}
         changes: list[ev.Event] = [
             ev.SessionIdentified(
-                routing_ids=rules.grant_routing_ids(planned, session, claims.routing_ids, is_kept),
+                routing_ids=rules.grant_routing_ids(planned, session, claims.routing_ids, is_kept, may_share),
                 name=claims.name,
                 role=claims.role,
                 vocabulary=claims.vocabulary,

@@ -105,14 +105,24 @@ def grant_routing_id(
 
 
 def grant_routing_ids(
-    state: EventFold, session: Session, wanted: tuple[str, ...], is_kept: Callable[[Session, str, str | None], bool]
+    state: EventFold,
+    session: Session,
+    wanted: tuple[str, ...],
+    is_kept: Callable[[Session, str, str | None], bool],
+    may_share: Callable[[str], bool],
 ) -> tuple[str, ...]:
-    """The further routing ids that a session gets: each once, and none that is another's own or held for another."""
-    return tuple(
-        routing_id
-        for routing_id in dict.fromkeys(wanted)
-        if routing_id and state.owner(routing_id) in (None, session.id) and not is_kept(session, routing_id, None)
-    )
+    """The further routing ids that a session gets: each once, and none that is another's own or held for another.
+
+    :param may_share: whether it may have one that others have as a further one, too. It keeps those that it has.
+    """
+
+    def is_granted(routing_id: str) -> bool:
+        if not routing_id or state.owner(routing_id) not in (None, session.id) or is_kept(session, routing_id, None):
+            return False
+        is_new = routing_id not in session.routing_ids
+        return not (is_new and state.is_shared(routing_id, session.id)) or may_share(routing_id)
+
+    return tuple(filter(is_granted, dict.fromkeys(wanted)))
 
 
 def renews_lease(state: EventFold, session_id: str, service: str) -> bool:

@@ -259,8 +259,8 @@ def told(server: Member) -> list[tuple[str, ...]]:
 
 def test_a_linked_server_is_told_only_of_what_it_may_see() -> None:
     network = judged(SEEN)
-    for routing_id in ("ann", "ben"):
-        member = network.member(**{"routing-id": routing_id, "routing-ids": ["door"]})
+    for routing_id, further in (("ann", "gate"), ("ben", "door")):
+        member = network.member(**{"routing-id": routing_id, "routing-ids": [further]})
         for name in ("tv", "bank"):
             member.send({"event": "services/register", "name": name})
     cellar = Member(network.connect("objects", "127.0.0.1"))

@@ -100,12 +100,13 @@ def test_a_routing_id_is_granted_when_it_is_free(state, wanted, granted):
 
 
 @pytest.mark.parametrize(
-    ("wanted", "granted"),
+    ("wanted", "may_share", "granted"),
     [
-        ((), ()),
-        (("a", "b", "a"), ("a", "b")),
-        (("other", "server", "", "own", "shared", "both", "held"), ("own", "shared", "both")),
+        ((), "", ()),
+        (("a", "b", "a"), "", ("a", "b")),
+        (("other", "server", "", "own", "shared", "both", "held"), "both", ("own", "shared", "both")),
+        (("own", "shared", "both"), "", ("own", "shared")),
     ],
 )
-def test_further_routing_ids_may_be_shared_but_belong_to_nobody(state, wanted, granted):
-    assert rules.grant_routing_ids(state, state.sessions["s0"], wanted, is_kept) == granted
+def test_further_routing_ids_may_be_shared_but_belong_to_nobody(state, wanted, may_share, granted):
+    assert rules.grant_routing_ids(state, state.sessions["s0"], wanted, is_kept, may_share.__eq__) == granted
