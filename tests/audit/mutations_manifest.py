@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 
+from bussrv.journal.chain import line_hash
 from bussrv.journal.keys import PrivateKey
 from tests import tampering
 from tests.audit.mutants import (
@@ -264,7 +265,7 @@ def a_newer_version_in_the_manifest(copy: Copy) -> Outcome:
 @on("signed", is_harmless=True)
 def the_manifest_torn(copy: Copy) -> Outcome:
     """An unfinished line was never told of to anybody."""
-    copy.manifest.append(b'{"v":2,"prev":"0')
+    copy.manifest.append(b'{"v":2,"prev":"%s' % line_hash(copy.manifest[-1])[:9].encode())
     return Outcome()
 
 

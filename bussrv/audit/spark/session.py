@@ -73,7 +73,7 @@ def spark_session(master: str = "local[*]", *, quick_start: bool = False) -> Ite
 
 def _open(master: str, scratch: Path, quick_start: bool) -> SparkSession:
     """A session that is ready."""
-    is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    is_submitted, before = "PYSPARK_GATEWAY_PORT" in os.environ, SparkContext._active_spark_context
     if not is_submitted:
         _check_java()
         _knock_at_masters(master)
@@ -85,7 +85,7 @@ def _open(master: str, scratch: Path, quick_start: bool) -> SparkSession:
             _ship(spark, scratch)
         return spark
     except Exception as error:
-        _stop()
+        _stop(before)
         raise SparkUnavailable(f"Spark does not start: {_reason(error, scratch / _LOG)}") from error
 
 
@@ -99,10 +99,13 @@ def _reason(error: Exception, log: Path) -> str:
     return killed_in(text) or in_one_line(error)
 
 
-def _stop() -> None:
-    """Stop a Spark that a session could not be made of, so that the process can start another one."""
+def _stop(before: SparkContext | None) -> None:
+    """Stop a Spark that a session could not be made of, so that the process can start another one.
+
+    :param before: the one that was there before; it belongs to others.
+    """
     context = SparkContext._active_spark_context
-    if context is not None:
+    if context is not None and context is not before:
         with suppress(Exception):
             context.stop()
 
