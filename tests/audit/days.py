@@ -14,6 +14,8 @@ from pathlib import Path
 
 from bussrv.journal.batch import Rotation
 from bussrv.journal.keys import PrivateKey
+from bussrv.journal.manifest import MANIFEST_NAME, beginning
+from bussrv.journal.manifest_file import read_manifest
 from bussrv.journal.record import Stamped
 from bussrv.journal.segment import compressed_path, is_compressed, list_segments, segment_name
 from bussrv.journal.upkeep import UpkeepPolicy
@@ -164,6 +166,7 @@ def litter(directory: Path, seed: int) -> None:
         (directory / f"{segment_name(10**6)}.new").write_bytes(BEGUN)
     if choose.random() < 0.2:
         (directory / "rotate").touch()
-    if choose.random() < 0.2 and (directory / "manifest").exists():
-        with (directory / "manifest").open("ab") as file:
-            file.write(b'{"v":3,"prev":"12')
+    if choose.random() < 0.2 and (directory / MANIFEST_NAME).exists():
+        found = read_manifest(directory / MANIFEST_NAME)
+        with (directory / MANIFEST_NAME).open("ab") as file:
+            file.write(beginning(found.next_number, found.last_hash)[:20])
