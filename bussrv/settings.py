@@ -87,6 +87,16 @@ class Settings(AdminLimits):
         "TLS handshakes at the same time at one port. Beyond it one client of the address with most of them is "
         "disconnected, `too-many-handshakes`: the one that began first.",
     )
+    max_waiting_logins: int = SESSIONS.count(
+        10_000,
+        "Logins of all wire formats that wait for their secrets to be checked. Beyond it the latest login of the "
+        "address with most is refused unchecked, `too-many-logins`.",
+    )
+    max_waiting_secrets: int = SESSIONS.count(
+        16,
+        "Different secrets of one user at one address that wait to be checked. Beyond it the logins with one of them, "
+        "those that were wrong before first, are refused unchecked, `too-many-logins`.",
+    )
     close_timeout: float = SESSIONS.time(
         10.0,
         "Seconds that a client may take to read what is queued for it while its connection closes. Later the "

@@ -13,6 +13,7 @@ from bussrv.addresses import host_of, is_in
 from bussrv.policy.checkers import CertificateUsers, Checker, Foreign, InThread, Tokens, Users
 from bussrv.policy.credentials import Credentials, Denial, Password, Proof, Token
 from bussrv.policy.interfaces import IIdentity
+from bussrv.policy.login_queue import DEFAULT_LIMITS, LoginLimits
 from bussrv.policy.logins import Logins, Threads
 
 UsersOfNetworks = tuple[tuple[IPv4Network | IPv6Network, str], ...]
@@ -42,17 +43,18 @@ class Identity:
         checkers: Iterable[Checker],
         trusted: tuple[IPv4Network | IPv6Network, ...] = (),
         networks: Mapping[str, UsersOfNetworks] | None = None,
+        limits: LoginLimits = DEFAULT_LIMITS,
     ) -> None:
         """From now on clients prove who they are by these checkers, in this order, and by no others.
 
         :param trusted: networks without limits for one address.
         :param networks: for some wire formats the users of networks. The first network that a client is in counts.
+        :param limits: for the logins that wait.
         """
         self._checkers = tuple(checkers)
         self._networks = networks or {}
         self._of_network.clear()
-        self._logins.trusted = trusted
-        self._logins.forget()
+        self._logins.begin_anew(trusted, limits)
 
     def tell_changed(self) -> None:
         """Tell other parts that proofs of clients may hold no longer; see :attr:`IIdentity.changed`."""

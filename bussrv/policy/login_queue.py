@@ -21,13 +21,26 @@ from itertools import cycle
 from random import Random
 from typing import Generic, TypeVar
 
+from msgspec import Struct
+
 from bussrv.policy.login_history import WRONG, LoginHistory, Origin
 from bussrv.tally import Tally
 
-MOST_OF_PAIR = 16
-"""How many different secrets may wait for one pair. Beyond it one of them is refused unchecked."""
-
 Login = TypeVar("Login")
+
+
+class LoginLimits(Struct, frozen=True):
+    """How much waits at most; beyond it a login is refused unchecked.
+
+    :ivar logins: in all. Beyond it the latest of the address with most goes.
+    :ivar secrets: different secrets of one pair. Beyond it those with one of them go.
+    """
+
+    logins: int = 10_000
+    secrets: int = 16
+
+
+DEFAULT_LIMITS = LoginLimits()
 
 
 class Check(Generic[Login]):
@@ -55,13 +68,13 @@ class Check(Generic[Login]):
 class LoginQueue(Generic[Login]):
     """The checks that wait.
 
-    :param most: how many logins may wait.
     :param history: the logins before.
     :param random: chooses.
+    :ivar limits: hold for the logins that come from now on.
     """
 
-    def __init__(self, most: int, history: LoginHistory, random: Random) -> None:
-        self._most = most
+    def __init__(self, history: LoginHistory, random: Random, limits: LoginLimits = DEFAULT_LIMITS) -> None:
+        self.limits = limits
         self._history = history
         self._random = random
         self._checks: dict[bytes, Check[Login]] = {}
@@ -98,9 +111,9 @@ class LoginQueue(Generic[Login]):
         self._tally.add(origin)
         of_pair = self._take_turn(check, origin, now)
         place, displaced = origin, list[Login]()
-        if len(of_pair) > MOST_OF_PAIR:
+        if len(of_pair) > self.limits.secrets:
             displaced = self._least_asked(of_pair).at(origin)
-        elif self._size > self._most:
+        elif self._size > self.limits.logins:
             place = self._fullest(origin)
             displaced = [next(reversed(self._logins[place]))]
         for each in displaced:

@@ -20,7 +20,7 @@ from bussrv.addresses import address_key, is_exempt, network_key
 from bussrv.errors import TOO_MANY_LOGINS
 from bussrv.policy.credentials import Denial, Password, Proof
 from bussrv.policy.login_history import LoginHistory, Origin
-from bussrv.policy.login_queue import Check, LoginQueue
+from bussrv.policy.login_queue import Check, LoginLimits, LoginQueue
 from bussrv.policy.users import MAX_SECRET, MAX_USER
 from bussrv.policy.verified_secrets import VerifiedSecrets
 
@@ -28,9 +28,6 @@ T = TypeVar("T")
 
 MAX_CHECKING = 2
 """How many secrets are checked at a time: strangers decide how many there are, and each takes memory and a thread."""
-
-MAX_WAITING = 10_000
-"""How many logins may wait for that. Beyond it the latest of the address with most is refused unchecked."""
 
 PAUSE = 0.5
 """Seconds until a client is told that its login is not checked: it may try again at once then."""
@@ -53,10 +50,7 @@ class Logins:
     :param check: checks a user and a secret. Its Deferred fires with ``None`` if they are wrong, and never fails.
     :param holds: whether that is still proved.
     :param reactor: calls later.
-    :ivar trusted: networks without limits for one address.
     """
-
-    trusted: tuple[IPv4Network | IPv6Network, ...] = ()
 
     def __init__(
         self, check: Callable[[Password], Deferred[Proof | None]], holds: Callable[[Proof], bool], reactor: Any
@@ -64,14 +58,19 @@ class Logins:
         self._check = check
         self._holds = holds
         self._reactor = reactor
+        self._trusted: tuple[IPv4Network | IPv6Network, ...] = ()
         self._verified = VerifiedSecrets(os.urandom(32))
         self._history = LoginHistory()
-        self._queue: LoginQueue[_Login] = LoginQueue(MAX_WAITING, self._history, SystemRandom())
+        self._queue: LoginQueue[_Login] = LoginQueue(self._history, SystemRandom())
         self._checking: dict[bytes, _Check] = {}
         self._call: Any = None
 
-    def forget(self) -> None:
-        """The users are other ones now: no secret that was right or wrong before is remembered."""
+    def begin_anew(self, trusted: tuple[IPv4Network | IPv6Network, ...], limits: LoginLimits) -> None:
+        """The users are other ones now: no secret that was right or wrong before is remembered.
+
+        :param trusted: networks without limits for one address.
+        """
+        self._trusted, self._queue.limits = trusted, limits
         self._verified.clear()
         self._history.forget_secrets()
 
@@ -84,7 +83,7 @@ class Logins:
         if len(secret) > MAX_SECRET or len(user.encode("utf-8", "surrogatepass")) > MAX_USER:
             return succeed(_WRONG)
         key = self._verified.key(user, secret)
-        origin = Origin(address_key(peer), network_key(peer), is_exempt(peer, self.trusted))
+        origin = Origin(address_key(peer), network_key(peer), is_exempt(peer, self._trusted))
         now = self._reactor.seconds()
         known = self._verified.get(key, now)
         if known is not None:

@@ -15,6 +15,7 @@ from bussrv.formats.links import LINK
 from bussrv.formats.stream import StreamProtocol
 from bussrv.policy.checkers import CertificateUsers, Checker, Foreign, Tokens, Users, changes
 from bussrv.policy.identity import Identity
+from bussrv.policy.login_queue import LoginLimits
 from bussrv.policy.permissions import NOTHING
 from bussrv.server.config import Config
 from bussrv.server.faults import noting
@@ -93,7 +94,9 @@ class Checkers:
             before, self._made = self._made, now
             asked, self._bus.access.asks = self._bus.access.asks, bool(config.auth)
             networks = {"inbus": config.inbus_users, LINK: config.link_users}
-            self._identity.use(made, self._bus.settings.trusted_network, networks)
+            settings = self._bus.settings
+            limits = LoginLimits(settings.max_waiting_logins, settings.max_waiting_secrets)
+            self._identity.use(made, settings.trusted_network, networks, limits)
             # Not before the other parts have their new values, such as the policy.
             served = [] if asked or not config.auth else list(self._connections())
             ended: Deferred[Withdrawn] = Deferred()

@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from bussrv.policy import login_queue
 from bussrv.policy.login_delays import OF_ADDRESS
 from bussrv.policy.login_history import LoginHistory, Origin
-from bussrv.policy.login_queue import Check, LoginQueue
+from bussrv.policy.login_queue import DEFAULT_LIMITS, Check, LoginLimits, LoginQueue
 
 MOST, MOST_OF_PAIR = 8, 3
 PLACES = [Origin("A", "AB"), Origin("B", "AB"), Origin("C", "C", is_exempt=True)]
@@ -24,16 +23,11 @@ class Queueing(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.patch = pytest.MonkeyPatch()
-        self.patch.setattr(login_queue, "MOST_OF_PAIR", MOST_OF_PAIR)
         self.now = 1000.0
         self.history = LoginHistory()
-        self.queue: LoginQueue[int] = LoginQueue(MOST, self.history, Random(0))
+        self.queue: LoginQueue[int] = LoginQueue(self.history, Random(0), LoginLimits(MOST, MOST_OF_PAIR))
         self.waiting: dict[int, tuple[Origin, str, str]] = {}
         self.numbers = count()
-
-    def teardown(self) -> None:
-        self.patch.undo()
 
     def due(self, login: int) -> float:
         origin, user, _ = self.waiting[login]
@@ -120,7 +114,7 @@ class Waiting:
     def __init__(self, seed: int = 0) -> None:
         self.now = 0.0
         self.history = LoginHistory()
-        self.queue: LoginQueue[int] = LoginQueue(10_000, self.history, Random(seed))
+        self.queue: LoginQueue[int] = LoginQueue(self.history, Random(seed))
         self.numbers = count()
         self.refused = 0
 
@@ -224,7 +218,7 @@ def test_whoever_asks_again_is_in_soon_in_spite_of_guesses_at_the_same_address(s
 
 def test_a_secret_that_was_wrong_is_dropped_first_and_checked_last() -> None:
     waiting = Waiting()
-    for number in range(login_queue.MOST_OF_PAIR):
+    for number in range(DEFAULT_LIMITS.secrets):
         waiting.history.failed([ELSEWHERE], "eve", f"ann:wrong {number}".encode(), 0.0)
         waiting.put(HOME, "ann", f"wrong {number}")
         waiting.put(HOME, "ann", f"wrong {number}")
@@ -235,7 +229,7 @@ def test_a_secret_that_was_wrong_is_dropped_first_and_checked_last() -> None:
 
 def order(logins: list[tuple[str, str, str]]) -> list[tuple[str, str]]:
     """In which order checks are taken of logins that came in that order: user and secret."""
-    queue: LoginQueue[int] = LoginQueue(10_000, LoginHistory(), Random(0))
+    queue: LoginQueue[int] = LoginQueue(LoginHistory(), Random(0))
     for number, (address, user, secret) in enumerate(logins):
         queue.put(number, Origin(address, address), f"{user}:{secret}".encode(), user, secret.encode(), 0)
     checks = iter(lambda: queue.take(0), None)

@@ -17,7 +17,7 @@ from bussrv.policy.checkers import Users, users_of
 from bussrv.policy.credentials import Denial, Password, Proof
 from bussrv.policy.identity import Identity
 from bussrv.policy.login_delays import OF_ADDRESS, OF_USER_AT_ADDRESS
-from bussrv.policy.login_queue import MOST_OF_PAIR
+from bussrv.policy.login_queue import DEFAULT_LIMITS, LoginLimits
 from bussrv.policy.logins import MAX_CHECKING, PAUSE
 from bussrv.policy.users import MAX_SECRET, MAX_USER, SecretHash
 from bussrv.policy.verified_secrets import KEPT
@@ -52,9 +52,14 @@ def users(threads: Threads, clock: Clock) -> Identity:
     return using({**USERS, "bob": USERS["ann"]}, threads, clock)
 
 
-def using(users: dict[str, SecretHash], in_thread: Callable[..., Deferred[Any]], clock: Clock) -> Identity:
+def using(
+    users: dict[str, SecretHash],
+    in_thread: Callable[..., Deferred[Any]],
+    clock: Clock,
+    limits: LoginLimits = DEFAULT_LIMITS,
+) -> Identity:
     identity = Identity(clock, in_thread)
-    identity.use([Users(users)])
+    identity.use([Users(users)], limits=limits)
     return identity
 
 
@@ -100,7 +105,7 @@ def test_a_login_too_many_is_told_so_after_a_pause_unless_its_client_is_gone(
     users: Identity, threads: Threads, clock: Clock
 ) -> None:
     denials: list[Any] = []
-    secrets = [b"%d" % number for number in range(MAX_CHECKING + MOST_OF_PAIR + 2)]
+    secrets = [b"%d" % number for number in range(MAX_CHECKING + DEFAULT_LIMITS.secrets + 2)]
     logins = [users.log_in(Password("ann", secret), "10.0.0.1:1") for secret in secrets]
     for login in logins:
         login.addCallbacks(denials.append, lambda failure: None)
@@ -177,10 +182,9 @@ def test_a_client_that_leaves_is_not_checked(users: Identity, threads: Threads, 
     assert (threads.running, clock.getDelayedCalls()) == ([], [])
 
 
-def test_how_many_wait_is_bounded(monkeypatch: pytest.MonkeyPatch, threads: Threads) -> None:
-    monkeypatch.setattr("bussrv.policy.logins.MAX_WAITING", 2)
+def test_how_many_wait_is_bounded(threads: Threads) -> None:
     clock = Clock()
-    users = using(USERS, threads, clock)
+    users = using(USERS, threads, clock, LoginLimits(logins=2))
     logins = [log_in(users, "ann", b"%d" % number, "10.0.0.1:1") for number in range(4)]
     logins.append(log_in(users, "ann", b"x", "10.0.0.2:1"))
     logins.append(log_in(users, "ann", b"y", "10.0.0.2:1"))
