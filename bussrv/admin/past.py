@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -19,6 +18,7 @@ from bussrv.admin.problems import Problem
 from bussrv.admin.reading import Pace, TooLong
 from bussrv.errors import JournalError
 from bussrv.journal import record
+from bussrv.journal.bounded import lines_in
 from bussrv.journal.bounds import MAX_LINE
 from bussrv.journal.moments import END, Moment, parse_moment
 from bussrv.journal.reading import read_header
@@ -135,7 +135,7 @@ class _Scan:
     def _lines_of(self, file: BinaryIO, first: int) -> Iterator[bytes]:
         header = file.readline(MAX_LINE)
         parts = msgspec.json.decode(header, type=_Parts).parts
-        for number, text in enumerate(iter(partial(file.readline, MAX_LINE), b"")):
+        for number, text in enumerate(lines_in(file)):
             is_over = self._pace.step()
             if is_over and self.seq > self._after:
                 raise TooLong

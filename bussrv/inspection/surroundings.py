@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from bussrv.errors import JournalError
-from bussrv.journal.bounds import MAX_LINE
+from bussrv.journal.bounded import lines_in
 from bussrv.journal.moments import parse_instant
 from bussrv.journal.reading import read_header, segments
 from bussrv.journal.record import Record, decode
@@ -103,7 +103,7 @@ def _is_there(found: Found, place: Place) -> bool:
 def _lines(path: Path) -> Iterator[Found]:
     try:
         with open_segment(path) as file:
-            for number, text in enumerate(iter(lambda: file.readline(MAX_LINE), b""), 1):
+            for number, text in enumerate(lines_in(file), 1):
                 record = _record(text)
                 if record is not None or not _is_head(text):
                     yield Found(path.name, number, text, record)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import io
 import os
 import zlib
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, cast
 
 from bussrv.journal import bounds
-from bussrv.journal.bounds import TooLarge
+from bussrv.journal.bounds import MAX_LINE, TooLarge
 from bussrv.journal.regular import open_regular
 
 _BLOCK = 1 << 16
@@ -34,10 +36,15 @@ def open_bounded(path: Path, *, compressed: bool, counts_lines: bool = True) -> 
 def bounded(file: Readable, *, compressed: bool, counts_lines: bool = True) -> BinaryIO:
     """The same of an open file. It is closed with the result.
 
-    What is not compressed may be read from any place again.
+    A file that is not compressed can be read again from any place.
     """
     raw = (_Inflated if compressed else _Plain)(file, counts_lines=counts_lines)
     return cast("BinaryIO", io.BufferedReader(raw, _BLOCK))
+
+
+def lines_in(file: BinaryIO) -> Iterator[bytes]:
+    """The lines of an open file, from where it is read next. Longer ones come in pieces of ``MAX_LINE`` bytes."""
+    return iter(partial(file.readline, MAX_LINE), b"")
 
 
 class _Bounded(io.RawIOBase):

@@ -8,7 +8,7 @@ end at ``LONGEST_ROTATION`` bytes and a batch. What exceeds a bound is a finding
 from __future__ import annotations
 
 MAX_LINE = 1 << 24
-"""The most bytes of a line of a segment. What is read into memory of a file that is no journal."""
+"""The most bytes of a line of a segment. So much is read into memory, at most, of a file that is no journal."""
 
 SEGMENT = 512 << 20
 """The most bytes of a segment: of its file, and of what is in it if that is compressed."""

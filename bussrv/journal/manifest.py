@@ -163,7 +163,7 @@ def encode(body: Body, number: int, prev: str, key: PrivateKey | None = None) ->
 
 
 def beginning(number: int, prev: str) -> bytes:
-    """What the line of an entry begins with, whatever it says."""
+    """The first bytes of the line of any entry with this number."""
     return f'{{"v":{VERSION},"prev":"{prev}","entry":{number},"kind":"'.encode()
 
 

@@ -46,14 +46,8 @@ def _pass_lines(file: BinaryIO, judge: EntryJudge) -> int:
     size = at = 0
     begin, hashed = b"", sha256()
     while text := file.readline(bounds.MANIFEST_LINE):
-        if at + len(text) > bounds.MANIFEST:
-            judge.pass_too_large(f"{bounds.MANIFEST} bytes")
-            return size
-        if judge.lines >= bounds.MANIFEST_LINES:
-            judge.pass_too_large(f"{bounds.MANIFEST_LINES} lines")
-            return size
-        if judge.faults >= bounds.BAD_LINES:
-            judge.pass_too_large(f"{bounds.BAD_LINES} faults")
+        if exceeded := _exceeded(judge, at + len(text)):
+            judge.pass_too_large(exceeded)
             return size
         is_first, at = at == size, at + len(text)
         if is_first and text.endswith(b"\n"):
@@ -69,6 +63,15 @@ def _pass_lines(file: BinaryIO, judge: EntryJudge) -> int:
     if at > size:
         judge.pass_rest(begin, at - size)
     return size
+
+
+def _exceeded(judge: EntryJudge, size: int) -> str | None:
+    """The bound that a manifest of ``size`` bytes exceeds with its next line; ``None``: it exceeds none."""
+    if size > bounds.MANIFEST:
+        return f"{bounds.MANIFEST} bytes"
+    if judge.lines >= bounds.MANIFEST_LINES:
+        return f"{bounds.MANIFEST_LINES} lines"
+    return f"{bounds.BAD_LINES} faults" if judge.faults >= bounds.BAD_LINES else None
 
 
 class ManifestFile:

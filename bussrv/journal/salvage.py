@@ -14,7 +14,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from bussrv.errors import JournalError
-from bussrv.journal.bounds import MAX_LINE
+from bussrv.journal.bounded import lines_in
 from bussrv.journal.chain import START
 from bussrv.journal.header import Damage, Previous, decode_header, decode_part
 from bussrv.journal.manifest import MANIFEST_NAME, last_seq
@@ -119,5 +119,4 @@ def _as_found(path: Path) -> Previous:
 def _lines(path: Path) -> Iterator[bytes]:
     """The lines of a segment, as far as it can be decompressed."""
     with open_segment(path) as file, suppress(*CORRUPT):
-        while text := file.readline(MAX_LINE):
-            yield text
+        yield from lines_in(file)

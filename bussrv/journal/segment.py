@@ -30,7 +30,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from bussrv.errors import JournalError
-from bussrv.journal.bounded import open_bounded
+from bussrv.journal.bounded import lines_in, open_bounded
 from bussrv.journal.bounds import MAX_LINE, TooLarge
 from bussrv.journal.chain import line_hash
 from bussrv.journal.files import FILES, Files
@@ -178,7 +178,7 @@ def _is_without_records(path: Path) -> bool:
     try:
         with open_segment(path) as file:
             parts = decode_header(file.readline(MAX_LINE)).parts
-            return sum(1 for _ in iter(lambda: file.readline(MAX_LINE), b"")) == parts
+            return sum(1 for _ in lines_in(file)) == parts
     except (JournalError, *CORRUPT):
         return False
 

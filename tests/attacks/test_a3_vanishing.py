@@ -79,7 +79,7 @@ def test_nobody_waits_while_their_sessions_end(
 
 
 def test_nobody_waits_while_all_who_do_not_read_are_cut(tmp_path: Path) -> None:
-    """What a member announces is too much for all of them with the same object."""
+    """All of them have too much waiting with the same object, which announces a member."""
     options = ["--max-outbound", str(MOST_WAITING), "--journal-session-rate", "1000000000", "--journal-sync", "off"]
     with ForkedServer(tmp_path / "journal", options) as server, Bystanders(server) as bystanders:
         address = ("127.0.0.1", server.port("objects"))

@@ -1,4 +1,4 @@
-"""Who may share a further routing id, and receive what is addressed to it, if there is a policy."""
+"""A policy says which sessions may share a further routing id and so receive the objects that are addressed to it."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import pytest
 from bussrv import events as ev
 from bussrv.bus import judge
 from tests.formats.network import Member, Network, drain
-from tests.formats.test_visibility import member, reload
+from tests.formats.test_visibility import member, prove, reload
 
 SHARED = "news-1"
 SECRET = "ann-only"
@@ -48,8 +48,7 @@ def test_an_id_of_another_is_granted_to_those_who_may_address_it() -> None:
 def test_over_business_objects_too() -> None:
     network, _, _ = scene()
     carl = Member(network.connect("business"))
-    about = network.registry.state.sessions[carl.connection.protocol.session_id].about()
-    network.registry.note(ev.AuthSucceeded(**{**about, "actor": "carl"}, method="password"))
+    prove(network, carl.connection, "carl")
     carl.send({"event": "client/register", "routing-ids": [SHARED, SECRET]})
     assert carl.heads()[0]["routing-ids"] == [SHARED]
 

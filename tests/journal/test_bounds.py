@@ -395,7 +395,7 @@ def test_no_more_of_a_key_is_read_than_a_key_has(tmp_path: Path) -> None:
             read(path)
 
 
-# What a server writes stays within the bounds.
+# A server stays within the bounds.
 
 
 def test_a_long_manifest_gets_only_the_seals_that_each_segment_needs(
@@ -481,17 +481,13 @@ def test_a_bomb_of_six_gigabytes(journal: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.processes
-def test_a_hundred_megabytes_of_brackets(journal: Path) -> None:
-    append(journal / MANIFEST_NAME, b"[" * 100_000_000)
+@pytest.mark.parametrize(
+    ("junk", "size", "code"), [(b"[", 100_000_000, "bad-manifest"), (b"\n", 5_000_000, "unreadable-segment")]
+)
+def test_junk_after_the_end(journal: Path, junk: bytes, size: int, code: str) -> None:
+    """A hundred megabytes of brackets, and five million empty lines."""
+    path = journal / MANIFEST_NAME if code == "bad-manifest" else last(journal)
+    append(path, junk * size)
     faults, memory = measured(journal)
-    assert faults == [f"{MANIFEST_NAME} bad-manifest"]
-    assert memory < 200
-
-
-@pytest.mark.long
-@pytest.mark.processes
-def test_five_million_empty_lines(journal: Path) -> None:
-    append(last(journal), b"\n" * 5_000_000)
-    faults, memory = measured(journal)
-    assert faults == [f"{last(journal).name} unreadable-segment"]
+    assert faults == [f"{path.name} {code}"]
     assert memory < 200

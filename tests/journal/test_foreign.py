@@ -267,7 +267,7 @@ def test_what_other_programs_do_is_said_and_takes_nothing_away(tmp_path, monkeyp
         assert b'"event":"journal.degraded"' in text
         assert b'"event":"journal.restored"' in text
         faults = "\n".join(each.message for each in verify(directory).faults)
-        # What was written after a cut is found in its place, and said to be no record.
+        # Lines that follow a cut stand in the place of what was cut off, and are said to be no records.
         for pattern in (reason,) if noticed == "after a change" else (reason, missing):
             assert re.search(pattern, faults), faults
         fold = RegistryFold()

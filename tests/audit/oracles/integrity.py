@@ -52,7 +52,7 @@ def audit(journals: Sequence[Path]) -> Findings:
 
 @dataclass
 class Segment:
-    """What is left of a segment: its lines, and what each of them is; nothing of one that cannot be read to its end."""
+    """The lines of a segment, and the kind of each. A segment that cannot be read to its end has none here."""
 
     path: Path
     number: int
