@@ -45,19 +45,19 @@ class BusinessProtocol(FramedProtocol):
         claims = Claims(
             session_id=self.session_id,
             routing_id=routing_id(fields.get("unique-routing-id"), "unique-routing-id"),
-            routing_ids=routing_ids(fields.get("routing-ids"), self.bus.settings.max_routing_ids),
+            routing_ids=routing_ids(fields.get("routing-ids"), self._bus.settings.max_routing_ids),
             claimed=text(fields.get("user")),
             name=text(fields.get("name")),
             vocabulary="business",
         )
-        return claims, mode_interest(fields.get("receive"), fields.get(key), self.bus.settings, key)
+        return claims, mode_interest(fields.get("receive"), fields.get(key), self._bus.settings, key)
 
     def list_services(self, obj: BusObject) -> None:
         """``services/list``: the names of all services that the client may know, of whatever format."""
         self.busy_with(self.answer_long(self._names(obj)))
 
     def _names(self, obj: BusObject) -> Iterator[bytes]:
-        for names in self.bus.visible_names(self.permissions()):
+        for names in self._bus.visible_names(self.permissions()):
             if names is None:
                 yield b""
             else:

@@ -47,7 +47,7 @@ class CommandInput(ObjectInput):
     def joined(self) -> None:
         """The session is a member of the network from now on."""
         self._member = True
-        settings = self.bus.settings
+        settings = self._bus.settings
         self._objects.limit(settings.max_metadata, settings.max_payload)
         self._most_short = min(MOST_SHORT, settings.max_metadata)
 
@@ -66,7 +66,7 @@ class CommandInput(ObjectInput):
         # One object that nests in nothing, and has no payload.
         if not is_small or data.find(NUL) != len(data) - 1 or data.count(b"{") != 1 or b"[" in data:
             return None
-        if self.has_ended or self.link.is_closing or not self.bus.slices.is_free:
+        if self.has_ended or self.link.is_closing or not self._bus.slices.is_free:
             return None
         metadata = data[:-1]
         try:
@@ -86,7 +86,7 @@ class CommandInput(ObjectInput):
         except Exception:
             self.serving_failed(Failure())
         self._is_idle = not self.is_busy
-        self.bus.slices.spend(self.reactor.seconds() - begin)
+        self._bus.slices.spend(self.reactor.seconds() - begin)
 
     def ask_for_change(self, ask: Callable[..., object], obj: BusObject, about: dict[str, Any], *details: Any) -> None:
         """Ask for a change that a member wants. Its later input waits until that is answered.

@@ -81,7 +81,7 @@ class DialedProtocol(ObjectsProtocol):
             )
             self.end("not-encrypted")
         else:
-            ServerLink(self, self.claims, self.dialed).subscribe(token)
+            ServerLink(self, self._bus, self.claims, self.dialed).subscribe(token)
 
     def by_name(self) -> str | None:
         """The name that the other server has proved to have, by its TLS certificate."""

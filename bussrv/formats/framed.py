@@ -62,9 +62,9 @@ class FramedProtocol(CommandInput):
 
     def opened(self) -> None:
         """Give the client some time to become a member."""
-        if self.bus.access.asks and not self.dialed and self.session().actor is None:
+        if self._bus.access.asks and not self.dialed and self.session().actor is None:
             self._objects.limit(STRANGERS_METADATA, 0)
-        seconds = self.bus.settings.subscribe_timeout
+        seconds = self._bus.settings.subscribe_timeout
         self._patience = Patience(seconds, self._too_late, self.is_unserved, self.reactor)
 
     def busy_with(self, work: Coroutine[Any, Any, None]) -> None:
@@ -73,7 +73,7 @@ class FramedProtocol(CommandInput):
 
     def _too_late(self) -> None:
         self._patience = None
-        self.bus.counters["subscribe-timeout"] += 1
+        self._bus.counters["subscribe-timeout"] += 1
         self.end("subscribe-timeout")
 
     def closed(self, reason: str) -> None:
@@ -97,7 +97,7 @@ class FramedProtocol(CommandInput):
             self._offered = Offered(event)
             event = self._offered.obj
         if not self._member and not joining:
-            self.bus.counters["not-subscribed"] += 1
+            self._bus.counters["not-subscribed"] += 1
         elif isinstance(event, BadObject):
             self.refuse(event.id, event.reason, event.message)
         else:
@@ -117,12 +117,12 @@ class FramedProtocol(CommandInput):
     def pass_on(self, obj: BusObject) -> int | None:
         """Route an object. :returns: how many others are given it; ``None``: it was refused with an ``error``."""
         if obj.head.size and not obj.head.type:
-            self.bus.counters["missing-type"] += 1
-            if self.bus.settings.strict:
+            self._bus.counters["missing-type"] += 1
+            if self._bus.settings.strict:
                 self.refuse(obj.head.id, "missing-type", "a payload must come with a type")
                 return None
         try:
-            return self.bus.route(self.session_id, obj)
+            return self._bus.route(self.session_id, obj)
         except NotAllowed as denial:
             self._deny(obj, denial)
         except Refused as refusal:
@@ -132,7 +132,7 @@ class FramedProtocol(CommandInput):
 
     def _may(self, obj: BusObject, action: Action, target: Any) -> bool:
         """Whether the session may do what an object asks for; if it may not, it is told. Bad names are judged later."""
-        if not isinstance(target, str) or self.bus.may(self.session_id, action, target):
+        if not isinstance(target, str) or self._bus.may(self.session_id, action, target):
             return True
         self._deny(obj, NotAllowed(f"the policy does not allow you to {action} {quoted(target)}"))
         return False
@@ -165,7 +165,7 @@ class FramedProtocol(CommandInput):
     async def answer_long(self, frames: Iterator[bytes]) -> None:
         """Send an answer that may be long, unless the client asked for nothing; to be awaited by :meth:`busy_with`."""
         if self._deaf:
-            self.bus.counters["receive-none"] += 1
+            self._bus.counters["receive-none"] += 1
         else:
             await self.send_in_slices(frames)
 
@@ -174,7 +174,7 @@ class FramedProtocol(CommandInput):
 
         :param more: further attributes of the answer.
         """
-        self.bus.counters[reason] += 1
+        self._bus.counters[reason] += 1
         self._tell({"event": "error", **_in_reply_to(object_id), "reason": reason, "message": message, **more})
 
     def not_admitted(self, refusal: OverLimit) -> None:
@@ -190,14 +190,14 @@ class FramedProtocol(CommandInput):
 
     def malformed(self, error: RemoteProtocolError) -> None:
         """Tell the client what was malformed. The connection is closed right after."""
-        self.bus.tell(self.session_id, {"event": "error", "reason": error.reason, "message": error.message})
+        self._bus.tell(self.session_id, {"event": "error", "reason": error.reason, "message": error.message})
 
     def _tell(self, fields: dict[str, Any], payload: bytes = b"") -> None:
         """Send the client an object, unless it subscribed with receive mode ``none``."""
         if self._deaf:
-            self.bus.counters["receive-none"] += 1
+            self._bus.counters["receive-none"] += 1
         else:
-            self.bus.send(self.session_id, [wire.encode(fields, payload)])
+            self._bus.send(self.session_id, [wire.encode(fields, payload)])
 
     def turn_away(self, reason: str) -> Deferred[None]:
         """Tell a member why its session ends, and end it."""
@@ -222,18 +222,18 @@ class FramedProtocol(CommandInput):
             await self.log_in()
             if claims.claimed == self.session().actor:
                 claims = replace(claims, claimed=None)
-            session = await self.bus.registry.identify(claims, interest, self.bus.may_share(self.session_id))
+            session = await self._bus.registry.identify(claims, interest, self._bus.may_share(self.session_id))
         except Refused as refusal:
             self._not_joined(obj, refusal)
             return
         wanted = {claims.routing_id or session.routing_id, *claims.routing_ids}
         if wanted - {session.routing_id, *session.routing_ids}:
-            self.bus.counters["routing-id-not-granted"] += 1
+            self._bus.counters["routing-id-not-granted"] += 1
         self.joined()
         self._deaf = isinstance(interest, ModeInterest) and interest.receive == "none"
         about = {"routing-id": session.routing_id, "routing-ids": list(session.routing_ids)}
         reply = {"event": f"{obj.head.event}/reply", **_in_reply_to(obj.head.id), **about, **self.echoed(obj)}
-        self.bus.tell(self.session_id, reply)
+        self._bus.tell(self.session_id, reply)
 
     def echoed(self, obj: BusObject) -> dict[str, Any]:
         """Attributes of a subscription that its reply repeats."""
@@ -245,7 +245,7 @@ class FramedProtocol(CommandInput):
         :raises Refused: it may not.
         """
         offered, self._offered = self._offered, None
-        credentials = None if offered is None or not self.bus.access.asks else offered.credentials()
+        credentials = None if offered is None or not self._bus.access.asks else offered.credentials()
         if credentials is not None:
             await self.identification.log_in(credentials)
         self.identification.check_may_join()
@@ -266,8 +266,8 @@ class FramedProtocol(CommandInput):
     def note_limit(self, refusal: Refused) -> None:
         """Journal a refusal that is due to a limit."""
         if isinstance(refusal, OverLimit):
-            self.bus.counters[refusal.limit] += 1
-            self.bus.registry.note_from_stranger(limit_reached(refusal, **self.session().about()))
+            self._bus.counters[refusal.limit] += 1
+            self._bus.registry.note_from_stranger(limit_reached(refusal, **self.session().about()))
 
     def joined(self) -> None:
         """The session is a member of the network from now on."""
@@ -277,16 +277,16 @@ class FramedProtocol(CommandInput):
     def register(self, obj: BusObject) -> None:
         """``services/register``: the session provides a service from now on."""
         name = obj.name(None)
-        if not self.bus.access.judges or self._may(obj, "provide", name):
-            self.ask_for_change(self.bus.registry.ask_to_register, obj, {"name": name}, name)
+        if not self._bus.access.judges or self._may(obj, "provide", name):
+            self.ask_for_change(self._bus.registry.ask_to_register, obj, {"name": name}, name)
 
     def unregister(self, obj: BusObject) -> None:
         """``services/unregister``: the session stops providing a service; without a name, all of its services."""
         name = obj.name()
         if name is UNSET:
-            self.ask_for_change(self.bus.registry.ask_to_unregister_all, obj, {})
+            self.ask_for_change(self._bus.registry.ask_to_unregister_all, obj, {})
         else:
-            self.ask_for_change(self.bus.registry.ask_to_unregister, obj, {"name": name}, name)
+            self.ask_for_change(self._bus.registry.ask_to_unregister, obj, {"name": name}, name)
 
     def request(self, obj: BusObject) -> None:
         """``services/request``: routed. If nobody can take it, the requester is told at once.
@@ -294,7 +294,7 @@ class FramedProtocol(CommandInput):
         A service of the server itself replies with its snapshot.
         """
         name: Any = obj.fields().get("name", obj.fields().get("service"))
-        hosted_type = self.bus.hosted_type(name) if obj.head.to is None else None
+        hosted_type = self._bus.hosted_type(name) if obj.head.to is None else None
         # Without the permission, the request is judged as any other.
         if hosted_type is not None and self.permissions().may("request", name):
             self.busy_with(self._answer_snapshot(obj, name, hosted_type))
@@ -321,7 +321,7 @@ class FramedProtocol(CommandInput):
 
     def session(self) -> Session:
         """The session as the registry has it."""
-        session: Session = self.bus.registry.state.sessions[self.session_id]
+        session: Session = self._bus.registry.state.sessions[self.session_id]
         return session
 
 

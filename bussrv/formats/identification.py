@@ -26,7 +26,6 @@ MAX_FAILURES = 3
 class Connection(Protocol):
     """The connection of a client."""
 
-    bus: IBus
     session_id: str
 
     def end(self, reason: str) -> object:
@@ -41,9 +40,9 @@ class Identification:
 
     proof: Proof | None = None
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, bus: IBus) -> None:
         self._connection = connection
-        self._bus = connection.bus
+        self._bus = bus
         self._failures = 0
         self._checking: Deferred[Proof | Denial] | None = None
 

@@ -25,6 +25,7 @@ from twisted.logger import Logger
 
 from bussrv.addresses import host_of, is_in, peer_text
 from bussrv.bus.advertisement_fields import ADVERTISEMENTS
+from bussrv.bus.interfaces import IBus
 from bussrv.bus.spliced import Spliced
 from bussrv.errors import REASONS, Refused
 from bussrv.formats.framed import FramedProtocol, Identify
@@ -77,12 +78,12 @@ class ServerLink:
     :ivar farewell: why the other server ends the link; ``None``: it has not said so.
     """
 
-    def __init__(self, protocol: FramedProtocol, identify: Identify, dialed: bool) -> None:
+    def __init__(self, protocol: FramedProtocol, bus: IBus, identify: Identify, dialed: bool) -> None:
         self.server_id = ""
         self.farewell: str | None = None
         self._understands_farewell = False
         self._protocol = protocol
-        self._bus = protocol.bus
+        self._bus = bus
         self._identify = identify
         self._dialed = dialed
         self._complaints = Throttle(COMPLAINT_RATE, COMPLAINT_BURST, protocol.reactor.seconds)

@@ -41,7 +41,7 @@ class ObjectInput(StreamProtocol):
 
     def make_reader(self) -> ObjectReader:
         """Reads objects, within the limits that are set."""
-        settings = self.bus.settings
+        settings = self._bus.settings
         self._objects = self.READER(settings.max_metadata, settings.max_payload, settings.max_nesting)
         self._objects.gather(UNSUBSCRIBED_PAYLOAD)
         self._objects.end_batches_at(self._served)
@@ -51,15 +51,15 @@ class ObjectInput(StreamProtocol):
         """Read a chunk. If nothing waits, its objects are routed at once: most chunks are small, and a call is felt."""
         is_ready = self._is_clear and not (self.is_busy or self._waits_for_slice or self.has_ended)
         self._is_clear = False
-        if not is_ready or self.link.is_closing or not self.bus.slices.is_free:
+        if not is_ready or self.link.is_closing or not self._bus.slices.is_free:
             super().dataReceived(data)
             return
         begin = self.reactor.seconds()
         try:
-            routed = self.bus.splicing.route_chunk(self.session_id, self._objects, data, self._has_rest)
+            routed = self._bus.splicing.route_chunk(self.session_id, self._objects, data, self._has_rest)
         except Exception:
             self.serving_failed(Failure())
-            self.bus.flush(begin)
+            self._bus.flush(begin)
             return
         if routed is None:
             super().dataReceived(data)
@@ -71,14 +71,14 @@ class ObjectInput(StreamProtocol):
         self.traffic.bytes_in += size
         self.traffic.objects_in += objects
         if verdict != MORE:
-            self.bus.slices.spend(self.reactor.seconds() - begin)
+            self._bus.slices.spend(self.reactor.seconds() - begin)
             self._unflushed += size
             self._read_at = begin
             self._serve_soon()
             return
         self._is_clear = True
-        sent_at = self.bus.flush_in_turn(self.session_id, size, begin)
-        self.bus.slices.spend((self.reactor.seconds() if sent_at is NEVER else sent_at) - begin)
+        sent_at = self._bus.flush_in_turn(self.session_id, size, begin)
+        self._bus.slices.spend((self.reactor.seconds() if sent_at is NEVER else sent_at) - begin)
         had_rest, self._has_rest = self._has_rest, has_rest
         if (had_rest or has_rest) and not self.has_ended:
             self._unread.count()
@@ -122,7 +122,7 @@ class ObjectInput(StreamProtocol):
 
     def splice(self, reader: ObjectReader) -> Spliced | None:
         """Route objects without reading each of them; ``None``: nothing was tried, they have to be read."""
-        return self.bus.splicing.route(self.session_id, reader)
+        return self._bus.splicing.route(self.session_id, reader)
 
     def sends_batches(self) -> bool:
         """Whether objects are routed in batches: those of members are."""
@@ -133,5 +133,5 @@ class ObjectInput(StreamProtocol):
 
         :returns: that object, taken from the batch.
         """
-        obj: BusObject | None = self.bus.route_batch(self.session_id, batch)
+        obj: BusObject | None = self._bus.route_batch(self.session_id, batch)
         return obj

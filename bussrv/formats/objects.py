@@ -86,7 +86,7 @@ class ObjectsProtocol(FramedProtocol):
 
     async def join_server(self, obj: BusObject) -> None:
         """``routing/subscribe`` of another server: a link. See :mod:`bussrv.formats.links`."""
-        server = ServerLink(self, self.claims, self.dialed)
+        server = ServerLink(self, self._bus, self.claims, self.dialed)
         try:
             if self._member:
                 raise Refused("bad-subscription", "a client of this server cannot become a server")
@@ -94,7 +94,7 @@ class ObjectsProtocol(FramedProtocol):
             await server.join(obj)
         except Refused as refusal:
             self.note_limit(refusal)
-            self.refuse(obj.head.id, refusal.reason, refusal.message, **{"routing-id": self.bus.server_id})
+            self.refuse(obj.head.id, refusal.reason, refusal.message, **{"routing-id": self._bus.server_id})
             if refusal.reason != "bad-subscription":
                 self.end(refusal.reason)
             return
@@ -114,8 +114,8 @@ class ObjectsProtocol(FramedProtocol):
         peer, name = self.session().peer, self.by_name()
         if self.has_credentials and not is_private(self.transport, peer):
             raise self.identification.unencrypted()
-        if not self.has_credentials and self.session().actor is None and self.bus.access.judges:
-            proof = self._proof_of_server(name) or self.bus.identity.of_network(peer, LINK)
+        if not self.has_credentials and self.session().actor is None and self._bus.access.judges:
+            proof = self._proof_of_server(name) or self._bus.identity.of_network(peer, LINK)
             if proof is not None:
                 await self.identification.prove(proof)
         await self.log_in()
@@ -124,7 +124,7 @@ class ObjectsProtocol(FramedProtocol):
         """The proof of the server that was dialed, by its certificate: the user of that, or else its name."""
         if name is None:
             return None
-        outcome = self.bus.identity.of_certificate(self.transport.tls.getpeercert())
+        outcome = self._bus.identity.of_certificate(self.transport.tls.getpeercert())
         return outcome if isinstance(outcome, Proof) else Proof(name, "certificate", None)
 
     def by_name(self) -> str | None:
@@ -137,7 +137,7 @@ class ObjectsProtocol(FramedProtocol):
         :raises Refused: ``bad-subscription``.
         """
         interest: Interest
-        settings = self.bus.settings
+        settings = self._bus.settings
         if "subscriptions" in fields:
             interest, vocabulary = rule_interest(fields["subscriptions"], settings), "rules"
         else:
@@ -170,7 +170,7 @@ class ObjectsProtocol(FramedProtocol):
         name = obj.fields().get("name")
         if name is None:
             self.busy_with(self._discover_all(obj))
-        elif isinstance(name, str) and name in self.bus.registry.state.services and self._sees(name):
+        elif isinstance(name, str) and name in self._bus.registry.state.services and self._sees(name):
             self.busy_with(self.answer_long(self._providers(obj, [name])))
         elif self._may_ask():
             self.request(obj)
@@ -178,7 +178,7 @@ class ObjectsProtocol(FramedProtocol):
             self.refuse_request(obj, name)
 
     async def _discover_all(self, obj: BusObject) -> None:
-        await self.answer_long(self._providers(obj, self.bus.service_names()))
+        await self.answer_long(self._providers(obj, self._bus.service_names()))
         if self._may_ask():
             self.pass_on(obj)
 
@@ -192,7 +192,7 @@ class ObjectsProtocol(FramedProtocol):
         Of a service that the client may not know of there is none. Providers that it may not know of are told as one,
         without their routing ids.
         """
-        state = self.bus.registry.state
+        state = self._bus.registry.state
         for name in names:
             if not self._sees(name):
                 yield b""
@@ -207,10 +207,10 @@ class ObjectsProtocol(FramedProtocol):
                     continue
                 about = {"name": name, "routing-id": session.routing_id, "protocol": session.protocol}
                 # Deployed clients take the first of the route for the provider.
-                route = [session.routing_id, session.home or self.bus.server_id]
+                route = [session.routing_id, session.home or self._bus.server_id]
                 yield self.frame_of(obj, {"event": "services/discovery/reply", **about, "route": route})
             if hidden:
-                route = [self.bus.server_id]
+                route = [self._bus.server_id]
                 yield self.frame_of(obj, {"event": "services/discovery/reply", "name": name, "route": route})
 
     def _sees(self, service: str) -> bool:
@@ -219,7 +219,7 @@ class ObjectsProtocol(FramedProtocol):
     def ping(self, obj: BusObject) -> None:
         """``ping``: answered by the server, unless it is addressed to somebody else."""
         if self._is_for_server(obj):
-            self.answer(obj, {"event": "pong", "routing-id": self.bus.server_id})
+            self.answer(obj, {"event": "pong", "routing-id": self._bus.server_id})
         else:
             self.pass_on(obj)
 
@@ -228,12 +228,12 @@ class ObjectsProtocol(FramedProtocol):
         if not self._is_for_server(obj):
             self.pass_on(obj)
             return
-        visible = [each for each in self.bus.links.neighbors() if self.permissions().sees_session(each)]
+        visible = [each for each in self._bus.links.neighbors() if self.permissions().sees_session(each)]
         about = {"to": self.session().routing_id, "neighbors": visible}
         self.answer(obj, {"event": "routing/neighbors/reply", **about})
 
     def _is_for_server(self, obj: BusObject) -> bool:
-        return obj.head.to in (None, self.bus.server_id, [self.bus.server_id])
+        return obj.head.to in (None, self._bus.server_id, [self._bus.server_id])
 
     EVENTS = {  # noqa: RUF012
         "routing/subscribe": join_network,

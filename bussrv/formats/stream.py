@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, ClassVar, Protocol
@@ -39,6 +39,7 @@ from bussrv.formats.work import WaitsForWork
 from bussrv.policy.credentials import Proof
 from bussrv.policy.permissions import NOTHING, Action, Permissions
 from bussrv.registry import rules
+from bussrv.settings import Settings
 from bussrv.values import Publication, Traffic, quoted
 
 LARGE_INPUT = 32 << 10
@@ -78,11 +79,11 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
     link: StreamLink = None  # type: ignore[assignment]  # a client that is not admitted has none
 
     def __init__(self, bus: IBus, reactor: Any) -> None:
-        self.bus = bus
+        self._bus = bus
         self.reactor = reactor
         self.traffic = Traffic()
         self._reader = check_reader(self.make_reader())
-        self.identification = Identification(self)
+        self.identification = Identification(self, bus)
         self._slice_end, self._read_at = 0.0, NEVER  # seconds of the reactor; the second: of the first unserved input
         self._unflushed = 0  # bytes read since frames were last sent
         self._waits_for_slice = False
@@ -95,7 +96,7 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
     def make_reader(self) -> Reader:
         """A reader of the client's bytes.
 
-        Called first of all: there is no session, link or transport yet, but ``self.bus`` and its settings.
+        Called first of all: there is no session, link or transport yet, but :attr:`settings`.
         """
         raise NotImplementedError
 
@@ -109,7 +110,7 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
 
     def make_link(self, backlog: Backlog) -> StreamLink:
         """The link: it sends frames to the client."""
-        return StreamLink(self, self.encoding(), self.bus.settings.max_outbound, backlog, self.bus.streams.outflow)
+        return StreamLink(self, self.encoding(), self._bus.settings.max_outbound, backlog, self._bus.streams.outflow)
 
     def opened(self) -> None:
         """Called when the session is open."""
@@ -140,16 +141,16 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
         peer = peer_text(self.transport.getPeer())
         try:
             if not (self.dialed or self.is_admitted):
-                self.bus.admit(self.FORMAT, peer)
+                self._bus.admit(self.FORMAT, peer)
         except OverLimit as refusal:
             self._refuse_session(refusal)
             return
         backlog, self._address = self.make_backlog(), address_key(peer)
-        backlog.holding = self.bus.streams.outbound.open(self._address, self.outbound_is_full)
-        inbound = self.bus.streams.inbound.open(self._address, self._inbound_is_full)
+        backlog.holding = self._bus.streams.outbound.open(self._address, self.outbound_is_full)
+        inbound = self._bus.streams.inbound.open(self._address, self._inbound_is_full)
         self._unread = Unread(self._reader, inbound, self._check_stranger)
         self.link = self.make_link(backlog)
-        self.session_id = self.bus.open(self.FORMAT, peer, self.link).id
+        self.session_id = self._bus.open(self.FORMAT, peer, self.link).id
         try:
             proof = None if self.dialed else self.identification.by_certificate(self.transport)
             if proof is None:
@@ -198,7 +199,7 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
     def _serve_soon(self) -> None:
         if not self._waits_for_slice:
             self._waits_for_slice = True
-            self.bus.slices.do(self._serve_slice, self._address)
+            self._bus.slices.do(self._serve_slice, self._address)
 
     def _serve_slice(self, until: float) -> bool:
         """Serve the client until about ``until``, in seconds of the reactor; see :data:`bussrv.slices.Work`."""
@@ -223,8 +224,8 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
         self._end_services_of("" if self.has_ended else self.session_id, reason, then)
 
     def _end_services_of(self, session_id: str, reason: str, then: Callable[[], object]) -> None:
-        ending = after_services(self.bus.registry, session_id, reason, self.reactor.seconds, then)
-        self.bus.slices.do(ending, self._address)
+        ending = after_services(self._bus.registry, session_id, reason, self.reactor.seconds, then)
+        self._bus.slices.do(ending, self._address)
 
     def _take_events(self) -> bool:
         """Serve events until the slice is over, then send frames. :returns: whether events may be left."""
@@ -256,9 +257,9 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
     def _flush(self) -> None:
         size, self._unflushed = self._unflushed, 0
         if self.factory.in_turns:
-            self.bus.flush_in_turn(self.session_id, size, self._read_at)
+            self._bus.flush_in_turn(self.session_id, size, self._read_at)
         else:
-            self.bus.flush(self._read_at)
+            self._bus.flush(self._read_at)
         if not self.has_ended:
             self._unread.count()
         if size >= LARGE_INPUT:
@@ -266,11 +267,11 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
 
     def _wait_for_outflow(self) -> None:
         """Or a fast sender of large objects would fill the backlogs of clients that read fast enough."""
-        if self.bus.streams.outflow.is_busy and not self.is_busy and not self.has_ended:
-            self.busy_until(self.bus.streams.outflow.round())
+        if self._bus.streams.outflow.is_busy and not self.is_busy and not self.has_ended:
+            self.busy_until(self._bus.streams.outflow.round())
 
     def _refuse_input(self, error: RemoteProtocolError) -> None:
-        self.bus.counters[error.reason] += 1
+        self._bus.counters[error.reason] += 1
         self.factory.complaints.malformed(self.session_id, peer_text(self.transport.getPeer()), error)
         try:
             self.malformed(error)
@@ -286,7 +287,16 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
         """Whether input of the client waits to be served, so that the server and not the client is late."""
         return self.is_busy or self._waits_for_slice
 
-    # Requests of clients, for authors of wire formats. The registry and the bus do not ask the policy.
+    # What authors of wire formats serve clients with. The registry and the bus themselves do not ask the policy.
+
+    @property
+    def settings(self) -> Settings:
+        """The options of the server, as they are now."""
+        return self._bus.settings
+
+    def send(self, frames: Sequence[bytes]) -> None:
+        """Send the client frames of its wire format, after what was collected for it."""
+        self._bus.send(self.session_id, frames)
 
     async def subscribe(self, service: str, options: dict[str, Any] | None = None) -> None:
         """The client wants the publications on a service from now on; to be awaited by :meth:`busy_with`.
@@ -295,8 +305,8 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
         """
         self._check_may("watch", service)
         await self.until_ready(service)
-        await self.bus.registry.subscribe(self.session_id, service, options)
-        if self.bus.registry.state.subscription(self.session_id, service) is None:
+        await self._bus.registry.subscribe(self.session_id, service, options)
+        if self._bus.registry.state.subscription(self.session_id, service) is None:
             raise _withdrawn("watch", service)
 
     async def provide(self, service: str) -> None:
@@ -305,8 +315,8 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
         :raises Refused: ``not-authenticated``, ``not-allowed``, or as :meth:`IRegistry.register_service` does.
         """
         self._check_may("provide", service)
-        await self.bus.registry.register_service(self.session_id, service)
-        if not self.bus.registry.state.provides(self.session_id, service):
+        await self._bus.registry.register_service(self.session_id, service)
+        if not self._bus.registry.state.provides(self.session_id, service):
             raise _withdrawn("provide", service)
 
     def publish(self, publication: Publication) -> None:
@@ -316,41 +326,41 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
         """
         service = publication.service
         self._check_may("publish", service)
-        rules.may_unregister(self.bus.registry.state, self.session_id, service)
-        self.bus.publish(self.session_id, publication)
+        rules.may_unregister(self._bus.registry.state, self.session_id, service)
+        self._bus.publish(self.session_id, publication)
         if not self._is_taking_events:
-            self.bus.flush()
+            self._bus.flush()
 
     def state_of(self, service: str) -> bytes:
         """The present state of a service, as the client may know it: to be sent right after :meth:`subscribe`.
 
         :returns: the last payload that was published, or the snapshot of a hosted service; empty if there is none.
         """
-        return self.bus.last(service, self.permissions())
+        return self._bus.last(service, self.permissions())
 
     async def until_ready(self, service: str) -> None:
         """Wait until the present state of a service can be made in little time. The session may end meanwhile."""
-        ready = self.bus.ready(service, self.permissions())
+        ready = self._bus.ready(service, self.permissions())
         if ready is not None:
             await ready
 
     def permissions(self) -> Permissions:
         """The permissions of the session, as they are now."""
-        return self.bus.access.of(self.bus.registry.state.sessions.get(self.session_id))
+        return self._bus.access.of(self._bus.registry.state.sessions.get(self.session_id))
 
     def _check_may(self, action: Action, service: object) -> None:
         self.identification.check_may_join()
-        if isinstance(service, str) and not self.bus.may(self.session_id, action, service):
+        if isinstance(service, str) and not self._bus.may(self.session_id, action, service):
             raise NotAllowed(f"the policy does not allow you to {action} {quoted(service)}")
 
     async def send_in_slices(self, frames: Iterator[bytes]) -> None:
         """Send an answer that may be long; to be awaited by :meth:`busy_with`. See :class:`LongAnswer`."""
-        send = partial(self.bus.send, self.session_id)
-        await LongAnswer(frames, send, self.link, self.bus.slices, self._address).sent
+        send = partial(self._bus.send, self.session_id)
+        await LongAnswer(frames, send, self.link, self._bus.slices, self._address).sent
 
     def serving_failed(self, failure: Failure) -> None:
         """Serving the client failed; see :meth:`WaitsForWork.serving_failed`."""
-        self.bus.counters["internal-error"] += 1
+        self._bus.counters["internal-error"] += 1
         self.factory.complaints.broken(self.session_id, peer_text(self.transport.getPeer()), failure)
         self.end("internal-error")
 
@@ -370,7 +380,7 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
     def outbound_is_full(self) -> None:
         """All backlogs together are too large: end this session soon; see :mod:`bussrv.bus.holdings` for the choice."""
         self.link.give_up()
-        most = self.bus.settings.max_outbound_total
+        most = self._bus.settings.max_outbound_total
         self._end_soon_over_limit("max-outbound-total", most, "outbound-full")
 
     def _end_soon_over_limit(self, limit: str, value: int, reason: str) -> None:
@@ -381,7 +391,7 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
     def _end_over_limit(self, limit: str, value: int, reason: str) -> None:
         if self.has_ended:
             return
-        self.bus.counters[reason] += 1
+        self._bus.counters[reason] += 1
         self.factory.complaints.cut(self.session_id, peer_text(self.transport.getPeer()), reason, limit, value)
         self._note_limit(limit, value, reason)
         # If the memory of all is full, what was begun is lost already, and nothing that follows could be read.
@@ -392,13 +402,13 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
         if words is None:
             self.link.drop()
         else:
-            seconds = min(self.LAST_WORDS, self.bus.settings.close_timeout)
+            seconds = min(self.LAST_WORDS, self._bus.settings.close_timeout)
             self._abort_call = self.reactor.callLater(seconds, self._abort)
             self.link.finish()
 
     def _inbound_is_full(self) -> None:
         """The unfinished input of all clients is too large: end this session; see :mod:`bussrv.bus.holdings`."""
-        most = self.bus.settings.max_inbound_total
+        most = self._bus.settings.max_inbound_total
         self._note_limit("max-inbound-total", most, "inbound-full")
         message = f"more than {most} bytes of unfinished input, of all clients together, are waiting"
         self._refuse_input(RemoteProtocolError("inbound-full", message))
@@ -412,8 +422,8 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
             self._refuse_input(RemoteProtocolError("packet-too-large", message))
 
     def _note_limit(self, limit: str, value: int, reason: str) -> None:
-        session = self.bus.registry.state.sessions[self.session_id]
-        self.bus.registry.note_from_stranger(LimitReached(limit=limit, value=value, reason=reason, **session.about()))
+        session = self._bus.registry.state.sessions[self.session_id]
+        self._bus.registry.note_from_stranger(LimitReached(limit=limit, value=value, reason=reason, **session.about()))
 
     def end(self, reason: str, most: float | None = None) -> Deferred[None]:
         """End the session for ``reason``, and the connection when the client has taken what is queued.
@@ -424,7 +434,7 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
         gone = self.gone()
         if not self.has_ended:
             self._close_session(reason)
-            self._abort_call = self.reactor.callLater(self.bus.settings.close_timeout, self._abort)
+            self._abort_call = self.reactor.callLater(self._bus.settings.close_timeout, self._abort)
             self.link.finish()
         if most is not None and self._abort_call is not None:
             self._abort_call.reset(min(most, max(0.0, self._abort_call.getTime() - self.reactor.seconds())))
@@ -451,11 +461,11 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
         self.has_ended = True
         self._unread.clear()
         self.identification.cancel()
-        if len(self.bus.registry.state.provided_by(self.session_id)) <= MOST_ENDED:
+        if len(self._bus.registry.state.provided_by(self.session_id)) <= MOST_ENDED:
             self._close_on_bus(reason)
         else:
             self._is_closing = True
-            self.bus.send(self.session_id, [])  # what was collected for the client, while it may be sent
+            self._bus.send(self.session_id, [])  # what was collected for the client, while it may be sent
             self._end_services_of(self.session_id, reason, partial(self._close_on_bus, reason))
         try:
             self.closed(reason)
@@ -465,7 +475,7 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
 
     def _close_on_bus(self, reason: str) -> None:
         self._is_closing = False
-        self.bus.close(self.session_id, reason, self.traffic)
+        self._bus.close(self.session_id, reason, self.traffic)
         if self._is_gone:
             self._all_is_gone()
 

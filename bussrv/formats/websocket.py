@@ -51,7 +51,7 @@ class WebSocketProtocol(ObjectsProtocol):
 
     def make_link(self, backlog: Backlog) -> WebSocketLink:
         """The link: it sends messages to the client."""
-        return WebSocketLink(self, self.encoding(), self.bus.settings.max_outbound, backlog, self.bus.streams.outflow)
+        return WebSocketLink(self, self.encoding(), self._bus.settings.max_outbound, backlog, self._bus.streams.outflow)
 
     def has_input(self) -> bool:
         """Frames of WebSocket may be left."""
@@ -80,7 +80,7 @@ class WebSocketProtocol(ObjectsProtocol):
             self._end_services("client-closed", partial(self.end, "client-closed"))
 
     def _upgrade(self, asked: Upgrade) -> None:
-        settings = self.bus.settings
+        settings = self._bus.settings
         if not is_allowed(asked.origins, asked.host, settings.websocket_origin):
             self._refuse_page(", ".join(asked.origins))
             return
@@ -90,10 +90,10 @@ class WebSocketProtocol(ObjectsProtocol):
 
     def _refuse_page(self, origin: str) -> None:
         reason = "origin-not-allowed"
-        self.bus.counters[reason] += 1
+        self._bus.counters[reason] += 1
         about = {**self.session().about(), "reason": reason}
         denied = ev.AccessDenied(action="join", target=excerpt(origin), rule="--websocket-origin", **about)
-        self.bus.registry.note_from_stranger(denied)
+        self._bus.registry.note_from_stranger(denied)
         sentence = f"{reason}: pages of {excerpt(origin)} may not connect; see --websocket-origin"
         self.transport.write(refusal(HTTPStatus.FORBIDDEN, sentence))
         self.end(reason)
@@ -106,7 +106,7 @@ class WebSocketProtocol(ObjectsProtocol):
 
     def _silent(self) -> None:
         self._heartbeat = None
-        self.bus.counters["ping-timeout"] += 1
+        self._bus.counters["ping-timeout"] += 1
         self.end("ping-timeout")
 
     async def join_server(self, obj: BusObject) -> None:

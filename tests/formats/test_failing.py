@@ -79,7 +79,7 @@ class FailingProtocol(StreamProtocol):
 
     async def _serve(self, event: bytes) -> None:
         self._fail("busy_with")
-        await self.bus.registry.subscribe(self.session_id, event.decode())
+        await self.subscribe(event.decode())
 
     def malformed(self, error: RemoteProtocolError) -> None:
         self._fail("malformed")

@@ -6,10 +6,12 @@ from typing import Any
 import pytest
 
 from bussrv import events as ev
+from bussrv.bus.interfaces import IBus
 from bussrv.formats.stream import StreamProtocol
 from bussrv.formats.stream_factory import StreamFactory
 from bussrv.formats.unread import FREE_INPUT
 from bussrv.policy.file import parse_policy
+from bussrv.registry.interfaces import IRegistry
 from bussrv.wire.reader import StreamReader
 from bussrv.wire.spp import Offer
 from tests.docs.pages import blocks
@@ -70,6 +72,14 @@ def test_a_stranger_changes_nothing_before_its_login_and_a_user_only_what_it_may
     assert list(network.registry.state.services) == ["door"]
     denied = [(each.action, each.target, each.actor) for each in network.events(ev.AccessDenied)]
     assert denied == [("watch", "tv", "ann"), ("provide", "tv", "ann"), ("watch", "bad\x01name", "ann")]
+
+
+def test_what_a_protocol_has_in_public_checks() -> None:
+    """Neither the registry nor the bus is there without an underscore, which no author types by accident."""
+    protocol = Person(Network()).connection.protocol
+    public = {name: getattr(protocol, name) for name in dir(protocol) if not name.startswith("_")}
+    assert {"subscribe", "provide", "publish", "send", "settings"} <= public.keys()
+    assert [name for name, value in public.items() if IBus.providedBy(value) or IRegistry.providedBy(value)] == []
 
 
 def test_nobody_publishes_on_a_service_of_somebody_else() -> None:
