@@ -15,20 +15,21 @@ MOST_ENDED = 100
 def after_services(
     registry: IRegistry, session_id: str, why: str, seconds: Callable[[], float], then: Callable[[], object]
 ) -> Work:
-    """Work that ends the services of a session for the reason ``why``, and calls ``then`` when none is left.
+    """Work that ends the services of a session for the reason ``why``, and calls ``then`` when few are left.
 
     :param seconds: the clock of the reactor.
+    :param then: ends the session, and the few services with it.
     """
 
     def work(until: float) -> bool:
-        state = registry.state
-        for name in islice(sorted(state.provided_by(session_id)), MOST_ENDED):
+        provided = registry.state.provided_by(session_id)
+        if len(provided) <= MOST_ENDED:
+            then()
+            return False
+        for name in islice(sorted(provided), MOST_ENDED):
             registry.lose_service(session_id, name, why)
             if seconds() >= until:
                 break
-        if state.provided_by(session_id):
-            return True
-        then()
-        return False
+        return True
 
     return work

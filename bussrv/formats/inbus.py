@@ -32,6 +32,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
+from twisted.internet.defer import Deferred
 from twisted.internet.protocol import DatagramProtocol
 from twisted.internet.task import LoopingCall
 from twisted.python.failure import Failure
@@ -117,13 +118,13 @@ class InbusServer(DatagramProtocol):
         self._intake.open(self.transport)
         self._outlet.watch(self._subscribers.not_reached)
 
-    def stop(self) -> None:
-        """Close the publishers; the subscribers outlive a restart."""
+    def stop(self) -> Deferred[Any]:
+        """Close the publishers; the subscribers outlive a restart. :returns: fires when that is done."""
         if self._sweeping.running:
             self._sweeping.stop()
         self._turn.hurry()
         self._outlet.unwatch()
-        self._publishers.stop()
+        return self._publishers.stop()
 
     def stopProtocol(self) -> None:
         """The port is closed."""

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, DeferredList
 from twisted.python.failure import Failure
 
 from bussrv import events as ev
 from bussrv.bus.interfaces import IBus
+from bussrv.bus.leaving import after_services
 from bussrv.errors import Refused
 from bussrv.formats.inbus_drops import FORMAT, Drops
 from bussrv.formats.inbus_outlet import Outlet, SilentLink
@@ -45,6 +46,7 @@ class Publishers:
         self._outlet = outlet
         self._drops = drops
         self._by_host: dict[str, Publisher] = {}
+        self._ending: set[Deferred[None]] = set()
 
     def receive(self, message: wire.Datagram, host: str, size: int) -> None:
         """Deliver a publication; on a new service, as soon as that is registered.
@@ -76,14 +78,16 @@ class Publishers:
             self._deliver(publisher, publication)
 
     def sweep(self, oldest: float) -> Iterator[None]:
-        """End every service without a publication since ``oldest``, one publisher at a step.
+        """End every service without a publication since ``oldest``, one service or publisher at a step.
 
         :param oldest: a time in seconds of the reactor.
         """
         for host, publisher in tuple(self._by_host.items()):
             for service in [service for service, heard in publisher.heard.items() if heard < oldest]:
-                self._bus.registry.lose_service(publisher.session_id, service, "lease-expired")
-                del publisher.heard[service]
+                if publisher.heard.get(service, oldest) < oldest:  # not renewed since the last step
+                    self._bus.registry.lose_service(publisher.session_id, service, "lease-expired")
+                    del publisher.heard[service]
+                    yield
             self._close_if_silent(host, publisher)
             yield
 
@@ -92,7 +96,7 @@ class Publishers:
         for host, publisher in tuple(self._by_host.items()):
             reason = self._users.judge(publisher.session_id, host)
             if reason is not None and self._by_host.get(host) is publisher:
-                self._close(host, publisher, reason)
+                self._end(host, publisher, reason)
             yield
 
     def taken_away(self, host: str, service: str, reason: str) -> None:
@@ -102,11 +106,11 @@ class Publishers:
             publisher.heard.pop(service, None)
             self._close_if_silent(host, publisher, reason)
 
-    def stop(self) -> None:
-        """Close every publisher."""
-        for publisher in self._by_host.values():
-            self._bus.close(publisher.session_id, "server-stopped", publisher.link.traffic)
-        self._by_host.clear()
+    def stop(self) -> Deferred[Any]:
+        """Close every publisher. :returns: fires when all of them are closed."""
+        for host, publisher in tuple(self._by_host.items()):
+            self._end(host, publisher, "server-stopped")
+        return DeferredList(tuple(self._ending))
 
     def _deliver(self, publisher: Publisher, publication: Publication) -> None:
         publisher.heard[publication.service] = self._reactor.seconds()
@@ -152,6 +156,20 @@ class Publishers:
     def _close(self, host: str, publisher: Publisher, reason: str) -> None:
         del self._by_host[host]
         self._bus.close(publisher.session_id, reason, publisher.link.traffic)
+
+    def _end(self, host: str, publisher: Publisher, reason: str) -> None:
+        """Close a publisher that may have many services, which end a slice at a time."""
+        del self._by_host[host]
+        ended: Deferred[None] = Deferred()
+        self._ending.add(ended)
+
+        def close() -> None:
+            self._bus.close(publisher.session_id, reason, publisher.link.traffic)
+            self._ending.discard(ended)
+            ended.callback(None)
+
+        seconds = self._reactor.seconds
+        self._bus.slices.do(after_services(self._bus.registry, publisher.session_id, reason, seconds, close), host)
 
 
 def _content_type(message: wire.Datagram) -> str:

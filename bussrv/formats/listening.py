@@ -180,8 +180,8 @@ class _DatagramServer(Protocol):
     def listening(self) -> None:
         """Its port is read from."""
 
-    def stop(self) -> None:
-        """Close its sessions."""
+    def stop(self) -> Deferred[Any]:
+        """Close its sessions. :returns: fires when they are closed."""
 
 
 @implementer(IListener)
@@ -217,9 +217,9 @@ class DatagramListener(Service):
         """Close the port and the sessions that do not outlive it."""
         super().stopService()
         server: _DatagramServer = self._protocol
-        server.stop()
+        stopped = server.stop()
         port, self._port = self._port, None
-        return DeferredList([maybeDeferred(port.stopListening)] if port is not None else [])
+        return DeferredList([stopped] if port is None else [stopped, maybeDeferred(port.stopListening)])
 
 
 def parse_udp(description: str) -> tuple[int, str]:

@@ -3,6 +3,7 @@
 from twisted.internet.error import InvalidAddressError, MessageLengthError
 
 from bussrv import events as ev
+from bussrv.bus.leaving import MOST_ENDED
 from bussrv.formats.udp_batches import MOST_SEGMENTS
 from bussrv.registry.state import RegistryState
 from bussrv.wire import inbus
@@ -112,6 +113,33 @@ def test_sessions_count_what_they_sent_and_were_sent() -> None:
     assert subscriber.bytes_out == sum(len(datagram) for datagram, _ in sent)
     assert (publisher.objects_in, publisher.objects_out) == (3, 0)
     assert publisher.bytes_in == 3 * len(inbus.publish("a", 1, b"1", 2))
+
+
+def test_a_publisher_with_many_services_ends_in_slices_at_a_stop() -> None:
+    network = Network()
+    for number in range(2 * MOST_ENDED + 1):
+        network.udp.publish(f"gauge {number}", b"1")
+    stopped = network.udp.server.stop()
+    assert (len(network.registry.state.services), stopped.called) == (MOST_ENDED + 1, False)
+    network.reactor.advance(0)
+    assert stopped.called
+    assert (network.registry.state.services, network.registry.state.sessions) == ({}, {})
+    (closed,) = network.events(ev.SessionClosed)
+    assert closed.reason == "server-stopped"
+
+
+def test_a_service_that_is_heard_again_while_others_end_is_kept() -> None:
+    """A sweep has many steps."""
+    network = Network(inbus_lease=0)
+    for name in ("gauge", "meter"):
+        network.udp.publish(name, b"1")
+    network.reactor.advance(1)
+    steps = network.udp.server._publishers.sweep(network.reactor.seconds())
+    next(steps)
+    (left,) = network.registry.state.services
+    network.udp.publish(left, b"2")
+    assert len(list(steps)) == 1
+    assert list(network.registry.state.services) == [left]
 
 
 def test_renewals_reach_the_journal_never_when_leases_are_for_ever() -> None:
