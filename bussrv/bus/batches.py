@@ -147,7 +147,7 @@ class Batches:
         return left
 
     def _route(self, source: Source, provided: Set[str], batch: Iterator[BusObject]) -> BusObject | None:
-        route, cut = source.route, source.cut
+        route, cut, new_id = source.route, source.cut, self._new_id
         tail = route_ending(route) + NUL
         plans = {} if provided else self._shared_plans(source)
         made, asked_before, is_long = 0, self._receivers.groups_asked, False
@@ -166,7 +166,8 @@ class Batches:
                     return obj
                 plans[key] = plan
                 is_long = self._receivers.groups_asked - asked_before > MOST_GROUPS_ASKED
-            frame = plain_frame(obj, plan.said, cut, tail) or encode(with_route(obj, route, self._new_id), obj.payload)
+            plain = plain_frame(obj, plan.said, cut, tail, new_id)
+            frame = plain or encode(with_route(obj, route, new_id), obj.payload)
             if provided:
                 self._publish(obj, frame, plan, provided)
             for put in plan.lists:

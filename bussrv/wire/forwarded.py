@@ -63,18 +63,24 @@ def route_ending(route: bytes | Raw) -> bytes:
     return b',"route":%b}' % route
 
 
-def plain_frame(obj: BusObject, said: int, cut: int, tail: bytes) -> bytes | None:
+def plain_frame(obj: BusObject, said: int, cut: int, tail: bytes, new_id: Callable[[], str]) -> bytes | None:
     """The bytes of an object as it is forwarded, if ``tail`` may plainly end it; :func:`with_route` for all others.
 
-    :param said: how many attributes ``head`` has for certain, an id among them, and not counting ``sender``. With as
-        many colons metadata has nothing else, and nothing twice.
+    :param said: how many attributes ``head`` has for certain, with an id whether or not it has one, and not counting
+        ``sender``. With as many colons metadata has nothing else, and nothing twice.
     :param cut: how many bytes metadata ends with, for certain, of :data:`PLAIN_ENDING` or its :func:`route_ending`.
     :param tail: ``route`` and what ends metadata.
+    :param new_id: see :func:`with_route`.
     """
     head, metadata = obj.head, obj.metadata
-    if head.id is UNSET or head.id is None or metadata[-1] != _BRACE or metadata[-2] <= _SPACE:
+    if head.id is None or metadata[-1] != _BRACE or metadata[-2] <= _SPACE:
         return None
-    if metadata.count(b":") != said + (head.sender is not None) and not _may_be_cut(obj, cut):
+    colons = metadata.count(b":") - (head.sender is not None)
+    if head.id is UNSET:
+        if colons + 1 != said or cut > 1 or not colons:
+            return None
+        return b'%b,"id":"%b"%b%b' % (metadata[:-1], new_id().encode(), tail, obj.payload)
+    if colons != said and not _may_be_cut(obj, cut):
         return None
     return metadata[:-cut] + tail + obj.payload
 

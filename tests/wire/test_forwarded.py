@@ -5,7 +5,6 @@ import json
 import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
-from msgspec import UNSET
 
 from bussrv.errors import RemoteProtocolError
 from bussrv.wire.forwarded import PLAIN_ENDING, plain_frame, route_ending, with_route
@@ -101,6 +100,9 @@ def texts(draw):
 @example('{"id":"1","id":"2"' + ENDING)
 @example('{"id":"1","x":1' + ENDING)
 @example('{"id":"1","route":["c1","cellar"]' + ENDING)
+@example('{"event":"1"}')
+@example('{"event":"1"' + ENDING)
+@example('{"event":"a:b","sender":"1"}')
 def test_a_plain_frame_is_what_is_passed_on(text):
     """However many colons there may be: what counts them says how many there have to be at least."""
     passed = passed_on(text)
@@ -109,9 +111,9 @@ def test_a_plain_frame_is_what_is_passed_on(text):
     head, ending = obj.head, route_ending(obj.head.route) if obj.head.route else PLAIN_ENDING
     cut = len(ending) if obj.metadata.endswith(ending) else len(PLAIN_ENDING)
     said = sum([head.event is not None, head.type is not None, head.size > 0, bool(head.natures), cut > 1]) + 1
-    frame = plain_frame(obj, said, cut, route_ending(ROUTE) + b"\0")
+    frame = plain_frame(obj, said, cut, route_ending(ROUTE) + b"\0", lambda: "new")
     if frame is not None:
-        assert head.id not in (None, UNSET)
+        assert head.id is not None
         assert frame == encode(passed, b"payload")
     pairs = json.loads(passed, object_pairs_hook=lambda found: found)
     assert [value for key, value in pairs if key == "route"] == [json.loads(ROUTE)]
