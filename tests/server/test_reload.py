@@ -383,7 +383,7 @@ async def test_links_are_dialed_and_hung_up(tmp_path: Path) -> None:
     near.reload("link = []")
     await lost.came
     await deferLater(reactor, 0)
-    assert near.server.bus.links.neighbors() == []
+    assert (near.server.bus.links.neighbors(), near.server.bus.links.missing()) == ([], [])
     changed = [each.changed for each in await near.stop() if isinstance(each, ev.ConfigReloaded)]
     assert changed == [("link",), (), ("link",)]
     await far.stop()
