@@ -32,7 +32,7 @@ def journal(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(journal: Path) -> Iterator[RunningServer]:
-    with ForkedServer(journal, OPTIONS) as running:
+    with ForkedServer(journal, [*OPTIONS, "--expect-link", "shed"]) as running:
         yield running
 
 

@@ -236,6 +236,13 @@ def test_a_service_shows_both_sides_by_format(dashboard: Page) -> None:
     assert panel.get_by_role("heading", level=4).all_inner_texts() == ["objects\n1", "spp\n1"]
 
 
+def test_a_link_that_is_down_says_why_and_since_when(dashboard: Page) -> None:
+    go(dashboard, "Links")
+    row = dashboard.get_by_role("row", name="shed down")
+    row.wait_for()
+    assert re.match(r"shed\s+down\s+it was never up\s+(–\s+)?[\d.]+ s", row.inner_text().strip())
+
+
 def test_hostile_names_are_text(dashboard: Page) -> None:
     go(dashboard, "Sessions")
     row = dashboard.get_by_role("row", name=MARKUP)

@@ -44,7 +44,7 @@ function about(link) {
   return facts([
     ["State", badge(link.state, STATES[link.state])],
     ["Address", name(link.address)],
-    ["Dialed", link.dialed ? "by this server" : "by the other one"],
+    ["Dialed", link.dialed ? "by this server" : link.address ? "by the other one" : null],
     ["Since", link.since ? [time(timeOfDay(link.since), link.since), `, ${ago(link.since)}`] : null],
     ["Lost", link.lost ? [time(timeOfDay(link.lost), link.lost), `, ${ago(link.lost)}`] : null],
     ["Reason", link.state === "down" ? (link.reason ?? "it was never up") : null],

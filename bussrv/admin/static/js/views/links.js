@@ -12,6 +12,12 @@ import { STATES } from "../panels/link.js";
 import { Table } from "../table.js";
 import { frame } from "./frame.js";
 
+const begun = (row) => row.since ?? row.lost;
+
+const dialedBy = (row) => (row.dialed ? "this server" : row.address ? "the other" : "–");
+
+const why = (row) => (row.state === "down" ? (row.reason ?? "it was never up") : "");
+
 export function linksView(app) {
   const graph = new Graph();
   const opened = (link) => ({ link: link.routing_id ?? link.address });
@@ -37,13 +43,14 @@ export function linksView(app) {
         text: (row) => short(row.address),
         sort: (row) => row.address,
       },
-      { label: "Dialed by", width: 9, rank: 2, text: (row) => (row.dialed ? "this server" : "the other") },
+      { label: "Why", width: 12, rank: 2, text: why },
+      { label: "Dialed by", width: 9, rank: 3, text: dialedBy },
       {
         label: "For",
         width: 7,
         end: true,
-        text: (row) => (row.since ? ago(row.since) : "–"),
-        sort: (row) => -Date.parse(row.since),
+        text: (row) => (begun(row) ? ago(begun(row)) : "–"),
+        sort: (row) => -Date.parse(begun(row)),
       },
       {
         label: "Sessions",
