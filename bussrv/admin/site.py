@@ -34,6 +34,16 @@ from bussrv.tally import Tally
 BURST = 2
 """A user, or an address, may send the requests of so many seconds at the same time."""
 
+_GUARDED = {
+    b"host": "bad-host",
+    b"origin": "bad-origin",
+    b"sec-fetch-site": "bad-origin",
+    b"content-type": "bad-content-type",
+}
+"""Headers that tell where a request comes from, by name: whoever sends one twice wants different readers to go by
+different ones. With the code of the refusal.
+"""
+
 RESERVE = 10
 """One of so many connections is kept for users who may write."""
 
@@ -215,8 +225,9 @@ class AdminSite(Factory):
 
     def _guard(self, request: AdminRequest, headers: dict[str, str], path: str) -> tuple[Route, dict[str, str]]:
         """The route of a request that no page of another host can have sent, and the parameters of its path."""
-        if len(request.requestHeaders.getRawHeaders("host", [])) > 1:
-            raise Problem("bad-host", "there are several Host headers")
+        for name, code in _GUARDED.items():
+            if len(request.requestHeaders.getRawHeaders(name, ())) > 1:
+                raise Problem(code, f"there are several {name.decode().title()} headers")
         local = peer_text(request.channel.getHost())
         is_old = request.clientproto != b"HTTP/1.1"
         check_host(headers.get("host"), local, self.hosts, may_lack=is_old)

@@ -50,6 +50,9 @@ CORRUPT = (EOFError, zlib.error, TooLarge)
 DIGITS = 20
 """So many digits a segment has in its name."""
 
+LARGEST = (1 << 63) - 1
+"""The largest number of a record: tables of records have no larger ones."""
+
 _BLOCK = 1 << 20
 
 
@@ -60,7 +63,8 @@ def segment_name(first_seq: int) -> str:
 
 def is_segment_name(name: str) -> bool:
     """Whether a file of that name is a segment, compressed or not."""
-    return re.fullmatch(rf"[0-9]{{{DIGITS}}}\.jsonl(\.gz)?", name) is not None
+    found = re.fullmatch(rf"([0-9]{{{DIGITS}}})\.jsonl(\.gz)?", name)
+    return found is not None and int(found[1]) <= LARGEST
 
 
 def first_seq(path: Path) -> int:

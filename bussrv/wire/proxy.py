@@ -94,6 +94,8 @@ def _read_line(data: bytes) -> Header | None:
         host, _ = (ip(each.decode("ascii")) for each in (source, destination))
     except ValueError:
         raise _bad(f"an address is not one of {kind.decode()}") from None
+    if b"%" in source + destination:
+        raise _bad("an address has a scope")
     return Header(Source(str(host), int(ports[0])), rest)
 
 

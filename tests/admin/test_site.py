@@ -82,10 +82,40 @@ def test_the_host_of_an_absolute_target_counts() -> None:
             assert answer.status == (421 if (target, host) == ("ftp://localhost/", "evil.example") else status), target
 
 
-def test_two_hosts_are_refused() -> None:
+TWICE = {
+    "Host: localhost": 421,
+    "Origin: http://localhost": 403,
+    "Sec-Fetch-Site: same-origin": 403,
+    "Content-Type: application/json": 415,
+}
+
+
+@pytest.mark.parametrize("header", TWICE)
+def test_a_header_that_says_where_a_request_comes_from_is_there_once(header: str) -> None:
     client = Admin().client()
-    client.send(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n")
-    assert client.said().startswith(b"HTTP/1.1 421 ")
+    head = "GET /healthz HTTP/1.1\r\n" + ("" if header.startswith("Host") else "Host: localhost\r\n")
+    client.send(f"{head}{header}\r\n{header}\r\n\r\n".encode())
+    assert client.said().startswith(f"HTTP/1.1 {TWICE[header]} ".encode())
+
+
+@pytest.mark.parametrize("name", ["Host", "Origin", "Sec-Fetch-Site", "Content-Type", "Authorization", "Accept"])
+def test_headers_of_any_bytes_are_refused_and_these_refusals_are_limited(name: str) -> None:
+    scene = Admin(admin_max_rate=1)
+    other = b"" if name == "Host" else b"Host: evil.example\r\n"
+    said = []
+    for _ in range(4):
+        client = scene.client()
+        client.send(b"GET /healthz HTTP/1.1\r\n%b%b: \xff\r\n\r\n" % (other, name.encode()))
+        said.append(client.said()[9:12])
+    assert said == [b"421", b"421", b"429", b"429"]
+
+
+@pytest.mark.parametrize("name", ["Origin", "Sec-Fetch-Site", "Authorization", "Accept", "If-None-Match", "X-Other"])
+@pytest.mark.parametrize("path", ["/healthz", "/api/v1/sessions", "/metrics"])
+def test_headers_of_any_bytes_break_nothing(path: str, name: str) -> None:
+    client = Admin().client()
+    client.send(b"GET %b HTTP/1.1\r\nHost: localhost\r\n%b: \xff\r\n\r\n" % (path.encode(), name.encode()))
+    assert int(client.said()[9:12]) < 500
 
 
 def test_only_old_clients_may_leave_out_the_host() -> None:

@@ -27,7 +27,7 @@ def test_with_few_files_there_are_fewer_sessions_and_the_journal_goes_on(
 ) -> None:
     limited = ("sh", "-c", f'ulimit -n {FILES}; exec "$@"', "sh", *testing.TWISTD)
     monkeypatch.setattr(testing, "TWISTD", limited)
-    options = ["--announce", "off", "--journal-segment-bytes", "4000"]
+    options = ["--announce", "off", "--journal-segment-bytes", "4000", "--close-timeout", "120"]
     with RunningServer(tmp_path / "journal", options) as server, ExitStack() as stack, Bystanders(server) as bystanders:
         (said,) = (line for line in server.lines if "--max-sessions is" in line)
         assert f"{FILES} files" in said

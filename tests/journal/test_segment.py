@@ -72,6 +72,8 @@ def test_only_segments_are_listed(tmp_path):
         segment_name(9) + ".gz.new",
         "notes.jsonl",
         "0x1.jsonl",
+        segment_name(2**63),
+        "9" * 20 + ".jsonl",
     ):
         tmp_path.joinpath(name).touch()
     found = list_segments(tmp_path)

@@ -62,6 +62,7 @@ BAD = [
     (b"PROXY TCP4 evil\nname 10.0.0.1 5555 3002\r\n", "an address is not one of TCP4"),
     (b"PROXY TCP4 192.0.2.7 10.0.0.\xff 5555 3002\r\n", "an address is not one of TCP4"),
     (b"PROXY TCP6 192.0.2.7 ::1 5555 3002\r\n", "an address is not one of TCP6"),
+    (b"PROXY TCP6 fe80::1%\x1b[31m ::1 5555 3002\r\n", "an address has a scope"),
     (b"PROXY TCP4 192.0.2.7 10.0.0.1 65536 3002\r\n", "a port is not"),
     (b"PROXY TCP4 192.0.2.7 10.0.0.1 +5 3002\r\n", "a port is not"),
     (b"PROXY UNKNOWN " + b"x" * MAX_LINE, "longer than 107"),
