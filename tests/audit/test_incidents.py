@@ -63,12 +63,16 @@ def refused(address: str, number: int, event: str = "limit.reached", **more: Any
     return {"event": event, "address": address, "records": number - 1, "suppressed": 1, **about, **more}
 
 
-def guessed(address: str, number: int, claimed: str) -> dict[str, Any]:
+def guessed(address: str, number: int, claimed: str | None) -> dict[str, Any]:
     return refused(address, number, "auth.failed", claimed=claimed)
 
 
+def denied(address: str, number: int, **more: Any) -> dict[str, Any]:
+    return refused(address, number, "access.denied", **more)
+
+
 REFUSED: dict[str, tuple[list[dict[str, Any]], list[tuple[Any, ...]]]] = {
-    "ten of an address": ([refused("a", 6), refused("a", 4)], [("address", 10, "a", None)]),
+    "ten of an address": ([refused("a", 6, actor="ben"), refused("a", 4, actor="ben")], [("address", 10, "a", None)]),
     "nine of an address": ([refused("a", 9)], []),
     "of no address": ([{**refused("a", 99), "address": None}], []),
     "as one user from three": (
@@ -80,6 +84,12 @@ REFUSED: dict[str, tuple[list[dict[str, Any]], list[tuple[Any, ...]]]] = {
         [("address", 12, "b", "ann"), ("address", 11, "a", "ann")],
     ),
     "as several users": ([guessed("a", 6, "ann"), guessed("a", 6, "ben")], [("address", 12, "a", None)]),
+    "as a user and as nobody": ([guessed("a", 6, "ann"), guessed("a", 4, None)], [("address", 10, "a", None)]),
+    "six logins and four denials": ([guessed("a", 6, "ann"), denied("a", 1), denied("a", 3, actor="ben")], []),
+    "logins apart from denials": (
+        [denied("a", 5, first_seq=5), denied("a", 6, actor="ben"), guessed("a", 10, "ann")],
+        [("address", 11, "a", None), ("address", 10, "a", "ann")],
+    ),
     "with a storm": ([refused("a", 3)], [("address", 3, "a", None)]),
 }
 """The refusals of each server, and its incidents: what, how many, the address, the user."""
@@ -111,8 +121,9 @@ def tables() -> dict[str, list[Row]]:
         "segments": segments,
         "refusals": [{"server": server, **each} for server, (rows, _) in REFUSED.items() for each in rows],
         "storms": [
-            {"server": "with a storm", "address": "a", "openings": 8, "peak": 8, "first_seq": 3, "begin": at(BEGIN),
+            {"server": server, "address": "a", "openings": 8, "peak": 8, "first_seq": 3, "begin": at(BEGIN),
              "end": at(BEGIN)}
+            for server in ("with a storm", "logins apart from denials")
         ],
         "boots": boots,
         "identities": [{"server": "happened", "first_moment": at(BEGIN + 150 * SECOND), **contested}],
@@ -181,6 +192,20 @@ def test_what_one_address_was_refused_is_one_incident(asked: dict[str, Any]) -> 
     assert (storm.others, storm.first_seq, storm.kinds) == (8, 3, ("limit.reached",))
 
 
+def test_failed_logins_are_counted_apart(asked: dict[str, Any]) -> None:
+    mine = [each for each in asked["happened"].rows if each.server == "logins apart from denials"]
+    # The place of an incident is that of one of its own records.
+    assert [(each.kinds, each.others, each.first_seq) for each in mine] == [
+        (("access.denied",), 8, 3),
+        (("auth.failed",), 0, 7),
+    ]
+
+
+def test_an_incident_names_a_user_only_if_all_its_records_do(asked: dict[str, Any]) -> None:
+    actors = {each.server: each.actor for each in asked["happened"].rows if each.what == "address"}
+    assert (actors["ten of an address"], actors["logins apart from denials"]) == ("ben", None)
+
+
 def test_crashes_contested_ids_and_outages_are_incidents(asked: dict[str, Any]) -> None:
     crash, identity, outage = (each for each in asked["happened"].rows if each.server == "happened")
     assert (crash.what, crash.number, crash.seconds, crash.first_seq, crash.segment) == ("crash", 2, 100.0, 100, 1)
@@ -208,9 +233,16 @@ def test_crashes_contested_ids_and_outages_are_incidents(asked: dict[str, Any]) 
             ("A segment is missing", "1 finding", ["bussrv journal verify /j"]),
         ),
         (
-            Incident(what="address", number=9, others=4, kinds=("auth.failed",), address="::1", journal="/j",
+            Incident(what="address", number=9, others=4, kinds=("access.denied",), address="::1", journal="/j",
                      first_seq=4, begin=1, end=SECOND),
-            ("An address failed to log in again and again", "9 failed logins, 4 sessions in a reconnect storm",
+            ("An address was refused again and again", "9 refusals (access.denied), 4 sessions in a reconnect storm",
+             ["bussrv journal tail /j --around 4",
+              "bussrv timeline ::1 /j --since 1970-01-01T00:00:00Z --until 1970-01-01T00:00:02Z"]),
+        ),
+        (
+            Incident(what="address", number=12, kinds=("auth.failed",), address="::1", journal="/j",
+                     first_seq=4, begin=1, end=SECOND),
+            ("An address failed to log in again and again", "12 failed logins",
              ["bussrv journal tail /j --around 4",
               "bussrv timeline ::1 /j --since 1970-01-01T00:00:00Z --until 1970-01-01T00:00:02Z"]),
         ),

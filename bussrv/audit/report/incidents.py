@@ -7,10 +7,11 @@ An incident is one of these:
 2. All other findings of a server, if their records overlap, or if at most ``NEAR`` records are between them. A finding
    about a whole segment stands for all its records.
 3. Failed logins as one user from ``SOURCES`` addresses or more.
-4. All other refusals, limits and reconnect storms of one address at one server, from ``NOTABLE`` on.
-5. The crashes of one server.
-6. The sessions that had one routing id at the same time.
-7. The outages of one service.
+4. All other failed logins of one address at one server, from ``NOTABLE`` on.
+5. Its refusals and limits, and the sessions of its reconnect storms, likewise.
+6. The crashes of one server.
+7. The sessions that had one routing id at the same time.
+8. The outages of one service.
 """
 
 from __future__ import annotations
@@ -154,23 +155,29 @@ _GUESSING = f"""
     SELECT 'guessing' AS what, server, claimed, CAST(number AS BIGINT) AS number, others, first_seq, begin, until
     FROM ({_GUESSED}) AS guessed"""
 
+
+def _of_all(column: str) -> str:
+    """The value of a column, if all rows have the same."""
+    return f"CASE WHEN count(DISTINCT {column}) = 1 AND count({column}) = count(*) THEN min({column}) END"
+
+
 _ADDRESSES = f"""
     SELECT 'address' AS what, server, address, CAST(sum(number) AS BIGINT) AS number,
         CAST(sum(openings) AS BIGINT) AS others, names_of(event) AS kinds, min(first_seq) AS first_seq,
         min(begin) AS begin, max(until) AS until,
-        CASE WHEN count(DISTINCT claimed) = 1 THEN min(claimed) END AS claimed,
-        CASE WHEN count(DISTINCT actor) = 1 THEN min(actor) END AS actor
+        {_of_all("claimed")} AS claimed, {_of_all("actor")} AS actor
     FROM (
-        SELECT r.server, r.address, r.event, r.claimed, r.actor, r.records + r.suppressed AS number, 0 AS openings,
-            r.first_seq, r.first_moment AS begin, r.last_moment AS until
+        SELECT r.server, r.address, r.event, r.event = 'auth.failed' AS is_login, r.claimed, r.actor,
+            r.records + r.suppressed AS number, 0 AS openings, r.first_seq, r.first_moment AS begin,
+            r.last_moment AS until
         FROM @refusals AS r
         LEFT JOIN ({_GUESSED}) AS g ON r.server = g.server AND r.claimed = g.claimed AND r.event = 'auth.failed'
         WHERE g.claimed IS NULL
         UNION ALL
-        SELECT server, address, NULL, NULL, NULL, 0, openings, first_seq, begin, until FROM @storms
+        SELECT server, address, NULL, false, NULL, NULL, 0, openings, first_seq, begin, until FROM @storms
     ) AS every
     WHERE address IS NOT NULL
-    GROUP BY server, address HAVING sum(number) + sum(openings) >= {NOTABLE}"""
+    GROUP BY server, address, is_login HAVING sum(number) + sum(openings) >= {NOTABLE}"""
 
 _CRASHES = """
     SELECT 'crash' AS what, server, count(*) AS number, max(down) AS seconds, min(last_seq) AS first_seq,
@@ -241,7 +248,7 @@ def _worst(tables: Tables) -> tuple[Incident, ...]:
         for at, (query, order, *names) in enumerate(
             (
                 (_GUESSING, by_number, "claimed"),
-                (_ADDRESSES, "number + others DESC", "address"),
+                (_ADDRESSES, "number + others DESC", "address", "first_seq"),
                 (_CRASHES, by_number),
                 (_IDENTITIES, by_number, "subject"),
                 (_OUTAGES, most_of("seconds"), "subject"),
