@@ -83,7 +83,7 @@ TABLES: dict[str, tuple[int, tuple[str, ...]]] = {
             "unused: i % 5 = 0",
         ),
     ),
-    "uptimes": (500_000, (_SERVER, f"service: {_NAME}", f"begin: {_AT}", f"until: {_AT} + 9000000")),
+    "uptimes": (500_000, (_SERVER, f"service: {_NAME}", f"begin: {_AT}", f"until: {_AT} + 9000000", "lost: i % 2 = 0")),
     "orphans": (
         30_000,
         (

@@ -114,8 +114,16 @@ def tables() -> dict[str, list[Row]]:
         for number in range(3)
     ]  # fmt: skip
     contested = {"routing_id": "tv", "sessions": 3, "overlaps": 2, "last_moment": at(BEGIN + SECOND)}
-    down = {"service": "door", "outages": 2, "longest_outage_seconds": 70.0}
-    provided = [(0, 10 * SECOND), (80 * SECOND, 90 * SECOND), (95 * SECOND, 100 * SECOND)]
+    provided = {
+        # From when to when, in seconds, and whether a provider was lost then.
+        "door": [(0, 10, True), (80, 90, True), (95, 119, False)],
+        "lamp": [(0, 61, True)],
+        "left for longest": [(0, 1, False), (90, 91, True), (92, 120, False)],
+        "lost at the end": [(0, 50, False), (115, 120, True)],
+        "provided at the end": [(0, 120, False)],
+        "shell": [(0, 48, False)],
+    }
+    last_moment = {"server": "gone", "first_moment": at(BEGIN), "last_moment": at(BEGIN + 120 * SECOND)}
     return {
         "findings": findings,
         "segments": segments,
@@ -127,15 +135,13 @@ def tables() -> dict[str, list[Row]]:
         ],
         "boots": boots,
         "identities": [{"server": "happened", "first_moment": at(BEGIN + 150 * SECOND), **contested}],
-        "services": [
-            {"server": "happened", **down},
-            {"server": "happened", **down, "service": "lamp", "longest_outage_seconds": 59.0},
-        ],
         "uptimes": [
-            {"server": "happened", "service": "door", "begin": at(BEGIN + begin), "end": at(BEGIN + end)}
-            for begin, end in provided
-        ],
-        "servers": [{"server": "happened", "first_moment": at(BEGIN), "last_moment": at(BEGIN + 120 * SECOND)}],
+            {"server": "happened", "service": service, "begin": at(BEGIN + begin * SECOND),
+             "end": at(BEGIN + end * SECOND), "lost": lost}
+            for service, some in provided.items() for begin, end, lost in some
+        ]
+        + [{"server": "gone", "service": "lamp", "begin": at(BEGIN), "end": at(BEGIN + 48 * SECOND), "lost": True}],
+        "servers": [last_moment, {**last_moment, "server": "happened"}],
         "sessions": [
             {"server": "one session", "session": "s", "address": "192.0.2.1", "actor": "ann", "claimed": "<b>"},
             {"server": "two sessions", "session": "t", "address": "192.0.2.2"},
@@ -216,6 +222,15 @@ def test_crashes_contested_ids_and_outages_are_incidents(asked: dict[str, Any]) 
     assert (outage.lasts, outage.begin, outage.end) == (False, BEGIN + 10 * SECOND, BEGIN + 80 * SECOND)
 
 
+def test_a_service_whose_provider_was_lost_is_down_until_it_is_back_or_to_the_last_record(
+    asked: dict[str, Any],
+) -> None:
+    (outage,) = (each for each in asked["happened"].rows if each.server == "gone")
+    assert (outage.subject, outage.number, outage.seconds, outage.lasts) == ("lamp", 1, 72.0, True)
+    assert (outage.begin, outage.end) == (BEGIN + 48 * SECOND, BEGIN + 120 * SECOND)
+    assert asked["happened"].numbers["outage"] == 2
+
+
 @pytest.mark.parametrize(
     ("incident", "expected"),
     [
@@ -250,7 +265,7 @@ def test_crashes_contested_ids_and_outages_are_incidents(asked: dict[str, Any]) 
         (
             Incident(what="outage", number=1, seconds=61.0, lasts=True, subject="$(reboot)", journal="/j",
                      begin=SECOND),
-            ("A service was down for 1 min 1 s", "the only outage; still down at the last record",
+            ("A service was down for 1 min 1 s", "the only outage after a lost provider; still down at the last record",
              ["bussrv journal tail /j --around 1970-01-01T00:00:01.000000Z"]),
         ),
         (

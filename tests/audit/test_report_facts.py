@@ -43,7 +43,7 @@ SCHEMAS = {
     "last_registered timestamp, provided_seconds double, observed_seconds double, availability double, "
     "provided boolean, outages bigint, longest_outage_seconds double, mtbf_seconds double, mttr_seconds double, "
     "subscribers bigint, subscriptions bigint, unprovided_seconds double, unused boolean",
-    "uptimes": "server string, service string, begin timestamp, end timestamp",
+    "uptimes": "server string, service string, begin timestamp, end timestamp, lost boolean",
     "orphans": "server string, session string, service string, protocol string, routing_id string, begin timestamp, "
     "end timestamp, ended boolean, waited_seconds double",
     "events": "server string, event string, outcome string, protocol string, records bigint, suppressed bigint",

@@ -37,10 +37,13 @@ def said_of(place: Path, collected: activities.Collected, since: int | None = No
 
 def expected(records: list[Record], given: list[Record], since: int | None = None) -> Said:
     answer = oracle.answer(records, given, since)
-    up = [(key, begin, end) for key, some in answer.uptimes.items() for begin, end in some]
+    up = [(key, *each) for key, some in answer.uptimes.items() for each in some]
     return Said(
         in_order(map(asdict, answer.spans)),
-        in_order({"server": key[0], "service": key[1], "begin": begin, "end": end} for key, begin, end in up),
+        in_order(
+            {"server": key[0], "service": key[1], "begin": begin, "end": end, "lost": lost}
+            for key, begin, end, lost in up
+        ),
         in_order({"server": key[0], "service": key[1], **row} for key, row in answer.services.items()),
         in_order(map(waiting, answer.orphans)),
     )
@@ -48,7 +51,7 @@ def expected(records: list[Record], given: list[Record], since: int | None = Non
 
 def waiting(want: oracle.Span) -> dict[str, Any]:
     row = {**asdict(want), "waited_seconds": (want.end - want.begin) / 1_000_000}
-    del row["is_provided"]
+    del row["is_provided"], row["lost"]
     return row
 
 
@@ -92,6 +95,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Answers:
 def test_a_plain_program_says_the_same(answers: Answers) -> None:
     agree(answers.said, answers.wanted)
     assert {row["outages"] for row in answers.wanted.services} >= {0, 1}
+    assert {row["lost"] for row in answers.wanted.uptimes} == {False, True}
 
 
 @pytest.mark.long
@@ -170,7 +174,26 @@ def by_interest(server: str) -> Given:
     return writer.records, []
 
 
-CASES = (flapping, waiting_in_vain, closed, known_before, by_interest)
+def leaving(server: str) -> Given:
+    writer = Writer(server)
+    for reason in (None, "client-closed", "unreachable", "connection-lost", "lease-expired", "server-crashed"):
+        for name, is_closed in (("unregistered", False), ("closed", True)):
+            session, service = f"{name} {reason}", f"{name}: {reason}"
+            writer.register(session, service)
+            if is_closed:
+                writer.close(session, reason=reason)
+            else:
+                writer.write(ev.ServiceUnregistered(session=session, service=service, reason=reason))
+    for session in ("leaves first", "is lost"):
+        writer.register(session, "two providers")
+    writer.unregister("leaves first", "two providers")
+    writer.close("is lost", reason="connection-lost")
+    writer.register("stays", "at the end")
+    writer.start()
+    return writer.records, []
+
+
+CASES = (flapping, waiting_in_vain, closed, known_before, by_interest, leaving)
 
 
 def test_a_service_that_flaps(answers: Answers) -> None:
@@ -195,6 +218,13 @@ def test_a_service_that_flaps(answers: Answers) -> None:
         "unprovided_seconds": 4 * 1.25,
         "unused": False,
     }
+
+
+def test_a_provider_is_lost_or_leaves_by_itself(answers: Answers) -> None:
+    lost = {row["service"]: row["lost"] for row in answers.of("leaving").uptimes}
+    reasons = (None, "client-closed", "unreachable")
+    left = {f"{how}: {reason}" for how in ("unregistered", "closed") for reason in reasons}
+    assert {service for service in lost if not lost[service]} == {*left, "at the end"}
 
 
 def test_who_waited_in_vain(answers: Answers) -> None:

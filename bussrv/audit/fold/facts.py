@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from bussrv.audit.fold.holdings import LEFT
 from bussrv.audit.fold.life import COUNTERS, Life, address_of
 from bussrv.audit.fold.lines import Numbers
 from bussrv.audit.fold.suspicions import suspicions
@@ -41,7 +42,9 @@ SESSIONS = _schema(
 FACTS: dict[str, pa.Schema] = {
     "sessions": SESSIONS,
     "formats": _schema("server protocol"),
-    "spans": _schema("server session service is_provided:flag protocol routing_id begin_at:number end_at:number"),
+    "spans": _schema(
+        "server session service is_provided:flag protocol routing_id begin_at:number end_at:number lost:flag"
+    ),
     "covers": _schema("server service is_provided:flag begin_at:number end_at:number"),
     "leases": _schema(
         "server session kind routing_id address service added:number renewed:number expired:number renewals:number "
@@ -131,9 +134,8 @@ def finish(lives: Sequence[Life], rows: Rows) -> None:
             rows["sessions"].append(_session(life))
         for is_provided, service, span in life.spans():
             end = None if span.end is None else span.end[1]
-            rows["spans"].append(
-                (server, session, service, is_provided, span.protocol, span.routing_id, span.begin[1], end)
-            )
+            about = server, session, service, is_provided, span.protocol, span.routing_id
+            rows["spans"].append((*about, span.begin[1], end, span.reason not in LEFT))
         rows["leases"] += _leases(life)
     if lives[0].session is not None:
         rows["suspicions"] += _suspicions(lives)

@@ -27,6 +27,10 @@ BEGINS, ENDS = (REGISTERED, ADDED), (UNREGISTERED, REMOVED)
 RAN_OUT = ("lease-expired", "inbus-unreachable")
 """The reasons: no renewal in time, or a closed port, which shortens the lease."""
 
+LEFT = (None, "client-closed", "unreachable")
+"""The reasons of an end that are no loss: a client asked for it, or closed its connection. Of a remote session that is
+``unreachable``, the journal of its own server says whether it was lost."""
+
 LEASED = "inbus"
 """The wire format with leases."""
 
@@ -53,12 +57,16 @@ class Step(NamedTuple):
 
 
 class Span(NamedTuple):
-    """From the beginning of a holding to its end; ``None`` if it did not end."""
+    """From the beginning of a holding to its end; ``None`` if it did not end.
+
+    :ivar reason: of the end.
+    """
 
     begin: Place
     end: Place | None
     protocol: str | None
     routing_id: str | None
+    reason: str | None
 
 
 class Lease(NamedTuple):
@@ -144,7 +152,7 @@ class Holding(Struct, array_like=True):
     @property
     def open(self) -> Span | None:
         """The span that has not ended."""
-        return None if self._open is None else _span(self._open, None)
+        return None if self._open is None else _span(self._open, None, None)
 
     @property
     def left(self) -> Place | None:
@@ -158,7 +166,7 @@ class Holding(Struct, array_like=True):
         if step.code in BEGINS and self._open is None:
             self._open = step
         elif step.code in ENDS and self._open is not None:
-            self.spans.append(_span(self._open, step.place))
+            self.spans.append(_span(self._open, step.place, step.reason))
             self._open = None
         if step.protocol == LEASED or step.given:
             self._lease(step)
@@ -192,8 +200,8 @@ class Holding(Struct, array_like=True):
         self._bound, self._renewals = (step.code in BEGINS, step.place[1]), 0
 
 
-def _span(begin: Step, end: Place | None) -> Span:
-    return Span(begin.place, end, begin.protocol, begin.routing_id)
+def _span(begin: Step, end: Place | None, reason: str | None) -> Span:
+    return Span(begin.place, end, begin.protocol, begin.routing_id, reason)
 
 
 def _is_over(deferred: Sequence[Step]) -> bool:

@@ -202,15 +202,18 @@ class Life(Struct, array_like=True):
 
     def spans(self) -> Iterator[tuple[bool, str, Span]]:
         """When each service was provided or wanted. After the session was closed, it provides and wants nothing."""
-        closing = None if self.closing is None else self.closing[0]
+        closing, why = (None, None) if self.closing is None else (self.closing[0], self.closing[1].reason)
         for (is_subscription, service), holding in self.holdings.items():
             if service is None:
                 continue
             settled = holding.settled()
             for span in (*settled.spans, *([] if settled.open is None else [settled.open])):
-                if closing is None or span.begin <= closing:
-                    end = closing if span.end is None else span.end if closing is None else min(span.end, closing)
-                    yield not is_subscription, service, span._replace(end=end)
+                if closing is None:
+                    yield not is_subscription, service, span
+                elif span.begin <= closing:
+                    is_ended = span.end is not None and span.end <= closing
+                    ended = span if is_ended else span._replace(end=closing, reason=why)
+                    yield not is_subscription, service, ended
 
 
 def _flags_of(record: Line) -> int:

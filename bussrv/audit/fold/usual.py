@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bussrv.audit.fold.facts import Tables, as_table
-from bussrv.audit.fold.holdings import ADDED, BEGINS, CODES, ENDS, LEASED, RAN_OUT
+from bussrv.audit.fold.holdings import ADDED, BEGINS, CODES, ENDS, LEASED, LEFT, RAN_OUT
 from bussrv.audit.fold.life import COUNTERS, TELLING, address_of
 from bussrv.audit.fold.lines import Flags, Line, Numbers
 from bussrv.audit.fold.stretch import KINDS, Coded, Stretch, among, coded
@@ -314,6 +314,7 @@ def _spans(found: _Whole, steps: _Steps, begins: Numbers) -> dict[str, Any]:
         "routing_id": _texts("routing_id", found.at(begun)),
         "begin_at": found.moments[begun],
         "end_at": found.moments[last],
+        "lost": [record.reason not in LEFT for record in found.at(last)],
     }
 
 

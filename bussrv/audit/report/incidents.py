@@ -11,7 +11,8 @@ An incident is one of these:
 5. Its refusals and limits, and the sessions of its reconnect storms, likewise.
 6. The crashes of one server.
 7. The sessions that had one routing id at the same time.
-8. The outages of one service.
+8. The outages of one service that began when a provider was lost, if one took ``LONG``. If its last provider left by
+   itself, that is none.
 """
 
 from __future__ import annotations
@@ -193,26 +194,23 @@ _IDENTITIES = """
         first_moment AS begin, last_moment AS until
     FROM @identities"""
 
-_DOWN = f"SELECT * FROM @services WHERE outages > 0 AND longest_outage_seconds >= {LONG}"
-"""Services with an outage that stands out."""
-
 _OUTAGES = f"""
     SELECT 'outage' AS what, server, service AS subject, number, seconds, lasts, begin, until
     FROM (
-        SELECT *, row_number() OVER (PARTITION BY server, service ORDER BY until - begin DESC, begin) AS place
+        SELECT *, (until - begin) / 1000000 AS seconds, count(*) OVER (PARTITION BY server, service) AS number,
+            row_number() OVER (PARTITION BY server, service ORDER BY until - begin DESC, begin) AS place
         FROM (
-            SELECT d.server, d.service, d.outages AS number, d.longest_outage_seconds AS seconds, u.until AS begin,
-                lead(u.begin) OVER (PARTITION BY u.server, u.service ORDER BY u.begin) AS back, back IS NULL AS lasts,
-                coalesce(back, s.last_moment) AS until
+            SELECT u.server, u.service, u.until AS begin, u.back IS NULL AS lasts,
+                coalesce(u.back, s.last_moment) AS until
             FROM (
-                SELECT * FROM ({_DOWN}) AS down
-                ORDER BY {most_of("longest_outage_seconds")}, server, service LIMIT {MOST_EVENTS}
-            ) AS d
-            JOIN @uptimes AS u ON u.server = d.server AND u.service = d.service
-            JOIN @servers AS s ON s.server = d.server
+                SELECT *, lead(begin) OVER (PARTITION BY server, service ORDER BY begin) AS back FROM @uptimes
+            ) AS u
+            JOIN @servers AS s ON s.server = u.server
+            WHERE u.lost
         ) AS gaps
+        WHERE until > begin
     ) AS ranked
-    WHERE place = 1"""
+    WHERE place = 1 AND seconds >= {LONG}"""
 
 _ORDER = f"severity_rank, number DESC, {first('server', 'first_seq', 'session')}"
 
@@ -227,7 +225,7 @@ def incidents(tables: Tables) -> Listing[Incident]:
 
 
 _ALL = {
-    "guessing": _GUESSED, "address": _ADDRESSES, "crash": _CRASHES, "identity": _IDENTITIES, "outage": _DOWN,
+    "guessing": _GUESSED, "address": _ADDRESSES, "crash": _CRASHES, "identity": _IDENTITIES, "outage": _OUTAGES,
 }  # fmt: skip
 """A query with a row for each incident of a kind."""
 

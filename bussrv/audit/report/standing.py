@@ -133,6 +133,7 @@ def _what(incident: Incident) -> str:
         "crash": f"{text.many(number, 'crash', 'crashes')}; down for {text.length(incident.seconds)} at most",
         "identity": f"{text.many(others, 'session')}, {text.many(number, 'overlap')}",
         "outage": ("the only outage" if number == 1 else f"the longest of {text.many(number, 'outage')}")
+        + " after a lost provider"
         + ("; still down at the last record" if incident.lasts else ""),
     }.get(incident.what, "")
 

@@ -19,9 +19,9 @@ FROM (SELECT DISTINCT server, service FROM @fact_covers) AS every
 """A number for each service of each server. A window over numbers takes half the time of one over texts."""
 
 SPANS = """
-SELECT number, session, is_provided, protocol, routing_id, begun AS begin, greatest(until, begun) AS until, ended
+SELECT number, session, is_provided, protocol, routing_id, begun AS begin, greatest(until, begun) AS until, ended, lost
 FROM (
-    SELECT n.number, f.session, f.is_provided, f.protocol, f.routing_id, f.begin_at, w.watch_begin,
+    SELECT n.number, f.session, f.is_provided, f.protocol, f.routing_id, f.begin_at, f.lost, w.watch_begin,
         greatest(f.begin_at, w.watch_begin) AS begun, f.end_at IS NOT NULL AS ended,
         CASE WHEN f.end_at IS NOT NULL THEN greatest(f.begin_at, f.end_at) ELSE w.watch_end END AS until
     FROM @fact_spans AS f JOIN @watched AS w ON f.server = w.server
@@ -55,8 +55,12 @@ WHERE latest IS NULL OR begin > latest
 """The longest intervals without a gap in which each service was provided."""
 
 UPTIMES = """
-SELECT n.server, n.service, p.begin, p.until FROM @provided AS p JOIN @numbered AS n ON p.number = n.number
+SELECT n.server, n.service, p.begin, p.until, l.number IS NOT NULL AS lost
+FROM @provided AS p JOIN @numbered AS n ON p.number = n.number
+LEFT JOIN (SELECT DISTINCT number, until FROM @spans WHERE is_provided AND lost) AS l
+    ON p.number = l.number AND p.until = l.until
 """
+"""The same, and whether a provider was lost at its end."""
 
 UP = """
 SELECT number, CAST(sum(until - begin) AS BIGINT) / 1000000 AS covered, count(*) AS intervals, max(until) AS last_end,

@@ -13,6 +13,7 @@ Of = tuple[str, str]
 ON = (ev.ServiceRegistered, ev.SubscriptionAdded)
 OFF = (ev.ServiceUnregistered, ev.SubscriptionRemoved)
 PROVIDES = (ev.ServiceRegistered, ev.ServiceUnregistered)
+LEFT = (None, "client-closed", "unreachable")
 
 
 @dataclass
@@ -26,12 +27,13 @@ class Span:
     begin: int
     end: int
     ended: bool
+    lost: bool
 
 
 @dataclass
 class Answer:
     spans: list[Span]
-    uptimes: dict[Of, list[tuple[int, int]]]
+    uptimes: dict[Of, list[tuple[int, int, bool]]]
     services: dict[Of, dict[str, Any]]
     orphans: list[Span]
 
@@ -56,7 +58,7 @@ def look(records: list[Record], given: list[Record], since: int, found: Answer) 
         about = [each for each in counted if each.event.service == service]
         found.services[server, service] = describe(mine, about, up, last)
         if up:
-            found.uptimes[server, service] = up
+            found.uptimes[server, service] = [(*each, is_lost(mine, each[1])) for each in up]
         found.orphans += [each for each in mine if not each.is_provided and not is_served(each, up)]
     found.spans += spans
 
@@ -66,11 +68,11 @@ def replayed(records: list[Record], given: list[Record], last: int) -> list[Span
     closed: set[str] = set()
     spans: list[Span] = []
 
-    def end(key: tuple[str, bool, str], moment: int, ended: bool = True) -> None:
+    def end(key: tuple[str, bool, str], moment: int, ended: bool = True, reason: str | None = None) -> None:
         begin = held.pop(key, None)
         if begin is not None:
             about = (begin.event.protocol, begin.event.routing_id, begin.time, max(begin.time, moment), ended)
-            spans.append(Span(begin.server, key[2], key[0], key[1], *about))
+            spans.append(Span(begin.server, key[2], key[0], key[1], *about, reason not in LEFT))
 
     for record in sorted([*records, *given], key=lambda each: (each.seq, each.time, each.mono)):
         event, session = record.event, str(record.event.session)
@@ -78,11 +80,11 @@ def replayed(records: list[Record], given: list[Record], last: int) -> list[Span
         if isinstance(event, ev.SessionClosed):
             closed.add(session)
             for each in [each for each in held if each[0] == session]:
-                end(each, record.time)
+                end(each, record.time, reason=event.reason)
         elif isinstance(event, ON) and event.service is not None and session not in closed:
             held.setdefault(key, record)
         elif isinstance(event, OFF):
-            end(key, record.time)
+            end(key, record.time, reason=event.reason)
     for key in [*held]:
         end(key, last, ended=False)
     return spans
@@ -105,6 +107,10 @@ def merged(spans: list[Span]) -> list[tuple[int, int]]:
                 begin = found.pop()[0]
             found.append((begin, end))
     return found
+
+
+def is_lost(spans: list[Span], moment: int) -> bool:
+    return any(each.lost for each in spans if each.is_provided and each.end == moment)
 
 
 def is_served(want: Span, up: list[tuple[int, int]]) -> bool:
