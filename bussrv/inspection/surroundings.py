@@ -14,7 +14,7 @@ from bussrv.errors import JournalError
 from bussrv.journal.bounded import lines_in
 from bussrv.journal.moments import parse_instant
 from bussrv.journal.reading import read_header, segments
-from bussrv.journal.record import Record, decode
+from bussrv.journal.record import Record, decode, format_time
 from bussrv.journal.segment import COMPRESSED_SUFFIX, CORRUPT, SUFFIX, first_seq, open_segment
 
 
@@ -62,15 +62,25 @@ def around(directory: Path, place: Place, count: int) -> list[Found]:
     Nothing is verified, and lines that are not records are among them.
 
     :param count: the number of lines.
-    :raises JournalError: if the directory cannot be read, holds no journal, or no such segment.
+    :raises JournalError: if the directory cannot be read, holds no journal, no such segment, or nothing at the place.
     """
     lines = chain.from_iterable(map(_lines, _paths(directory, place, count)))
-    before: deque[Found] = deque(maxlen=max(1, count // 2))
+    before: deque[Found] = deque(maxlen=count // 2)
+    last = 0
     for each in lines:
         if _is_there(each, place):
-            return [*before, each, *islice(lines, count - len(before) - 1)]
+            return [*before, each, *islice(lines, count - len(before) - 1)] if count else []
         before.append(each)
-    return [*before]
+        last = each.record.seq if each.record is not None else last
+    raise JournalError(f"{directory} has no {_named(place)}" + (f"; the last record is {last}" if last else ""))
+
+
+def _named(place: Place) -> str:
+    if place.file is not None:
+        return f"line {place.number} in {place.file}"
+    if place.time is not None:
+        return f"record at {format_time(place.time)} or later"
+    return f"record {place.number} or a later one"
 
 
 def _paths(directory: Path, place: Place, count: int) -> Sequence[Path]:

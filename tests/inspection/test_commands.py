@@ -159,7 +159,6 @@ def test_damage_is_one_sentence(shell: Shell, journal: Path, arguments: tuple[st
         ("23", ["22", f"{segment_name(21)},", "23", "24"]),
         ("22", ["20", "21", "22", f"{segment_name(21)},"]),
         ("1", ["1", "2", "3", "4"]),
-        ("99", ["32", "33"]),
         ("2026-11-21T14:02:03.156486Z", ["31", "32", "33"]),
         ("2026-11-18T06:00:00Z", ["1", "2", "3", "4"]),
         (f"{segment_name(21)}:5", ["21", "22", f"{segment_name(21)},", "23"]),
@@ -179,6 +178,29 @@ def test_what_is_around_a_place_is_shown_also_where_it_is_damaged(
     quoted = [line for line in lines if line.startswith("0")]
     assert [len(line) < 250 for line in quoted] == [True] * len(quoted)
     assert said.replace("\n", "").isprintable()
+
+
+@pytest.mark.parametrize(("count", "shown"), [(0, []), (1, ["23"]), (2, ["22", "23"]), (3, ["22", "23", "24"])])
+def test_few_lines_around_a_place(shell: Shell, journal: Path, count: int, shown: list[str]) -> None:
+    status, said, complained = shell.run("tail", journal, "--around", "23", "-n", count)
+    assert (status, complained) == (0, "")
+    assert [line.split()[1] for line in said.splitlines()] == shown
+
+
+@pytest.mark.parametrize(
+    ("place", "sentence"),
+    [
+        ("34", "has no record 34 or a later one; the last record is 33"),
+        ("99999", "has no record 99999 or a later one; the last record is 33"),
+        ("2027-01-01T00:00:00Z", "has no record at 2027-01-01T00:00:00.000000Z or later; the last record is 33"),
+        (f"{segment_name(1)}:999", f"has no line 999 in {segment_name(1)}; the last record is "),
+    ],
+)
+def test_a_place_after_the_end_is_one_sentence(shell: Shell, journal: Path, place: str, sentence: str) -> None:
+    for count in (0, 1, 10):
+        status, said, complained = shell.run("tail", journal, "--around", place, "-n", count)
+        assert (status, said, complained.count("\n")) == (2, "", 1)
+        assert complained.startswith(f"bussrv journal: {journal} {sentence}")
 
 
 @pytest.mark.parametrize("arguments", [("tail",), ("tail", "-f"), ("state",), ("diff", "1", "2")])
