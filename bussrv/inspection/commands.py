@@ -17,6 +17,7 @@ from bussrv.inspection.difference import Difference, difference, lines
 from bussrv.inspection.names import Names
 from bussrv.inspection.surroundings import Found, Place, around
 from bussrv.inspection.words import record_line, wants_colours, write
+from bussrv.journal.header import Header
 from bussrv.journal.moments import END, Moment
 from bussrv.journal.reading import Keep, Line, follow, read_end
 from bussrv.journal.record import Record
@@ -94,13 +95,22 @@ def tail(wanted: Tail) -> None:
                 write(f"{what}\n".encode("utf-8", "backslashreplace"))
         return
     keep = wanted.keep()
-    found, reader = read_end(wanted.directory, wanted.count, keep)
+    found, reader, salvage = read_end(wanted.directory, wanted.count, keep)
+    if salvage is not None:
+        print(f"bussrv journal: {_left_out(salvage)}", file=sys.stderr)
     try:
         show(found)
         if wanted.follow:
             show(follow(wanted.directory, reader, _pause))
     finally:
         reader.close()
+
+
+def _left_out(salvage: Header) -> str:
+    """Says that records before a salvage are not shown."""
+    damage, first = salvage.salvaged, salvage.segment
+    place = "" if damage is None or not damage.segment else f" in segment {damage.segment}, line {damage.line}"
+    return f"a new chain begins with record {first}, after damage{place}; to see what is before it: --around {first - 1}"
 
 
 def _no_record(found: Found) -> str:

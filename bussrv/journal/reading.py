@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from msgspec import Raw, Struct
 
@@ -214,8 +214,20 @@ def read_journal(directory: Path) -> Iterator[Record]:
     return read_segments(segments(directory))
 
 
-def read_end(directory: Path, count: int, keep: Keep) -> tuple[list[Line], SegmentReader]:
-    """The last ``count`` lines with records that are to ``keep``, and the reader of the last segment, to go on from.
+class End(NamedTuple):
+    """The last lines of a journal.
+
+    :ivar reader: of the last segment, to go on from.
+    :ivar salvage: the header before which nothing was read, although there is more: it begins a new chain.
+    """
+
+    lines: list[Line]
+    reader: SegmentReader
+    salvage: Header | None
+
+
+def read_end(directory: Path, count: int, keep: Keep) -> End:
+    """The last ``count`` lines with records that are to ``keep``.
 
     Segments are read from the last one back, and no more of them than it takes. Segments before a salvage are not read:
     they are known to be damaged.
@@ -229,7 +241,7 @@ def read_end(directory: Path, count: int, keep: Keep) -> tuple[list[Line], Segme
         with closing(SegmentReader(older.pop())) as before:
             wanted = count - len(found)
             found.extendleft(reversed(deque((line for line in before.read() if keep(line.record)), maxlen=wanted)))
-    return list(found), reader
+    return End(list(found), reader, before.header if older and len(found) < count else None)
 
 
 def follow(directory: Path, reader: SegmentReader, pause: Callable[[], None]) -> Iterator[Line]:

@@ -180,6 +180,17 @@ def test_what_is_around_a_place_is_shown_also_where_it_is_damaged(
     assert said.replace("\n", "").isprintable()
 
 
+def test_the_end_says_which_records_a_salvage_left_out(shell: Shell) -> None:
+    salvaged = ROOT / "docs" / "reference" / "journal-format" / "salvaged"
+    status, said, complained = shell.run("tail", salvaged, "-n", "20")
+    assert (status, said.splitlines()[0].split()[1]) == (0, "6")
+    sentence = "a new chain begins with record 6, after damage in segment 1, line 5; to see what is before it: --around 5"
+    assert complained == f"bussrv journal: {sentence}\n"
+    before = shell.run("tail", salvaged, "--around", "5", "-n", "2")[1]
+    assert [line.split()[1] for line in before.splitlines()] == ["4", "5"]
+    assert shell.run("tail", salvaged, "-n", "3")[2] == ""
+
+
 @pytest.mark.parametrize(("count", "shown"), [(0, []), (1, ["23"]), (2, ["22", "23"]), (3, ["22", "23", "24"])])
 def test_few_lines_around_a_place(shell: Shell, journal: Path, count: int, shown: list[str]) -> None:
     status, said, complained = shell.run("tail", journal, "--around", "23", "-n", count)

@@ -59,7 +59,7 @@ def test_the_end_is_the_end_of_the_whole(sizes: list[int], count: int, first: in
         write(Path(name), *segments)
         every = list(read_journal(Path(name)))
         assert [replace(each, prev=START) for each in every] == [each for segment in segments for each in segment]
-        found, reader = read_end(Path(name), count, lambda record: record.seq % step == 0)
+        found, reader, _ = read_end(Path(name), count, lambda record: record.seq % step == 0)
         reader.close()
         wanted = [each for each in every if each.seq % step == 0]
         assert [line.record for line in found] == wanted[max(0, len(wanted) - count) :]
@@ -70,7 +70,7 @@ def test_the_end_is_the_end_of_the_whole(sizes: list[int], count: int, first: in
 def test_older_segments_are_left_alone_when_they_are_not_needed(tmp_path: Path) -> None:
     old, _ = write(tmp_path, numbered(1, 3), numbered(4, 6))
     old.write_text("junk\n")
-    found, reader = read_end(tmp_path, 3, lambda _: True)
+    found, reader, _ = read_end(tmp_path, 3, lambda _: True)
     reader.close()
     assert seqs(found) == [4, 5, 6]
 
@@ -92,9 +92,13 @@ def test_what_a_salvage_left_behind_is_not_looked_at() -> None:
     directory = Path(__file__).parents[2] / "docs" / "reference" / "journal-format" / "salvaged"
     with pytest.raises(JournalError):
         list(read_journal(directory))
-    lines, reader = read_end(directory, 1000, lambda record: True)
+    lines, reader, salvage = read_end(directory, 1000, lambda record: True)
     reader.close()
     assert reader.header.salvaged is not None
+    assert salvage == reader.header
+    enough = read_end(directory, len(lines), lambda record: True)
+    enough.reader.close()
+    assert enough.salvage is None
     assert seqs(lines) == list(range(reader.header.segment, reader.next_seq))
 
 
@@ -134,7 +138,7 @@ class Writing:
 
     def __init__(self, directory: Path, *steps: Callable[[], object]) -> None:
         self._steps = iter(steps)
-        _, reader = read_end(directory, 0, lambda _: True)
+        _, reader, _ = read_end(directory, 0, lambda _: True)
         self.lines = follow(directory, reader, self._pause)
 
     def _pause(self) -> None:
