@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,11 +14,17 @@ from bussrv.cli.command import Command
 from bussrv.cli.connection import Connection, connects
 from bussrv.cli.parameters import EVENTS, whole
 
+if TYPE_CHECKING:
+    from bussrv.client.admin import ServerSentEvent
+
 DESCRIPTION = """
 Show records of the journal as they are written: sessions, services, subscriptions, links, refusals. With --after, begin
 with an earlier record, if the journal still has it. If the connection is lost, continue after the last record that was
 shown.
 """
+
+SKIPPED = "skipped"
+"""The event of the server that says how many records it cannot send."""
 
 
 @click.command(
@@ -50,6 +57,9 @@ def command(
     wanted = {name: value for name, value in about.items() if value is not None}
     left = count
     for event in admin(connection).resuming("/events", "" if after is None else str(after)):
+        if event.event == SKIPPED:
+            print(f"bussrv events: {_left_out(event)}", file=sys.stderr)
+            continue
         if events is not None and event.event not in events:
             continue
         record: Mapping[str, Any] = json.loads(event.data)
@@ -64,3 +74,10 @@ def command(
         if left == 0:
             break
     return 0
+
+
+def _left_out(event: ServerSentEvent) -> str:
+    """Says which records the server cannot send."""
+    last, count = int(event.id), int(json.loads(event.data)["count"])
+    which = f"record {last} is" if count == 1 else f"records {last - count + 1} to {last} are"
+    return f"{which} not in the journal any more, or cannot be read"

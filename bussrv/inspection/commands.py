@@ -97,7 +97,7 @@ def tail(wanted: Tail) -> None:
     keep = wanted.keep()
     found, reader, salvage = read_end(wanted.directory, wanted.count, keep)
     if salvage is not None:
-        print(f"bussrv journal: {_left_out(salvage)}", file=sys.stderr)
+        sys.stderr.write(f"bussrv journal: {_left_out(salvage)}\n")
     try:
         show(found)
         if wanted.follow:
@@ -110,7 +110,7 @@ def _left_out(salvage: Header) -> str:
     """Says that records before a salvage are not shown."""
     damage, first = salvage.salvaged, salvage.segment
     place = "" if damage is None or not damage.segment else f" in segment {damage.segment}, line {damage.line}"
-    return f"a new chain begins with record {first}, after damage{place}; to see what is before it: --around {first - 1}"
+    return f"a new chain begins with record {first}, after damage{place}; --around {first - 1} shows what is before it"
 
 
 def _no_record(found: Found) -> str:

@@ -46,10 +46,19 @@ class _Head(Struct):
 _decode_head = msgspec.json.Decoder(_Head).decode
 
 
+def _head(text: bytes) -> _Head | None:
+    """The head of a line; ``None``: the line is damaged."""
+    try:
+        return _decode_head(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
 class LinesAfter:
     """The lines of the records after one of them, in order.
 
-    Records that are not there any more are left out.
+    Records that are not there any more are left out, and so are those that cannot be read: a damaged line, and the rest
+    of a segment that cannot be read or decompressed.
 
     :ivar seq: the number of the last record that was read.
     """
@@ -60,13 +69,14 @@ class LinesAfter:
         self._path: Path | None = None
         self._file: BinaryIO | None = None
         self._rest = b""
+        self._fault: Exception | None = None
 
     def page(self, until: int) -> list[RecordLine]:
         """The next lines, none after the record ``until``; no line if there is no further record up to that.
 
         It reads files, and blocks the thread.
 
-        :raises JournalError: the journal cannot be read.
+        :raises JournalError: no further record up to that can be read.
         """
         try:
             found = self._page(until)
@@ -74,9 +84,14 @@ class LinesAfter:
                 # The segment may be another one by now, as after its compression.
                 self.close()
                 found = self._page(until)
-            return found
-        except (OSError, *CORRUPT, msgspec.DecodeError) as error:
-            raise JournalError(f"the records after {self.seq} cannot be read: {error}") from error
+        except OSError as error:
+            raise self._unreadable(error) from error
+        if self._fault is not None and not found:
+            raise self._unreadable(self._fault) from self._fault
+        return found
+
+    def _unreadable(self, error: Exception) -> JournalError:
+        return JournalError(f"the records after {self.seq} cannot be read: {error}")
 
     def close(self) -> None:
         """Read no more."""
@@ -86,23 +101,26 @@ class LinesAfter:
 
     def _page(self, until: int) -> list[RecordLine]:
         found: list[RecordLine] = []
+        self._fault = None
         while self.seq < until and sum(len(each.text) for each in found) < PAGE:
             text = self._next_lines()
             if not text:
                 break
-            last = text[text.rfind(b"\n") + 1 :]
-            if not 0 < _decode_head(last).seq <= self.seq:
+            last = _head(text[text.rfind(b"\n") + 1 :])
+            if last is None or not 0 < last.seq <= self.seq:
                 found += self._wanted(text.split(b"\n"), until)
         self._put_back([])
         return found
 
     def _wanted(self, lines: list[bytes], until: int) -> Iterator[RecordLine]:
         for index, text in enumerate(lines):
-            head = _decode_head(text)
-            if head.seq > until:
+            head = _head(text)
+            if self.seq >= until or (head is not None and head.seq > until):
                 self._put_back(lines[index:])
                 return
-            if head.seq > self.seq:
+            if head is None:
+                self._fault = JournalError("a line is damaged")
+            elif head.seq > self.seq:
                 self.seq = head.seq
                 yield RecordLine(head.seq, head.event, text)
 
@@ -123,9 +141,16 @@ class LinesAfter:
         return lines
 
     def _block(self) -> bytes:
-        """Complete lines without the last end; none at the end of the segment. An unfinished line waits for its end."""
-        assert self._file is not None
-        while True:
+        """Complete lines without the last end; none at the end of the segment, or if the rest of it cannot be read."""
+        try:
+            return self._readable()
+        except (OSError, *CORRUPT) as error:
+            self._fault = error
+            return b""
+
+    def _readable(self) -> bytes:
+        """As :meth:`_block`. An unfinished line waits for its end."""
+        while self._file is not None:
             block = self._file.read(BLOCK)
             text = self._rest + block
             complete, newline, rest = text.rpartition(b"\n")
@@ -137,6 +162,7 @@ class LinesAfter:
                 return b""
             if len(text) > MAX_LINE:
                 raise TooLarge(f"a line has more than {MAX_LINE} bytes, which no server writes")
+        return b""
 
     def _put_back(self, lines: list[bytes]) -> None:
         """Read these lines again later: what is not durable yet may be written anew, as another line."""
@@ -162,4 +188,8 @@ class LinesAfter:
 
     def _begin(self, path: Path) -> None:
         self.close()
-        self._path, self._file = path, open_segment(path)
+        self._path = path
+        try:
+            self._file = open_segment(path)
+        except (OSError, *CORRUPT) as error:
+            self._fault = error

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from bussrv.cli.asking import age
+from bussrv.client.admin import AdminClient, ServerSentEvent
 from bussrv.client.objects import ObjectsClient
 from bussrv.client.spp import SppClient
 from bussrv.testing.server import PATIENCE
@@ -116,6 +117,26 @@ def test_events_are_those_of_the_journal_from_any_record_on(place: Place, lamp: 
     assert found["routing_id"] == lamp.routing_id
     journal = (next((place.home / "journal").glob("*.jsonl"))).read_text().splitlines()
     assert found in map(json.loads, journal)
+
+
+def test_records_that_the_server_cannot_send_are_one_sentence(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent = [
+        ServerSentEvent("49", "skipped", '{"count":49}'),
+        ServerSentEvent("50", "server.started", '{"seq":50,"event":"server.started"}'),
+        ServerSentEvent("51", "skipped", '{"count":1}'),
+        ServerSentEvent("52", "server.stopped", '{"seq":52,"event":"server.stopped"}'),
+    ]
+    monkeypatch.setattr(AdminClient, "resuming", lambda *arguments: iter(sent))
+    status, said, complained = run("events", "--after", "0", "--count", "2")
+    assert (status, [line.split()[1:] for line in said.splitlines()]) == (
+        0,
+        [["50", "server.started"], ["52", "server.stopped"]],
+    )
+    assert complained.splitlines() == [
+        "bussrv events: records 1 to 49 are not in the journal any more, or cannot be read",
+        "bussrv events: record 51 is not in the journal any more, or cannot be read",
+    ]
+    assert run("events", "--json", "--count", "2")[1].count("\n") == 2
 
 
 def test_a_tap_shows_payloads_only_if_they_are_asked_for(place: Place, lamp: ObjectsClient) -> None:

@@ -184,7 +184,7 @@ def test_the_end_says_which_records_a_salvage_left_out(shell: Shell) -> None:
     salvaged = ROOT / "docs" / "reference" / "journal-format" / "salvaged"
     status, said, complained = shell.run("tail", salvaged, "-n", "20")
     assert (status, said.splitlines()[0].split()[1]) == (0, "6")
-    sentence = "a new chain begins with record 6, after damage in segment 1, line 5; to see what is before it: --around 5"
+    sentence = "a new chain begins with record 6, after damage in segment 1, line 5; --around 5 shows what is before it"
     assert complained == f"bussrv journal: {sentence}\n"
     before = shell.run("tail", salvaged, "--around", "5", "-n", "2")[1]
     assert [line.split()[1] for line in before.splitlines()] == ["4", "5"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,42 @@ def test_a_journal_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes().replace(b'"seq":1', b'"seq":x'))
     with pytest.raises(JournalError, match="the records after 0 cannot be read"):
         LinesAfter(tmp_path, 0).page(1)
+
+
+def cut(path: Path) -> None:
+    path.with_name(path.name + ".gz").write_bytes(gzip.compress(path.read_bytes())[:-30])
+    path.unlink()
+
+
+def bend(path: Path) -> None:
+    path.write_bytes(path.read_bytes().replace(b'"seq":5', b'"seq":\xff'))
+
+
+def fill(path: Path) -> None:
+    path.write_bytes(bytes(len(path.read_bytes())))
+
+
+def block(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+@pytest.mark.parametrize("page", [1, 1 << 20])
+@pytest.mark.parametrize(("harm", "lost"), [(cut, {4, 5, 6}), (bend, {5}), (fill, {4, 5, 6}), (block, {4, 5, 6})])
+def test_only_what_cannot_be_read_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, page: int, harm: Callable[[Path], None], lost: set[int]
+) -> None:
+    monkeypatch.setattr(lines_module, "PAGE", page)
+    batches = writer(tmp_path, rotation=Rotation(bytes=1))
+    for _ in range(4):
+        batches.commit([fact("a"), fact("b"), fact("c")])
+    batches.close()
+    harm(list_segments(tmp_path)[1])
+    for after in (0, 3, 4, 6, 9):
+        lines = LinesAfter(tmp_path, after)
+        found = {each.seq for each in read_all(lines, 12)}
+        assert found == set(range(after + 1, 13)) - lost
+        lines.close()
 
 
 def test_what_is_not_durable_is_read_again_later(tmp_path: Path) -> None:
