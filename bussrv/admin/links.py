@@ -24,7 +24,8 @@ class LinkItem(Struct, frozen=True, kw_only=True):
         dialed, or nothing.
     :ivar state: ``down``: the link was lost, or was expected and never came up; ``dialing``: this server dials, and no
         server has answered yet.
-    :ivar dialed: whether this server dials.
+    :ivar dialed: whether this server dials; ``false``: the other one does, or nobody that is known if there is no
+        address.
     :ivar since: when it came up.
     :ivar lost: when it was lost; of a server of ``--expect-link`` that was never linked, the start of this one.
     :ivar reason: why it was lost; ``null``: it was never up.

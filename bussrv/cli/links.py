@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -14,8 +15,8 @@ from bussrv.cli.statuses import NO
 
 DESCRIPTION = """
 List the links to other servers, each with its state, the time since which it is up, and the sessions that it leads to.
-A link that was lost is down, with the time since and the reason, until it is back. With --forget, it is not missed any
-more.
+A link that was lost is down, with the time since and the reason, until it is back. So is the link to a server of
+--expect-link that was never linked. With --forget, a lost link is not missed any more.
 """
 
 
@@ -37,10 +38,10 @@ def command(connection: Connection, query: dict[str, Any], most: int | None, for
         "ROUTING ID": field("routing_id"),
         "ADDRESS": field("address"),
         "STATE": field("state"),
-        "DIALED": lambda each: {True: "by this server", False: "by the other one"}.get(each.get("dialed")),  # type: ignore[arg-type]
+        "DIALED": _dialed,
         "AGE": moment("since"),
-        "LOST": moment("lost"),
-        "REASON": field("reason"),
+        "LOST": lambda each: None if _is_new(each) else moment("lost")(each),
+        "REASON": lambda each: "never linked" if _is_new(each) else each.get("reason"),
         "SESSIONS": field("sessions"),
         "NEIGHBORS": field("neighbors"),
     }
@@ -48,6 +49,17 @@ def command(connection: Connection, query: dict[str, Any], most: int | None, for
     less = ("AGE", "SESSIONS", "NEIGHBORS", "DIALED")
     show_list(found, columns, as_json=as_json, right=("SESSIONS",), less=less)
     return 0
+
+
+def _dialed(each: Mapping[str, Any]) -> str | None:
+    if each.get("dialed"):
+        return "by this server"
+    return "by the other one" if each.get("address") else None
+
+
+def _is_new(each: Mapping[str, Any]) -> bool:
+    """Whether the other server is expected, and was never linked."""
+    return bool(each.get("lost")) and not each.get("reason")
 
 
 def _forget(connection: Connection, server_id: str) -> int:

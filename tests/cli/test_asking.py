@@ -139,6 +139,26 @@ def test_records_that_the_server_cannot_send_are_one_sentence(place: Place, monk
     assert run("events", "--json", "--count", "2")[1].count("\n") == 2
 
 
+def test_links_say_which_server_dialed_and_which_was_never_linked(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moment = "2026-11-21T14:02:03.000000Z"
+    lost = {"state": "down", "lost": moment}
+    found = [
+        {**lost, "routing_id": "attic", "address": "", "dialed": False, "reason": None},
+        {**lost, "routing_id": "shed", "address": "10.0.0.9:1", "dialed": False, "reason": "server-stopped"},
+        {"routing_id": "yard", "address": "10.0.0.8:1", "dialed": True, "state": "up", "since": moment},
+        {"routing_id": None, "address": "tcp:barn:1", "dialed": True, "state": "dialing"},
+    ]
+    monkeypatch.setattr(AdminClient, "items", lambda *arguments, **query: iter(found))
+    heading, *rows = run("links")[1].splitlines()
+    columns = {name: heading.index(name) for name in ("DIALED", "LOST", "REASON")}
+    shown = [{name: row[at:].split("  ")[0].strip() for name, at in columns.items()} for row in rows]
+    assert [each["DIALED"] for each in shown] == ["-", "by the other one", "by this server", "by this server"]
+    assert [each["LOST"] == "-" for each in shown] == [True, False, True, True]
+    assert [each["REASON"] for each in shown] == ["never linked", "server-stopped", "-", "-"]
+
+
 def test_a_tap_shows_payloads_only_if_they_are_asked_for(place: Place, lamp: ObjectsClient) -> None:
     ended = threading.Event()
 

@@ -46,7 +46,7 @@ function about(link) {
     ["Address", name(link.address)],
     ["Dialed", link.dialed ? "by this server" : link.address ? "by the other one" : null],
     ["Since", link.since ? [time(timeOfDay(link.since), link.since), `, ${ago(link.since)}`] : null],
-    ["Lost", link.lost ? [time(timeOfDay(link.lost), link.lost), `, ${ago(link.lost)}`] : null],
+    ["Lost", link.lost && link.reason ? [time(timeOfDay(link.lost), link.lost), `, ${ago(link.lost)}`] : null],
     ["Reason", link.state === "down" ? (link.reason ?? "it was never up") : null],
     ["Sessions", count(link.sessions)],
     ["Its neighbours", link.neighbors?.length ? link.neighbors.map((each) => [name(each, 60), h("br")]) : "none"],
