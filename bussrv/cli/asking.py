@@ -23,7 +23,8 @@ def admin(connection: Connection) -> AdminClient:
 
     place = connection.place("admin")
     port = None if place.address.is_unix else place.address.port
-    return AdminClient(place.address.host, port, place.timeout, place.tls, **place.credentials.given())
+    given = place.credentials.given()
+    return AdminClient(place.address.host, port, place.timeout, place.tls, **given, base=place.address.path)
 
 
 def as_json(function: Callable[..., int]) -> Callable[..., int]:

@@ -28,7 +28,7 @@ SERVER, PROFILE = "BUSSRV_SERVER", "BUSSRV_PROFILE"
 TIMEOUT = 10.0
 MAX_SECRET = 4096
 
-_ADDRESS = re.compile(r"(?:(tcp:|tls:|http://|https://))?(\[[^\]]+\]|[^\[\]:/\s]+)(?::([0-9]{1,5}))?/?")
+_ADDRESS = re.compile(r"(?:(tcp:|tls:|http://|https://))?(\[[^\]]+\]|[^\[\]:/\s]+)(?::([0-9]{1,5}))?(/[^\s?#]*)?")
 _SECURE = ("tls:", "https://")
 
 
@@ -39,16 +39,18 @@ class Address:
     :ivar host: the host; of a UNIX socket, its path.
     :ivar tls: whether its scheme says TLS, or none; ``None``: it has no scheme, so options and files for TLS decide.
     :ivar is_unix: whether it is a UNIX socket.
+    :ivar path: the path of the admin interface at a proxy, such as ``/bus``; usually empty.
     """
 
     host: str
     port: int
     tls: bool | None = None
     is_unix: bool = False
+    path: str = ""
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"unix:{self.host}" if self.is_unix else f"{host}:{self.port}"
+        return f"unix:{self.host}" if self.is_unix else f"{host}:{self.port}{self.path}"
 
     @property
     def is_local(self) -> bool:
@@ -87,6 +89,7 @@ class Place:
 
 def parse(text: str, kind: str) -> Address:
     """An address as people write it: ``hall``, ``hall:7890``, ``tls:hall``, ``https://hall:7280``, ``unix:/run/admin``.
+    One of the admin interface may have a path.
 
     :param kind: one of :data:`PORTS`, for the default port.
     :raises ValueError: the text is not an address.
@@ -96,10 +99,13 @@ def parse(text: str, kind: str) -> Address:
     found = _ADDRESS.fullmatch(text)
     if found is None or int(found[3] or 1) not in range(1, 1 << 16):
         raise ValueError(f"{text!r} is no address such as hall.example, 127.0.0.1:{PORTS[kind]} or tls:hall.example")
-    scheme, host, port = found.groups()
-    if (scheme or "").endswith("//") and kind != "admin":
+    scheme, host, port, path = found[1] or "", found[2], found[3], (found[4] or "").rstrip("/")
+    if scheme.endswith("//") and kind != "admin":
         raise ValueError(f"{text!r} is an address of the admin interface, and not one of {kind}")
-    return Address(host.strip("[]"), int(port or PORTS[kind]), None if scheme is None else scheme in _SECURE)
+    if path and not scheme.endswith("//"):
+        raise ValueError(f"{text!r} is no address: only http:// and https:// go before a path")
+    tls = scheme in _SECURE if scheme else None
+    return Address(host.strip("[]"), int(port or PORTS[kind]), tls, path=path)
 
 
 @dataclass(frozen=True)

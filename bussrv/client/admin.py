@@ -61,6 +61,7 @@ class AdminClient:
     :param tls: connect over TLS; ``None``: in the clear.
     :param user, secret: prove who asks; or
     :param token: the same.
+    :param base: the path of the interface at a proxy, such as ``/bus``.
     """
 
     def __init__(
@@ -73,8 +74,9 @@ class AdminClient:
         user: str | None = None,
         secret: str | None = None,
         token: str | None = None,
+        base: str = "",
     ) -> None:
-        self._host, self._port, self._timeout = host, port, timeout
+        self._host, self._port, self._timeout, self._base = host, port, timeout, base.rstrip("/")
         self._context = tls.context() if isinstance(tls, Tls) else tls
         self._server_name = (tls.server_name if isinstance(tls, Tls) else None) or host
         self._headers = {"Accept": "application/json", "User-Agent": "bussrv"}
@@ -189,8 +191,10 @@ class AdminClient:
     ) -> Iterator[http.client.HTTPResponse]:
         """Send a request. The exceptions of the standard library are those of this module within it."""
         given = {name: value for name, value in (query or {}).items() if value is not None}
-        target = (path if path.startswith(("/healthz", "/readyz", "/metrics")) else API + path) + (
-            f"?{urlencode(given)}" if given else ""
+        target = (
+            self._base
+            + (path if path.startswith(("/healthz", "/readyz", "/metrics")) else API + path)
+            + (f"?{urlencode(given)}" if given else "")
         )
         sent = None if method == "GET" else json.dumps({} if body is None else body).encode()
         fields = {**self._headers, **headers, **({} if sent is None else {"Content-Type": "application/json"})}

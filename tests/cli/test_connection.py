@@ -64,6 +64,7 @@ def connection(**given: Any) -> Connection:
         ("tls:hall.example", "business", Address("hall.example", 7891, True)),
         ("[::1]:7", "inbus", Address("::1", 7)),
         ("https://hall.example/", "admin", Address("hall.example", 7280, True)),
+        ("https://hall.example:443/bus/", "admin", Address("hall.example", 443, True, path="/bus")),
         ("http://127.0.0.1:80", "admin", Address("127.0.0.1", 80, False)),
         ("unix:/run/bussrv/admin", "admin", Address("/run/bussrv/admin", 0, is_unix=True)),
     ],
@@ -72,7 +73,10 @@ def test_addresses(text: str, kind: str, address: Address) -> None:
     assert parse(text, kind) == address
 
 
-@pytest.mark.parametrize("text", ["", "hall:0", "hall:65536", "http://hall", "unix:/x", "hall/x", "::1", "a:b:1"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "hall:0", "hall:65536", "http://hall", "unix:/x", "hall/x", "tls:hall/x", "https://hall/x?y", "::1", "a:b:1"],
+)
 def test_what_is_no_address(text: str) -> None:
     with pytest.raises(ValueError, match=r"is no address|is an address of the admin interface"):
         parse(text, "objects")
@@ -108,6 +112,12 @@ def test_who_is_asked_and_told_what(
     found = connection(**given).place(kind)
     assert str(found.address) == address
     assert (found.credentials.secret or found.credentials.token) == told
+
+
+def test_the_path_of_the_admin_interface_is_that_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BUSSRV_SERVER", "https://hall.example:443/bus")
+    assert str(connection().place("admin").address) == "hall.example:443/bus"
+    assert str(connection().place("objects").address) == "hall.example:7890"
 
 
 def test_the_scheme_of_an_address_decides_about_tls(home: Path) -> None:

@@ -88,6 +88,13 @@ def test_who_asks(serve: Serve, given: dict[str, str], header: str | None) -> No
     assert [line for line in head if line.startswith("Authorization")] == ([] if header is None else [header])
 
 
+def test_an_interface_below_a_path(serve: Serve) -> None:
+    script = serve(answer(b"{}"), answer(b"{}"))
+    below = client(script, base="/bus/")
+    assert below.get("/server") == below.get("/readyz", strict=1) == {}
+    assert [each.split()[1] for each in script.asked] == ["/bus/api/v1/server", "/bus/readyz?strict=1"]
+
+
 def test_a_collection_is_read_page_by_page(serve: Serve) -> None:
     script = serve(answer(b'{"items":[{"a":1}],"next":"x y"}'), answer(b'{"items":[{"a":2},{"a":3}],"next":null}'))
     assert list(client(script).items("/sessions", protocol="spp", sort=None)) == [{"a": 1}, {"a": 2}, {"a": 3}]
