@@ -14,6 +14,8 @@ NOT_YOU = frozenset({"bad-credentials", "not-authenticated", "not-allowed"})
 
 HINT = ": use --token-file, --user with --secret-file, or a profile"
 
+TLS_HINT = " Then write tls: before the host"
+
 
 class Failure(Exception):
     """The command fails.
@@ -39,7 +41,10 @@ def explained() -> Iterator[None]:
     except TimeoutError as error:
         raise Failure(str(error), LATE) from error
     except ConnectionError as error:
-        raise Failure(str(error), _status(error.__cause__) or UNREACHABLE) from error
+        from bussrv.client.tls import PERHAPS_TLS
+
+        hint = TLS_HINT if str(error).endswith(PERHAPS_TLS) else ""
+        raise Failure(f"{error}{hint}", _status(error.__cause__) or UNREACHABLE) from error
     except RemoteProtocolError as error:
         raise Failure(f"the server sent something malformed: {error}", UNREACHABLE) from error
     except BussrvError as error:

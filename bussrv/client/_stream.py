@@ -14,7 +14,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from bussrv.client._deadline import OWN, Deadline, Own, Timeout
 from bussrv.client._kept import Kept
 from bussrv.client._one_thread import by_one_thread
-from bussrv.client.tls import Tls, explain
+from bussrv.client.tls import PERHAPS_TLS, Tls, explain
 from bussrv.errors import RemoteProtocolError
 
 _CHUNK = 1 << 16
@@ -64,6 +64,7 @@ class StreamClient(Generic[Event]):
         self._kept: Kept[Event] = Kept(self._weigh)
         self._closed = False
         self._refusal = ""
+        self._heard = context is not None
         self._used = threading.RLock()
         try:
             self._socket: socket.socket = socket.create_connection((host, port), timeout)
@@ -202,6 +203,7 @@ class StreamClient(Generic[Event]):
                 raise self._broke(error) from self._last_words() or error
             if not data:
                 raise self._lost(f"{self._where} closed the connection") from self._last_words()
+            self._heard = True
             return data
 
     @by_one_thread
@@ -249,7 +251,9 @@ class StreamClient(Generic[Event]):
 
     def _lost(self, sentence: str) -> ConnectionError:
         words = self._last_words() or self._refusal
-        return ConnectionError(f"{sentence}, after the error: {words}" if words else sentence)
+        if words:
+            return ConnectionError(f"{sentence}, after the error: {words}")
+        return ConnectionError(sentence if self._heard else f"{sentence}, {PERHAPS_TLS}")
 
     def _last_words(self) -> Exception | None:
         """The error that the server sent last, in formats that have such."""

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from bussrv.client._event_stream import MAX_EVENT, EventReader, ServerSentEvent
-from bussrv.client.tls import Tls, explain
+from bussrv.client.tls import PERHAPS_TLS, Tls, explain
 from bussrv.errors import BussrvError, RemoteProtocolError
 
 __all__ = ["AdminClient", "AdminError", "ServerSentEvent"]
@@ -199,7 +199,7 @@ class AdminClient:
         sent = None if method == "GET" else json.dumps({} if body is None else body).encode()
         fields = {**self._headers, **headers, **({} if sent is None else {"Content-Type": "application/json"})}
         connection = _Connection(self._host, self._port, self._timeout, self._context, self._server_name)
-        with closing(connection), _plainly(connection.where):
+        with closing(connection), _plainly(connection.where, connection.is_plain):
             connection.request(method, target, sent, fields)
             answer = connection.getresponse()
             if "text/event-stream" in headers.get("Accept", "") and connection.sock is not None:
@@ -216,6 +216,7 @@ class _Connection(http.client.HTTPConnection):
         super().__init__("localhost" if port is None else host, port or 80, timeout)
         self._place, self._is_unix = host, port is None
         self._context, self._server_name = context, server_name
+        self.is_plain = port is not None and context is None
         self.where = f"unix:{host}" if port is None else f"{host} port {port}"
 
     def connect(self) -> None:
@@ -239,7 +240,7 @@ class _Connection(http.client.HTTPConnection):
 
 
 @contextmanager
-def _plainly(where: str) -> Iterator[None]:
+def _plainly(where: str, is_plain: bool) -> Iterator[None]:
     try:
         yield
     except TimeoutError as error:
@@ -247,7 +248,8 @@ def _plainly(where: str) -> Iterator[None]:
     except ConnectionError as error:
         if where in str(error):
             raise
-        raise ConnectionError(f"{where} closed the connection") from error
+        hint = f", {PERHAPS_TLS}" if is_plain and isinstance(error, http.client.RemoteDisconnected) else ""
+        raise ConnectionError(f"{where} closed the connection{hint}") from error
     except ssl.SSLError as error:
         raise ConnectionError(f"the connection to {where} broke: {explain(error)}") from error
     except http.client.HTTPException as error:

@@ -17,6 +17,9 @@ _PLAINLY = {
     "WRONG_VERSION_NUMBER": "the server does not speak TLS there",
 }
 
+PERHAPS_TLS = "before the server sent anything: does that port speak TLS?"
+"""Follows a sentence about a connection without TLS that the server closed."""
+
 File = str | os.PathLike[str]
 
 

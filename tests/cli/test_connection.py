@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -205,3 +207,14 @@ def test_both_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BUSSRV_SERVER", "hall")
     monkeypatch.setenv("BUSSRV_PROFILE", "here")
     assert run("sub", "tv")[0] == 2
+
+
+@pytest.mark.parametrize("words", [("pub", "door", "hi"), ("sub", "door", "--format", "spp"), ("health",)])
+def test_a_server_that_closes_without_a_word_may_want_tls(words: tuple[str, ...]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=lambda: listening.accept()[0].close())
+        thread.start()
+        status, said, complained = run(*words, "--server", f"127.0.0.1:{listening.getsockname()[1]}")
+        thread.join()
+    assert (status, said) == (3, "")
+    assert complained.endswith("does that port speak TLS? Then write tls: before the host\n")

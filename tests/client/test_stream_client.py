@@ -131,7 +131,7 @@ def test_the_end_of_the_connection_is_told_behind_everything_that_came(serve, en
         client.wait_for(lambda event: event == spp.Offer("a"))
         client.subscribe("go")
         sentence = {
-            "closed": f"127.0.0.1 port {port} closed the connection",
+            "closed": f"127.0.0.1 port {port} closed the connection$",
             "broken": "broke: Connection reset by peer",
         }
         with pytest.raises(ConnectionError, match=sentence[end]):

@@ -96,9 +96,19 @@ def test_what_was_sent_last_arrives_and_the_end_is_said(secure, place):
 def test_the_end_of_the_server_is_noticed(secure, place):
     with (
         SppClient(port=secure(lambda peer: peer.connection.unwrap()), tls=here(place)) as client,
-        pytest.raises(ConnectionError, match="closed the connection"),
+        pytest.raises(ConnectionError, match=r"closed the connection$"),
     ):
         client.next_event()
+
+
+def test_a_client_without_tls_asks_whether_the_port_speaks_it(secure, serve):
+    """If the server closed the connection without a word. Over TLS it has spoken before."""
+    for port in (serve(lambda peer: None), serve(lambda peer: peer.reset())):
+        with (
+            SppClient(port=port) as client,
+            pytest.raises(ConnectionError, match=r", before .*: does that port speak TLS\?$"),
+        ):
+            client.next_event()
 
 
 def test_a_server_that_does_not_take_what_is_sent(secure, place):
