@@ -19,6 +19,8 @@ Show the providers and the subscribers of a service, over every wire format and 
 network that receive everything are not subscribed to a service, and are not shown.
 """
 
+NOT_SHOWN = " (members of the object network that receive everything, such as bussrv sub, are not shown)"
+
 COLUMNS = {
     "SESSION": field("session"),
     "FORMAT": field("protocol"),
@@ -54,7 +56,7 @@ def command(connection: Connection, service: str, as_json: bool) -> int:
             raise
         asked = connection.place("admin").address
         said = f"nobody provides '{cleaned(service)}' or is subscribed to it; asked {asked}"
-        print(f"bussrv who: {said}", file=sys.stderr)
+        print(f"bussrv who: {said}{NOT_SHOWN}", file=sys.stderr)
         return NO
     if as_json:
         output.json_line(found)

@@ -79,7 +79,8 @@ def test_who_is_of_every_wire_format(place: Place, lamp: ObjectsClient) -> None:
     assert str(lamp.routing_id) in provider
     assert " spp " in subscriber
     asked = f"127.0.0.1:{place.server.port('admin')}"
-    complaint = f"bussrv who: nobody provides 'not/there\\x1b' or is subscribed to it; asked {asked}\n"
+    but = "(members of the object network that receive everything, such as bussrv sub, are not shown)"
+    complaint = f"bussrv who: nobody provides 'not/there\\x1b' or is subscribed to it; asked {asked} {but}\n"
     assert run("who", "not/there\x1b") == (1, "", complaint)
 
 

@@ -101,14 +101,19 @@ def test_the_end_of_the_server_is_noticed(secure, place):
         client.next_event()
 
 
-def test_a_client_without_tls_asks_whether_the_port_speaks_it(secure, serve):
+def test_a_client_without_tls_asks_whether_the_port_speaks_it(serve):
     """If the server closed the connection without a word. Over TLS it has spoken before."""
-    for port in (serve(lambda peer: None), serve(lambda peer: peer.reset())):
-        with (
-            SppClient(port=port) as client,
-            pytest.raises(ConnectionError, match=r", before .*: does that port speak TLS\?$"),
-        ):
-            client.next_event()
+
+    def reset(peer):
+        assert peer.exactly(len(go)) == go
+        peer.reset()
+
+    go = spp.subscribe("go")
+    for script in (lambda peer: peer.exactly(len(go)), reset):
+        with SppClient(port=serve(script)) as client:
+            client.subscribe("go")
+            with pytest.raises(ConnectionError, match=r", before .*: does that port speak TLS\?$"):
+                client.next_event()
 
 
 def test_a_server_that_does_not_take_what_is_sent(secure, place):
