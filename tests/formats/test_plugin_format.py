@@ -7,6 +7,7 @@ import pytest
 
 from bussrv import events as ev
 from bussrv.bus.interfaces import IBus
+from bussrv.formats.identification import MAX_FAILURES
 from bussrv.formats.stream import StreamProtocol
 from bussrv.formats.stream_factory import StreamFactory
 from bussrv.formats.unread import FREE_INPUT
@@ -72,6 +73,15 @@ def test_a_stranger_changes_nothing_before_its_login_and_a_user_only_what_it_may
     assert list(network.registry.state.services) == ["door"]
     denied = [(each.action, each.target, each.actor) for each in network.events(ev.AccessDenied)]
     assert denied == [("watch", "tv", "ann"), ("provide", "tv", "ann"), ("watch", "bad\x01name", "ann")]
+
+
+def test_the_last_wrong_login_is_answered_before_the_connection_ends() -> None:
+    network = guarded()
+    person = Person(network)
+    for _ in range(MAX_FAILURES):
+        assert person.connection.is_open
+        assert person.ask("LOGIN ann wrong") == ["# there is no such user, or its secret is another"]
+    assert not person.connection.is_open
 
 
 def test_what_a_protocol_has_in_public_checks() -> None:
