@@ -47,6 +47,15 @@ def test_every_fragment_has_a_name_that_counts() -> None:
     assert [path.name for path in present_fragments() if not NAME.fullmatch(path.name)] == []
 
 
+def test_things_that_no_longer_work_come_first() -> None:
+    """The page on upgrades says so."""
+    assert KINDS[0] == "removal"
+    versions = (ROOT / "CHANGES.md").read_text(encoding="utf-8").split("\n## ")[1:]
+    headings = [re.findall(r"^### (\w+)", version, re.MULTILINE) for version in versions]
+    assert all("Removals" not in each[1:] for each in headings)
+    assert ["Removals" in each for each in headings][-1]
+
+
 @pytest.mark.processes
 def test_every_fragment_is_in_the_draft() -> None:
     text = draft(ROOT)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from bussrv.audit.fold.stripe import REFUSALS
 from bussrv.audit.kinds import KINDS
 from tests.audit.conftest import without_report
 from tests.audit.journals import day, write_journal
@@ -29,6 +30,12 @@ def test_kinds() -> None:
     journal_facts, of_records = documented("What it checks"), documented("Findings about what records say")
     assert dict([*journal_facts, *of_records]) == KINDS
     assert len(journal_facts) + len(of_records) == len(KINDS)
+
+
+def test_the_events_of_refusals() -> None:
+    section = re.search(r"^## refusals\n(.*?)^\|", PAGES, re.MULTILINE | re.DOTALL)
+    assert section
+    assert set(re.findall(r"`([a-z]+\.[a-z]+)`", section[1])) == REFUSALS
 
 
 @pytest.mark.long

@@ -21,7 +21,7 @@ from bussrv.audit.fold.stretch import KINDS, Coded, Stretch, among, coded, in_or
 from bussrv.audit.fold.usual import usual_sessions
 
 REFUSALS = frozenset({"service.refused", "subscription.refused", "auth.failed", "access.denied", "limit.reached"})
-"""The events of refusals, failures and limits."""
+"""The events of refusals, denials of the policy, failed logins and limits."""
 
 _IS_OF_SERVICES = among(("service.registered", "service.unregistered", "subscription.added", "subscription.removed"))
 

@@ -8,7 +8,7 @@ An incident is one of these:
    about a whole segment stands for all its records.
 3. Failed logins as one user from ``SOURCES`` addresses or more.
 4. All other failed logins of one address at one server, from ``NOTABLE`` on.
-5. Its refusals and limits, and the sessions of its reconnect storms, likewise.
+5. Its refusals, denials of the policy and limits, and the sessions of its reconnect storms, likewise.
 6. The crashes of one server.
 7. The sessions that had one routing id at the same time.
 8. The outages of one service that began when a provider was lost, if one took ``LONG``. If its last provider left by

@@ -17,7 +17,7 @@ _BY_NUMBER = "number + suppressed DESC"
 
 
 class Refusal(Struct, frozen=True, kw_only=True):
-    """Refusals, failed logins or limits with one event and reason."""
+    """Refusals, denials of the policy, failed logins or limits with one event and reason."""
 
     event: str
     number: int
@@ -34,7 +34,7 @@ class Refusal(Struct, frozen=True, kw_only=True):
 
 
 def refusals(tables: Tables) -> Listing[Refusal]:
-    """Refusals, failed logins and limits, by event and reason."""
+    """Refusals, denials of the policy, failed logins and limits, by event and reason."""
     by_reason = f"SELECT event, reason, limit_name, {_NUMBERS} FROM @refusals GROUP BY event, reason, limit_name"
     return listing(tables, by_reason, Refusal, f"{_BY_NUMBER}, {first('event', 'reason', 'limit_name')}")
 
