@@ -24,7 +24,7 @@ from bussrv.histogram import Histogram
 from bussrv.journal import record
 from bussrv.journal.condition import Head
 from bussrv.journal.files import FILES, Files
-from bussrv.journal.foreign import Change
+from bussrv.journal.foreign import Change, Changed
 from bussrv.journal.header import Damage, Header, Previous
 from bussrv.journal.interfaces import Waiter
 from bussrv.journal.lock import Locked
@@ -98,8 +98,8 @@ class BatchWriter:
         written, at most a second before it is on the disk; ``off``: when it is written.
     :param before_batch: called before anything is written, and when nothing is to be; what it raises counts as a
         failure of the disk.
-    :param keep_lock: called once a second, and before a segment is begun. If it raises ``Locked``, another server has
-        the directory, and nothing is written to it any more.
+    :param keep_lock: called once a second, and before a segment is begun; says whether the directory was missing and
+        was made again. If it raises ``Locked``, another server has the directory, and nothing more is written to it.
     :param last_seal: gives the hash of the last line of the manifest.
     :param space: says when the disk gets full.
     :ivar closed: segments that ended and that nobody has taken care of yet.
@@ -119,7 +119,7 @@ class BatchWriter:
         clock: Clock,
         rotation: Rotation = Rotation(),  # noqa: B008 - frozen
         before_batch: Callable[[], None] = lambda: None,
-        keep_lock: Callable[[], None] = lambda: None,
+        keep_lock: Callable[[], bool] = lambda: False,
         last_seal: Callable[[], str | None] = lambda: None,
         files: Files = FILES,
         space: Space | None = None,
@@ -308,7 +308,7 @@ class BatchWriter:
         self._hold(at_once=False)
         if not batch:
             if self._segment is not None:
-                self._segment.check()
+                self._check(self._segment)
             return []
         if self._space.is_exhausted:
             raise NoRoom(self._space.shortage() or "")
@@ -316,7 +316,7 @@ class BatchWriter:
         if self._segment is None:
             self._segment = self._begin_segment()
         if self._clock.mono() >= self._check_due:
-            self._segment.check()
+            self._check(self._segment)
         text, records, last = self._number(batch)
         self._space.wrote(len(text))
         self._segment.write(text, last, records)
@@ -324,9 +324,21 @@ class BatchWriter:
             self._sync_now(self._segment)
         elif self._sync == "interval" and self._sync_due is None:
             self._sync_due = self._clock.mono() + int(SYNC_INTERVAL * 1_000_000)
-        self._segment.check()
+        self._check(self._segment)
         self._check_due = self._clock.mono() + CHECKED
         return records
+
+    def _check(self, segment: SegmentFile) -> None:
+        """See that the segment is as it was left.
+
+        :raises OSError: it is not.
+        """
+        try:
+            segment.check()
+        except Changed:
+            # If the whole directory is gone, that says more.
+            self._hold(at_once=True)
+            raise
 
     def _hold(self, *, at_once: bool) -> None:
         """See that the lock is still held. A server that lost it writes nothing more, even if the other has stopped."""
@@ -334,7 +346,7 @@ class BatchWriter:
             raise self._loser
         if at_once or self._clock.mono() >= self._lock_due:
             try:
-                self._keep_lock()
+                is_made_again = self._keep_lock()
             except Locked as error:
                 self._loser = error
                 log.critical(
@@ -344,6 +356,13 @@ class BatchWriter:
                 )
                 raise
             self._lock_due = self._clock.mono() + int(PULSE * 1_000_000)
+            if is_made_again:
+                log.critical(
+                    "journal: {directory} was removed or moved away. It is made again, and a new segment begins there "
+                    "with the registry",
+                    event="journal.directory-removed",
+                    directory=self._directory,
+                )
 
     def _number(self, batch: Sequence[Entry]) -> tuple[bytes, list[Record], str]:
         stamped: list[Stamped] = []

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import stat
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
@@ -59,19 +60,38 @@ class JournalLock:
         except OSError as error:
             raise JournalError(f"cannot write the journal directory {directory}: {error.strerror}") from error
 
-    def renew(self) -> None:
+    def renew(self) -> bool:
         """Take the lock again if another program removed it, or the directory: the old one holds nobody off.
 
-        :raises OSError: if that cannot be done.
+        :returns: whether the directory was missing, and was made again.
+        :raises OSError, JournalError: if that cannot be done.
         :raises Locked: if another process was faster.
         """
         with self._turn:
             if not self._is_held:
-                return
+                return False
+            is_missing = not self._directory.exists()
+            if is_missing:
+                self._make_again()
             if not self._is_at(self._whole, self._directory):
                 self._whole = _instead_of(self._whole, _take_directory(self._directory))
             if not self._is_at(self._descriptor, self._directory / LOCK):
                 self._descriptor = _instead_of(self._descriptor, _take(self._directory))
+            return is_missing
+
+    def _make_again(self) -> None:
+        """Make the directory, with the mode of the one that was there."""
+        directory, parent = self._directory, self._directory.parent
+        try:
+            directory.mkdir()
+            directory.chmod(stat.S_IMODE(self._files.status(self._whole).st_mode))
+            self._files.sync_directory(parent)
+        except OSError as error:
+            # Where the journal was to be kept, only an operator knows: perhaps a volume is not mounted.
+            why = error.strerror if parent.exists() else f"{parent}, which it was in, is gone as well"
+            raise JournalError(
+                f"the journal directory {directory} was removed or moved away, and cannot be made again: {why}"
+            ) from error
 
     def release(self) -> None:
         """Let another server have the directory."""

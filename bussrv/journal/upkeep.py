@@ -135,6 +135,9 @@ class Upkeep:
     def _do_due_work(self, writer: BatchWriter, at_end: bool) -> None:
         self._next_work = self._clock.mono() + int(PULSE * 1_000_000)
         try:
+            if not self._directory.exists():
+                # The writer says so, and makes it again. Until then nothing in it counts as removed.
+                return
             is_asked = self._end_segment(writer)
             self._seal(writer, at_end)
             if is_asked:
@@ -177,7 +180,8 @@ class Upkeep:
         changed = self._sealer.begin_anew_if_changed()
         if changed is not None:
             log.critical(
-                "journal: another program changed the manifest of {directory}: {changed}; a new one is begun",
+                "journal: another program changed the manifest of {directory}: {changed}; the next seal begins "
+                "a new one",
                 event="journal.manifest-removed",
                 directory=self._directory,
                 changed=changed,

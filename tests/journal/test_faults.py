@@ -319,15 +319,15 @@ REGISTERED = [
 
 
 def test_a_directory_that_is_removed_and_made_again(tmp_path, disk, reactor):
-    directory = tmp_path / "journal"
+    directory = tmp_path / "volume" / "journal"
     lock = JournalLock(directory)
     journal = FileJournal(writer(directory, keep_lock=lock.renew, files=disk), reactor)
     reactor.wait(journal.append(REGISTERED))
-    shutil.rmtree(directory)
+    shutil.rmtree(directory.parent)
     for _ in range(2):
         journal.note(note("fact"))
-        refused(reactor, journal.append([note("refused")]), "another program changed|No such file")
-    directory.mkdir()
+        refused(reactor, journal.append([note("refused")]), "cannot be made again: .*, is gone as well")
+    directory.parent.mkdir()
     reactor.wait(journal.append([note("after")]))
     with pytest.raises(JournalError, match="another server"):
         JournalLock(directory)
@@ -362,17 +362,14 @@ def test_a_directory_that_is_removed_while_no_segment_is_written(tmp_path, disk,
         batches.commit([make_entry(REGISTERED)])
         batches.rotate()
     shutil.rmtree(directory)
-    with pytest.raises(OSError, match="No such file"):
-        batches.commit([fact("fact")])
-    directory.mkdir()
-    batches.commit([])
+    batches.commit([fact("fact")])
     batches.close()
     lock.release()
     header = read_header(list_segments(directory)[0])
     assert (header.salvaged is not None) == has_segment
     if has_segment:
         # The seals are gone as well, and nobody asks for them.
-        assert recover(directory, None).next_seq == 6
+        assert recover(directory, None).next_seq == 4
         assert replay(directory).services.keys() == {"tv"}
 
 

@@ -79,6 +79,8 @@ class Running:
         self.change_until(lambda: not self.writer.degraded)
 
     def is_salvaged(self):
+        if not self.directory.exists():
+            return False
         for path in list_segments(self.directory):
             with suppress(JournalError):
                 if read_header(path).salvaged:
@@ -143,6 +145,54 @@ def test_who_lost_the_directory_to_another_server_writes_nothing_more(tmp_path, 
     assert verify(directory).faults == []
 
 
+@pytest.fixture
+def fast(monkeypatch):
+    """A second is short."""
+    for module in (batch_module, upkeep_module):
+        monkeypatch.setattr(module, "PULSE", 0.01)
+
+
+def test_a_directory_that_was_moved_away_is_made_again_with_its_mode_and_its_lock(tmp_path, fast):
+    directory = tmp_path / "journal"
+    running = Running(directory)
+    running.change_until((directory / MANIFEST_NAME).exists)
+    directory.chmod(0o2770)
+    with capturedLogs() as logs:
+        directory.rename(tmp_path / "away")
+        running.wait_for_new_chain()
+        running.change_until((directory / MANIFEST_NAME).exists)
+        with pytest.raises(Locked):
+            JournalLock(directory)
+    assert directory.stat().st_mode & 0o7777 == 0o2770
+    said = [each for each in logs if each["event"] == "journal.directory-removed"]
+    assert [(each["log_level"], each["directory"]) for each in said] == [(LogLevel.critical, directory)]
+    running.close()
+
+
+def test_a_directory_whose_parent_is_gone_is_waited_for(tmp_path, fast):
+    """Nothing is said to be begun meanwhile, and the manifest that comes back is the one that was there."""
+    parent = tmp_path / "volume"
+    directory = parent / "journal"
+    running = Running(directory)
+    running.change_until((directory / MANIFEST_NAME).exists)
+    with capturedLogs() as logs:
+        parent.rename(tmp_path / "away")
+        running.change_until(lambda: running.writer.is_failing)
+        # The upkeep looks as well.
+        until = CLOCK.mono() + 200_000
+        running.reactor.run_until(lambda: CLOCK.mono() > until)
+        (tmp_path / "away").rename(parent)
+        running.wait_for_new_chain()
+        running.close()
+    events = {each["event"]: each for each in logs}
+    assert str(events["journal.failing"]["error"]) == (
+        f"the journal directory {directory} was removed or moved away, and cannot be made again: "
+        f"{parent}, which it was in, is gone as well"
+    )
+    assert not {"journal.manifest-removed", "journal.upkeep-failed", "journal.directory-removed"} & events.keys()
+    assert not (directory / "manifest.changed").exists()
+
+
 def active(directory):
     return list_segments(directory)[-1]
 
@@ -182,6 +232,10 @@ def replace(directory):
 def swap_the_directory(directory):
     directory.rename(directory.with_name("swapped"))
     directory.mkdir()
+
+
+def move_the_directory(directory):
+    directory.rename(directory.with_name("away"))
 
 
 def copy_the_directory(directory):
@@ -226,6 +280,7 @@ KINDS = [
     (append, r"in segment 1, line \d: 8 bytes were added to it", "not a journal record"),
     (replace, "another file was put in its place", "and not as closed, though another one follows"),
     (swap_the_directory, "it was removed or moved away", "a new chain begins here"),
+    (move_the_directory, "it was removed or moved away", "a new chain begins here"),
     (copy_the_directory, "another file was put in its place", "a new chain begins here"),
     (remove_manifest, "in the manifest, line 1: it was removed or moved away", "is not there, which segment"),
     (truncate_manifest, "in the manifest, line 1: it was cut to 0 of", "is not there, which segment"),
