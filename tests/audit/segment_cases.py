@@ -88,6 +88,7 @@ def compressed_and_damaged(server: str) -> Case:
         [
             ("unreadable-segment", {"file": f"{segment_name(1)}.gz", "message": "cannot be decompressed: Compressed"}),
             ("unreadable-segment", {"file": f"{segment_name(4)}.gz"}),
+            ("seq-gap", {"first_seq": 1, "last_seq": 5}),
         ],
         [text[:3], text[3:5], text[5:]],
         damage=damage,
@@ -161,6 +162,20 @@ def emptied_segment(server: str) -> Case:
         ],
         [text[:4], text[4:5], text[5:]],
         damage=lambda one, other, last: other.write_bytes(b""),
+    )
+
+
+def emptied_first_segment(server: str) -> Case:
+    """Its name says where the records begin."""
+    text = day(server).records
+    return Case(
+        [
+            ("broken-link", {"file": segment_name(1), "message": "the segment does not begin with a header"}),
+            ("broken-link", {"file": segment_name(1), "message": CUT}),
+            ("seq-gap", {"first_seq": 1, "last_seq": 4, "message": ": records 1 to 4 are missing"}),
+        ],
+        [text[:4], text[4:]],
+        damage=lambda one, other: one.write_bytes(b""),
     )
 
 
@@ -280,6 +295,7 @@ SEGMENT_CASES: list[Callable[[str], Case]] = [
     changed_snapshot,
     missing_segment,
     emptied_segment,
+    emptied_first_segment,
     another_journal_before,
     without_a_header,
     records_without_a_header,

@@ -305,6 +305,26 @@ def test_an_empty_segment(fresh: Fresh, kind: str) -> None:
         named(look(copy, kind), copy.name(number))
 
 
+@pytest.mark.parametrize("kind", ["signed", "growing", "chain"])
+def test_all_records_of_an_emptied_first_segment_are_named(fresh: Fresh, kind: str) -> None:
+    """A seal may be about some of them only."""
+    copy = fresh(kind)
+    first, second = copy.numbers[:2]
+    copy.segments[first] = []
+    gaps = [each for each in look(copy, kind).faults if each.code == "seq-gap"]
+    assert [(each.seq, each.last_seq) for each in gaps] == [(first, second - 1)]
+    assert gaps[0].message == f"server hall: records {first} to {second - 1} are missing"
+
+
+@pytest.mark.parametrize("kind", ["signed", "growing"])
+def test_all_records_of_a_sealed_first_segment_that_is_gone_are_named(fresh: Fresh, kind: str) -> None:
+    copy = fresh(kind)
+    first, second = copy.numbers[:2]
+    del copy.segments[first]
+    gaps = [each for each in look(copy, kind).faults if each.code == "seq-gap"]
+    assert [(each.seq, each.last_seq) for each in gaps] == [(first, second - 1)]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_segment_without_records(fresh: Fresh, kind: str) -> None:
     for number in fresh(kind).numbers[:-1]:

@@ -33,7 +33,7 @@ class Numbers:
     """The numbers of records, of one segment or of many, in whatever order they are added.
 
     The first record of a server need not have number 1, since old segments may be removed. But a segment begins with
-    the record that it is named by.
+    the record that it is named by, also if it has none any more: see :meth:`expect`.
 
     :ivar _bits: a bit for each number in the first ``_known`` ranges of a server, ``_BITS`` of them in an integer. To
         look one up takes as long in any disorder.
@@ -41,6 +41,7 @@ class Numbers:
 
     def __init__(self) -> None:
         self._ranges: dict[str, list[_Range]] = {}
+        self._expected: dict[str, int] = {}
         self._last: _Range | None = None
         self._last_server = ""
         self._bits: dict[tuple[str, int], int] = {}
@@ -54,6 +55,10 @@ class Numbers:
         else:
             self._last, self._last_server = _Range(first, last, segment), server
             self._ranges.setdefault(server, []).append(self._last)
+
+    def expect(self, server: str, first: int) -> None:
+        """The records of a server begin with ``first``, or with one before it."""
+        self._expected[server] = min(first, self._expected.get(server, first))
 
     def reach(self, last: int) -> None:
         """Add the records from the one that was added last up to ``last``."""
@@ -93,7 +98,7 @@ class Numbers:
         """``seq-gap`` and ``seq-duplicate``, one for each range of numbers."""
         for server, ranges in self._ranges.items():
             in_order = sorted(ranges, key=lambda each: (each.first, each.segment))
-            yield from _gaps(server, in_order)
+            yield from _gaps(server, in_order, self._expected.get(server))
             yield from _duplicates(server, in_order)
 
 
@@ -104,8 +109,9 @@ def out_of_order(server: str, expected: int, seq: int, segment: int) -> Finding:
     return _finding("seq-duplicate", server, _Range(seq, seq, segment), "there up to 2 times")
 
 
-def _gaps(server: str, ranges: Sequence[_Range]) -> Iterator[Finding]:
-    reached = min(ranges[0].first, ranges[0].segment) - 1
+def _gaps(server: str, ranges: Sequence[_Range], expected: int | None) -> Iterator[Finding]:
+    first = ranges[0]
+    reached = min(first.first, first.segment, first.first if expected is None else expected) - 1
     for each in ranges:
         if each.first > reached + 1:
             yield _finding("seq-gap", server, _Range(reached + 1, each.first - 1, each.segment), "missing")

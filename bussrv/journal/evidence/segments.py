@@ -310,6 +310,14 @@ def judge_missing(manifest: Manifest, numbers: Collection[int]) -> Iterator[Find
             )
 
 
+def first_expected(manifest: Manifest, numbers: Collection[int]) -> int | None:
+    """The number of the first record that has to be there; ``None``: it is not known.
+
+    :param numbers: of the segments that are there. The first one may have lost all of its records.
+    """
+    return min({*numbers, *manifest.seals} - manifest.pruned.keys(), default=None)
+
+
 def judge_manifest(manifest: Manifest, noted: Iterable[str] = ()) -> Iterator[Finding]:
     """Each line of a manifest that is wrong, and entries that are missing.
 

@@ -42,12 +42,23 @@ class Findings(Counter[tuple[Any, ...]]):
 def audit(journals: Sequence[Path]) -> Findings:
     found = Findings()
     by_server: dict[str, list[tuple[Record, int]]] = defaultdict(list)
+    begins: dict[str, list[int]] = defaultdict(list)
     for journal in journals:
         for record, segment in read(journal, found):
             by_server[record.server].append((record, segment))
+        segments = [open_segment(path) for path in paths_of(journal)]
+        servers = [header.server for header in map(header_of, segments) if header is not None]
+        if servers:
+            begins[servers[0]].append(segments[0].number)
     for server, records in by_server.items():
-        check_numbers(server, records, found)
+        check_numbers(server, records, min(begins[server], default=None), found)
     return found
+
+
+def header_of(segment: Segment) -> Header | None:
+    line = (segment.content or b"").partition(b"\n")
+    meant = meaning(line[0]) if line[1] else None
+    return meant if isinstance(meant, Header) and meant.segment == segment.number else None
 
 
 @dataclass
@@ -196,10 +207,10 @@ def as_record(text: bytes) -> Record:
     return record
 
 
-def check_numbers(server: str, records: list[tuple[Record, int]], found: Findings) -> None:
-    """Numbers in a row, from the one that the segment of the first record is named by."""
+def check_numbers(server: str, records: list[tuple[Record, int]], begin: int | None, found: Findings) -> None:
+    """Numbers in a row, from the one that the segment of the first record is named by, or an earlier segment."""
     records = sorted(records, key=lambda each: (each[0].seq, each[1]))
-    before = records[0][1] - 1
+    before = min(records[0][1], begin or records[0][1]) - 1
     for record, segment in records:
         if record.seq > before + 1:
             place = {"segment": segment, "first_seq": before + 1, "last_seq": record.seq - 1}
