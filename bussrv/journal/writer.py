@@ -28,8 +28,10 @@ from zope.interface import implementer
 
 from bussrv.errors import JournalUnavailable
 from bussrv.events import Event
-from bussrv.journal.batch import BatchWriter, Entry, make_entry
+from bussrv.journal.batch import BatchWriter, Entry, NoRoom, make_entry
+from bussrv.journal.foreign import Changed
 from bussrv.journal.interfaces import IJournal, Waiter
+from bussrv.journal.lock import Locked
 from bussrv.journal.record import HEAD_SIZE, Record, Stamped
 from bussrv.journal.upkeep import Upkeep
 from bussrv.reactor_turn import EndOfReactorTurn
@@ -82,6 +84,8 @@ class FileJournal:
         self._is_closed = False
         self._term = 0
         self._oldest_term = 0
+        # Why the last batch failed: for clients, and with paths for operators.
+        self._refusal = ""
         self._trouble = ""
         self._slices = Slices(reactor, SLICE, Counter())
         self._untold: deque[Entry | Callable[[], object]] = deque()
@@ -121,10 +125,18 @@ class FileJournal:
     def unavailable(self) -> JournalUnavailable | None:
         """Why changes are not even tried now, if so: the disk fails, or is so slow that too much waits for it."""
         if self._is_failing:
-            return JournalUnavailable(self._trouble)
+            return JournalUnavailable(self._refusal)
         if self._waiting >= MOST_WAITING:
             return JournalUnavailable(f"the journal is too slow: {self._waiting} entries wait to be written")
         return None
+
+    @property
+    def trouble(self) -> str | None:
+        """The same for operators, as a sentence without its end; ``None``: changes are tried."""
+        unavailable = self.unavailable
+        if unavailable is None:
+            return None
+        return self._trouble if self._is_failing else unavailable.message
 
     @property
     def waiting(self) -> int:
@@ -227,7 +239,7 @@ class FileJournal:
         if late:
             self._writer.refuse(len(late))
             self._reactor.callFromThread(
-                self._tell_failed, late, self._trouble, self._oldest_term, self._writer.is_failing
+                self._tell_failed, late, self._refusal, self._oldest_term, self._writer.is_failing
             )
             entries = [entry for entry in entries if entry.done is None or entry.term >= self._oldest_term]
         was_degraded = self._writer.degraded
@@ -239,11 +251,12 @@ class FileJournal:
                     "journal: cannot be written, changes are refused: {error}", event="journal.failing", error=error
                 )
             self._trouble = f"the journal cannot be written: {error}"
+            self._refusal = _for_clients(error)
             self._oldest_term = max(
                 [entry.term + 1 for entry in entries if entry.done is not None], default=self._oldest_term
             )
             self._reactor.callFromThread(
-                self._tell_failed, entries, self._trouble, self._oldest_term, self._writer.is_failing
+                self._tell_failed, entries, self._refusal, self._oldest_term, self._writer.is_failing
             )
         else:
             if was_degraded and not self._writer.degraded:
@@ -339,3 +352,17 @@ class FileJournal:
                     entry.done.errback(JournalUnavailable("the journal is closed"))
         if self._closed is not None:
             self._closed.callback(None)
+
+
+def _for_clients(error: Exception) -> str:
+    """Why the journal cannot be written. Paths of the server are none of a client's business."""
+    why = ""
+    if isinstance(error, Changed):
+        why = "another program changed it"
+    elif isinstance(error, Locked):
+        why = "another server is using the journal directory"
+    elif isinstance(error, NoRoom):
+        why = "the disk gets full"
+    elif isinstance(error, OSError):
+        why = error.strerror or ""
+    return "the journal cannot be written" + (why and f": {why}")

@@ -211,11 +211,10 @@ class JournalPlace:
         journal, writer, space = self._journal, self._writer, self._space
         if journal is None or writer is None or space is None:
             return JournalCondition(is_on=True)
-        unavailable, since = journal.unavailable, journal.waiting_since
-        trouble = None if unavailable is None else unavailable.message
+        since = journal.waiting_since
         return JournalCondition(
             is_on=True,
-            trouble=trouble or (space.sentence if space.is_low else writer.trouble),
+            trouble=journal.trouble or (space.sentence if space.is_low else writer.trouble),
             waiting=journal.waiting,
             oldest_wait=0.0 if since is None else max(0.0, (self._clock.mono() - since) / 1_000_000),
             written=space.written,

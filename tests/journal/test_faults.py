@@ -167,9 +167,10 @@ def test_an_error_that_nobody_thought_of_is_treated_alike(tmp_path, open_journal
     journal = open_journal()
     with monkeypatch.context() as patch:
         patch.setattr(SegmentFile, "write", lambda self, *data: 1 / 0)
-        refused(reactor, journal.append([note("refused")]), "division by zero")
+        refused(reactor, journal.append([note("refused")]))
+        assert journal.trouble == "the journal cannot be written: division by zero"
         journal.note(note("fact"))
-        refused(reactor, journal.append([note("refused")]), "division by zero")
+        refused(reactor, journal.append([note("refused")]))
     reactor.wait(journal.append([note("after")]))
     assert actors(tmp_path) == ["journal.degraded", "fact", "journal.restored", "after"]
     check_numbers(tmp_path)
@@ -309,6 +310,22 @@ def test_a_segment_without_records_that_cannot_be_removed_is_in_nobodys_way(tmp_
     check_numbers(tmp_path)
 
 
+def test_clients_are_not_told_paths_of_the_server(tmp_path, disk, reactor):
+    journal = FileJournal(writer(tmp_path, files=disk), reactor)
+    reactor.wait(journal.append([note("before")]))
+    (tmp_path / segment_name(1)).write_bytes(b"")
+    caught = refused(reactor, journal.append([note("refused")]))
+    assert caught.message == "the journal cannot be written: another program changed it"
+    assert f"{tmp_path}" in journal.trouble
+    disk.failing = {"create"}
+    caught = refused(reactor, journal.append([note("refused")]))
+    assert caught.message == "the journal cannot be written: Input/output error"
+    disk.failing = set()
+    reactor.wait(journal.append([note("after")]))
+    assert journal.trouble is None
+    reactor.wait(journal.close())
+
+
 # Somebody removes what is being written.
 
 
@@ -326,7 +343,8 @@ def test_a_directory_that_is_removed_and_made_again(tmp_path, disk, reactor):
     shutil.rmtree(directory.parent)
     for _ in range(2):
         journal.note(note("fact"))
-        refused(reactor, journal.append([note("refused")]), "cannot be made again: .*, is gone as well")
+        refused(reactor, journal.append([note("refused")]))
+        assert journal.trouble.endswith(f"cannot be made again: {directory.parent}, which it was in, is gone as well")
     directory.parent.mkdir()
     reactor.wait(journal.append([note("after")]))
     with pytest.raises(JournalError, match="another server"):
