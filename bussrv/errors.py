@@ -160,6 +160,7 @@ COUNTERS: dict[str, str] = {
     "last-value-too-large": "last values not kept: they were too large",
     # The journal.
     "journal-paused": "changes that waited because a session, its address or all had used up the journal's budget",
+    "journal-changed": "times that another program changed the journal; changes were refused until a new segment began",
     # SPP.
     "spp-ignored": "packets ignored: their msgtype is reserved or unknown",
     "spp-coalesced": "packets not sent: a newer state of the same service took their place",

@@ -105,6 +105,7 @@ class BatchWriter:
     :ivar closed: segments that ended and that nobody has taken care of yet.
     :ivar head: the end of what is durable.
     :ivar syncs: how long the disk took for each sync of records.
+    :ivar changes: how often another program changed the journal; until it can be written again, that is once.
     """
 
     def __init__(
@@ -126,6 +127,8 @@ class BatchWriter:
     ) -> None:
         self.closed: list[Extent] = []
         self.syncs = Histogram()
+        self.changes = 0
+        self._is_changed = False
         self._directory = directory
         self._server = server
         self._boot = boot
@@ -214,6 +217,7 @@ class BatchWriter:
         if shortage is None:
             batch = self._commit([*self._facts, *self._healed(), *entries], entries, tell)
             self._degraded = None
+            self._is_changed = False
             self._refused = 0
             return batch
         facts = [entry for entry in entries if entry.done is None]
@@ -262,6 +266,7 @@ class BatchWriter:
 
         :raises OSError: if the disk fails. The segment has ended all the same.
         """
+        self._count_change()
         self._degrade(damage.reason)
         segment = self._segment
         try:
@@ -357,6 +362,7 @@ class BatchWriter:
                 raise
             self._lock_due = self._clock.mono() + int(PULSE * 1_000_000)
             if is_made_again:
+                self._count_change()
                 log.critical(
                     "journal: {directory} was removed or moved away. It is made again, and a new segment begins there "
                     "with the registry",
@@ -431,11 +437,18 @@ class BatchWriter:
 
     def _give_up(self, entries: Sequence[Entry], error: Exception) -> None:
         self._is_failing = True
+        if isinstance(error, Changed):
+            self._count_change()
         self._degrade(str(error))
         self._facts += [entry for entry in entries if entry.done is None]
         self._refused += sum(entry.done is not None for entry in entries)
         if self._segment is not None:
             self._abandon(self._segment)
+
+    def _count_change(self) -> None:
+        if not self._is_changed:
+            self._is_changed = True
+            self.changes += 1
 
     def _degrade(self, message: str) -> None:
         if self._degraded is None:

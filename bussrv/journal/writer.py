@@ -71,6 +71,8 @@ class FileJournal:
         hide: Callable[[Event], Event] | None = None,
     ) -> None:
         self.taken = 0
+        self._counters: Counter[str] = Counter()
+        self._counted = 0
         self._writer = writer
         self._reactor = reactor
         self._upkeep = upkeep
@@ -160,6 +162,10 @@ class FileJournal:
         """Call ``begin`` before some of those who wait are told one after the other, and ``end`` after them."""
         self._begin_telling, self._end_telling = begin, end
 
+    def count_in(self, counters: Counter[str]) -> None:
+        """Count changes of other programs, as ``journal-changed``, in these counters from now on."""
+        self._counters = counters
+
     def close(self) -> Deferred[None]:
         """Write everything that is queued, then stop.
 
@@ -210,6 +216,7 @@ class FileJournal:
             self._commit([entry for entry in entries if entry is not None])
             if self._upkeep is not None:
                 self._upkeep.do_due_work(self._writer)
+            self._count_changes()
         if self._writer.degraded:
             # If another program changed the segment just now, the next start needs a segment that says so.
             self._commit([])
@@ -220,6 +227,11 @@ class FileJournal:
         if self._upkeep is not None:
             self._upkeep.do_due_work(self._writer, at_end=True)
         self._reactor.callFromThread(self._tell_closed)
+
+    def _count_changes(self) -> None:
+        new, self._counted = self._writer.changes - self._counted, self._writer.changes
+        if new:
+            self._reactor.callFromThread(self._tell_changes, new)
 
     def _next_batch(self) -> list[Entry | None]:
         entries: list[Entry | None] = []
@@ -285,6 +297,9 @@ class FileJournal:
             self._untold.append(partial(self._follow, records))
             self._untold += entries
         self._tell_soon()
+
+    def _tell_changes(self, new: int) -> None:
+        self._counters["journal-changed"] += new
 
     def _no_longer_wait(self, entries: Iterable[Entry]) -> None:
         """Entries were written, or refused. Facts that were not written wait on."""

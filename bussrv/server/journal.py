@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -78,6 +79,9 @@ class NoJournal:
 
     def abandon(self) -> None:
         """Nothing was opened."""
+
+    def count_in(self, counters: Counter[str]) -> None:
+        """Nobody changes it."""
 
     def outlook(self) -> Outlook:
         """Nothing grows."""
@@ -201,6 +205,11 @@ class JournalPlace:
         hide = None if pseudonyms is None else pseudonyms.hide
         self._journal = FileJournal(writer, self._reactor, upkeep, hide)
         return self._journal
+
+    def count_in(self, counters: Counter[str]) -> None:
+        """Count changes of other programs in these counters; see :meth:`FileJournal.count_in`."""
+        if self._journal is not None:
+            self._journal.count_in(counters)
 
     def outlook(self) -> Outlook:
         """The outlook: how long the disk lasts."""

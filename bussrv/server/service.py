@@ -153,6 +153,7 @@ class BusService(Service):
             journal, self._clock, new_id, server_id=server_id, boot=boot, state=self._place.state, settings=settings
         )
         self.bus = Bus(self.registry, settings, server_id, new_id, self._clock, self._reactor)
+        self._place.count_in(self.bus.counters)
         self._refusals = Refusals(self._reactor)
         self.registry.refusal_observers.append(self._refusals.add)
         self._checkers = Checkers(self.bus.identity, self.bus, self._reactor)

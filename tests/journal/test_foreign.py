@@ -27,6 +27,7 @@ from bussrv.journal.upkeep import Upkeep, UpkeepPolicy
 from bussrv.journal.verify import verify
 from bussrv.journal.writer import FileJournal
 from bussrv.registry.fold import RegistryFold
+from tests.counters import KnownCounters
 from tests.journal.kept import at_once
 from tests.journal.support import FakeReactor, stamp
 from tests.tables import check_each
@@ -55,6 +56,8 @@ class Running:
             clock=CLOCK, later=at_once,
         )  # fmt: skip
         self.journal = FileJournal(self.writer, self.reactor, self.upkeep)
+        self.counters = KnownCounters()
+        self.journal.count_in(self.counters)
         self.told = {"tv"}
         self.change(ev.SessionOpened(session="s", routing_id="r"))
         self.register("tv")
@@ -176,7 +179,9 @@ def test_a_directory_whose_parent_is_gone_is_waited_for(tmp_path, fast):
     running = Running(directory)
     running.change_until((directory / MANIFEST_NAME).exists)
     with capturedLogs() as logs:
-        parent.rename(tmp_path / "away")
+        # Not while the upkeep looks at what is there.
+        with running.upkeep._working:
+            parent.rename(tmp_path / "away")
         running.change_until(lambda: running.writer.is_failing)
         # The upkeep looks as well.
         until = CLOCK.mono() + 200_000
@@ -316,6 +321,8 @@ def test_what_other_programs_do_is_said_and_takes_nothing_away(tmp_path, monkeyp
             running.wait_for_new_chain()
             running.register_until_it_works()
             running.close()
+        # A manifest that went with the directory may be missed later.
+        assert running.counters["journal-changed"] in ((1, 2) if spoil.__name__.endswith("directory") else (1,))
         critical = [each for each in logs if each["log_level"] is LogLevel.critical]
         assert critical, "nothing critical is logged"
         text = b"".join(path.read_bytes() for path in list_segments(directory))
