@@ -76,12 +76,14 @@ class Recovered(Struct, frozen=True, kw_only=True):
 class Damaged(JournalError):
     """A journal is damaged where no crash can have done it.
 
+    :ivar what: the message without the advice, which is not for a salvage.
     :ivar damage: where it is, for a salvage.
     :ivar finding: what the judge found.
     """
 
-    def __init__(self, message: str, damage: Damage, finding: Finding) -> None:
-        super().__init__(message)
+    def __init__(self, what: str, damage: Damage, finding: Finding) -> None:
+        super().__init__(f"{what} {ADVICE}")
+        self.what = what
         self.damage = damage
         self.finding = finding
 
@@ -134,11 +136,9 @@ def _damaged(directory: Path, finding: Finding, *, line: int = 0, next_seq: int 
         path = next((path for path in list_segments(directory) if first_seq(path) == number), plain)
         seq = min(each for each in (seq or number, next_seq) if each is not None)
     where = f"{path}, line {line}" if line else str(path)
-    doubt = "" if seq is None else f"From record {seq} on the journal is in doubt. "
+    doubt = "" if seq is None else f" From record {seq} on the journal is in doubt."
     what = finding.message
-    return Damaged(
-        f"{where}: {what}. {doubt}{ADVICE}", Damage(segment=number, line=line, seq=seq, reason=what), finding
-    )
+    return Damaged(f"{where}: {what}.{doubt}", Damage(segment=number, line=line, seq=seq, reason=what), finding)
 
 
 class _Recovery:

@@ -149,7 +149,7 @@ class JournalPlace:
             if not self._config.salvage:
                 raise
             log.critical(
-                "journal: a new chain begins after this damage: {error}", event="journal.salvaged", error=error
+                "journal: a new chain begins after this damage: {error}", event="journal.salvaged", error=error.what
             )
             fold = RegistryFold()
             return fold, salvage(self._config.directory, error.damage, fold)

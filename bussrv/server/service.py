@@ -273,9 +273,10 @@ class BusService(Service):
             log.info("  journal: {outlook}", event="server.journal", outlook=self._place.outlook())
         if self._left_open is not None:
             log.warn(
-                "the last boot did not stop in an orderly way: {left_open} sessions are closed now",
+                "the last boot did not stop in an orderly way: {left_open} {sessions} closed now",
                 event="server.recovered",
                 left_open=self._left_open,
+                sessions="session is" if self._left_open == 1 else "sessions are",
             )
         warn_of_fewer(self._config.settings, self._fits)
         warn_of_exposed(ports, self._config)

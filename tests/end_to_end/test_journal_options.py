@@ -134,6 +134,9 @@ def test_salvage(start: Start, journal: Path, tmp_path: Path, way: str) -> None:
     segment.write_bytes(text.replace(b'"tv3"', b'"TV3"', 1))
     assert "start once with --journal-salvage" in ended(journal, tmp_path)
     server = start(*given(way, tmp_path, {"journal-salvage": True}))
+    # It is not advised to do what was done.
+    (said,) = [line for line in server.lines if "a new chain begins after this damage" in line]
+    assert said.rstrip().endswith("on the journal is in doubt.")
     assert server.stop() == 0
     found = [record.event for record in read_segments(list_segments(journal)[-1:])]
     assert isinstance(found[-1], ev.ServerStopped)

@@ -82,6 +82,7 @@ def test_killed_it_comes_back_with_what_it_acknowledged(start: Start, journal: P
     assert not any(isinstance(event, (ev.SessionClosed, ev.ServerStopped)) for event in acknowledged)
 
     again = start("--services", "off")
+    assert any("in an orderly way: 1 session is closed now" in line for line in again.lines)
     inbus.publish("news", b"back", server=again.addresses["inbus"])
     assert device.receive(10).payload == b"back"
     with ObjectsClient(port=again.port("objects")) as other:
