@@ -102,6 +102,11 @@ class ManifestFile:
         """Whether it comes near the bounds, so that only entries are added that every segment needs."""
         return self._number > bounds.ROUTINE_LINES or self._size > bounds.ROUTINE_BYTES
 
+    @property
+    def is_begun(self) -> bool:
+        """Whether there is a file."""
+        return self._known is not None
+
     def append(self, bodies: Sequence[Seal | Pruned]) -> list[str]:
         """Add entries, with one write and one sync.
 

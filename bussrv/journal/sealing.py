@@ -48,6 +48,8 @@ class Sealer:
         self._clock = clock
         self._files = files
         self._file = self._open(manifest)
+        # The one that is missed, as long as no other one is begun.
+        self._missed: ManifestFile | None = None
 
     def _open(self, manifest: Manifest) -> ManifestFile:
         key = self._key
@@ -77,8 +79,22 @@ class Sealer:
         if found is None:
             return None
         kept = set_aside(self._path, self._files)
-        self._file = self._open(Manifest())
+        before, self._file = self._file, self._open(Manifest())
+        if before.is_begun:
+            self._missed = before
         return found.what if kept is None else f"{found.what} (it is kept as {kept.name})"
+
+    def go_on_if_back(self) -> bool:
+        """Go on with the manifest that was missed if it is back as it was, and no other one is begun.
+
+        :returns: whether it is so.
+        :raises OSError: if the disk fails; it may be called again then.
+        """
+        missed = self._missed
+        if missed is None or self._file.is_begun or missed.change() is not None:
+            return False
+        self._file, self._missed = missed, None
+        return True
 
     def seal(self, extents: Sequence[Extent], *, closed: bool) -> list[tuple[Seal, str]]:
         """Seal segments up to their present ends.

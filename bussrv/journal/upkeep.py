@@ -26,7 +26,8 @@ from bussrv.journal import closed
 from bussrv.journal.batch import PULSE, BatchWriter, ended_damage
 from bussrv.journal.files import FILES, Files
 from bussrv.journal.header import MANIFEST, Damage
-from bussrv.journal.manifest import Manifest, Seal
+from bussrv.journal.manifest import MANIFEST_NAME, Manifest, Seal
+from bussrv.journal.manifest_file import read_manifest
 from bussrv.journal.retention import Later, Retention
 from bussrv.journal.sealing import MARKER, Sealer, in_words
 from bussrv.journal.segment import Extent, ended_change, first_seq, is_compressed, list_segments, segment_name
@@ -89,7 +90,7 @@ class Upkeep:
             files=files,
         )
         # The last seal of each closed segment, by the number of the segment.
-        self._closed = {seal.segment: seal for seal in manifest.closed()}
+        self._closed = _closed_in(manifest)
         # Segments that have ended, and are not sealed as closed yet.
         self._ended = list(unsealed)
         # The part of the growing segment that is sealed; ``None``: nothing is.
@@ -176,7 +177,14 @@ class Upkeep:
             writer.closed.clear()
         return is_asked
 
-    def _seal(self, writer: BatchWriter, at_end: bool) -> None:
+    def _look_at_manifest(self, writer: BatchWriter) -> None:
+        if self._sealer.go_on_if_back():
+            log.info(
+                "journal: the manifest of {directory} is back as it was",
+                event="journal.manifest-back",
+                directory=self._directory,
+            )
+            self._closed = _closed_in(read_manifest(self._directory / MANIFEST_NAME))
         changed = self._sealer.begin_anew_if_changed()
         if changed is not None:
             log.critical(
@@ -191,6 +199,9 @@ class Upkeep:
             self._sealed = None
             reason = f"{changed} while the server was running"
             self._begin_anew(writer, Damage(segment=MANIFEST, line=1, reason=reason))
+
+    def _seal(self, writer: BatchWriter, at_end: bool) -> None:
+        self._look_at_manifest(writer)
         self._pass_over_changed(writer)
         if self._ended:
             self._seal_closed(at_end)
@@ -277,3 +288,8 @@ class Upkeep:
                 path=path,
                 error=error,
             )
+
+
+def _closed_in(manifest: Manifest) -> dict[int, Seal]:
+    """The last seal of each closed segment, by the number of the segment."""
+    return {seal.segment: seal for seal in manifest.closed()}

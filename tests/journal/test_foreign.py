@@ -1,6 +1,7 @@
 """Other programs change the journal of a running server: it says so at once, and nothing that anyone was told of is
 missing afterwards."""
 
+import errno
 import os
 import re
 import shutil
@@ -16,6 +17,7 @@ from bussrv.errors import JournalError, JournalUnavailable
 from bussrv.journal import batch as batch_module
 from bussrv.journal import upkeep as upkeep_module
 from bussrv.journal.batch import BatchWriter
+from bussrv.journal.files import PRIVATE, Files
 from bussrv.journal.lock import JournalLock, Locked
 from bussrv.journal.manifest import MANIFEST_NAME
 from bussrv.journal.manifest_file import read_manifest
@@ -36,6 +38,17 @@ CLOCK = SystemClock()
 HOUR = 3_600_000_000
 
 
+class Manifests(Files):
+    """A disk on which the manifest cannot be written if it fails."""
+
+    failing = False
+
+    def open(self, path, mode=PRIVATE):
+        if self.failing:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return super().open(path, mode)
+
+
 class Running:
     """A server's journal, with its thread, in a directory that other programs change."""
 
@@ -46,7 +59,8 @@ class Running:
         fold = RegistryFold()
         recovered = recover(directory, fold)
         manifest = read_manifest(directory / MANIFEST_NAME)
-        sealer = Sealer(directory, "hall", manifest=manifest, key=None, clock=CLOCK)
+        self.files = Manifests()
+        sealer = Sealer(directory, "hall", manifest=manifest, key=None, clock=CLOCK, files=self.files)
         self.writer = BatchWriter(
             directory, "hall", "boot", recovered=recovered, fold=fold, sync="always", clock=CLOCK,
             keep_lock=self.lock.renew, last_seal=lambda: sealer.last_hash,
@@ -75,6 +89,12 @@ class Running:
             with suppress(JournalUnavailable):
                 self.register(f"after {number}")
                 return
+
+    def rotate(self):
+        """End the first segment, and begin the next one."""
+        (self.directory / "rotate").touch()
+        self.change_until(lambda: not (self.directory / "rotate").exists())
+        self.change_until(lambda: len(list_segments(self.directory)) > 1)
 
     def wait_for_new_chain(self):
         """A segment that says what was lost, without anybody asking for a change."""
@@ -198,6 +218,31 @@ def test_a_directory_whose_parent_is_gone_is_waited_for(tmp_path, fast):
     assert not (directory / "manifest.changed").exists()
 
 
+def test_a_manifest_that_is_put_back_before_another_one_was_begun_goes_on(tmp_path, fast):
+    directory = tmp_path / "journal"
+    running = Running(directory)
+    running.rotate()
+    sealed = read_manifest(directory / MANIFEST_NAME).seals[1]
+    with capturedLogs() as logs:
+        # Nothing can be sealed meanwhile.
+        with running.upkeep._working:
+            (directory / MANIFEST_NAME).rename(directory / "away")
+            running.files.failing = True
+        running.reactor.run_until(lambda: running.upkeep._is_failing)
+        with running.upkeep._working:
+            (directory / "away").rename(directory / MANIFEST_NAME)
+            running.files.failing = False
+        running.change_until(lambda: not running.upkeep._is_failing)
+        running.close()
+    assert [each["event"] for each in logs].count("journal.manifest-removed") == 1
+    assert "journal.manifest-back" in [each["event"] for each in logs]
+    assert not (directory / "manifest.changed").exists()
+    manifest = read_manifest(directory / MANIFEST_NAME)
+    assert manifest.findings == []
+    assert manifest.seals[1] == sealed
+    assert running.upkeep._closed.keys() == set(manifest.seals)
+
+
 def active(directory):
     return list_segments(directory)[-1]
 
@@ -308,9 +353,7 @@ def test_what_other_programs_do_is_said_and_takes_nothing_away(tmp_path, monkeyp
         running = Running(directory)
         # The second segment refers to a seal.
         if "manifest" in spoil.__name__:
-            (directory / "rotate").touch()
-            running.change_until(lambda: not (directory / "rotate").exists())
-            running.change_until(lambda: len(list_segments(directory)) > 1)
+            running.rotate()
         running.change_until((directory / MANIFEST_NAME).exists)
         with capturedLogs() as logs:
             # Between two seals: one that is being written would follow what was cut, and change its size.
