@@ -27,7 +27,7 @@ from bussrv.journal.files import FILES, Files
 from bussrv.journal.foreign import Change, Changed
 from bussrv.journal.header import Damage, Header, Previous
 from bussrv.journal.interfaces import Waiter
-from bussrv.journal.lock import Locked
+from bussrv.journal.lock import DirectoryGone, Locked
 from bussrv.journal.reading import Fold
 from bussrv.journal.record import Record, Stamped
 from bussrv.journal.recovery import Recovered
@@ -437,7 +437,7 @@ class BatchWriter:
 
     def _give_up(self, entries: Sequence[Entry], error: Exception) -> None:
         self._is_failing = True
-        if isinstance(error, Changed):
+        if isinstance(error, (Changed, DirectoryGone)):
             self._count_change()
         self._degrade(str(error))
         self._facts += [entry for entry in entries if entry.done is None]
@@ -468,10 +468,11 @@ class BatchWriter:
     def _mend(self) -> None:
         """Cut off all that follows the good part of a segment that was given up; before that it is not closed.
 
-        A segment that another program changed is left as it is, for those who look into it.
+        A segment that another program changed is left as it is, for those who look into it. If the whole directory is
+        gone, it may come back as it was.
         """
         segment = self._unmended
-        if segment is not None:
+        if segment is not None and self._directory.exists():
             found = segment.change()
             if found is None:
                 segment.cut_back()

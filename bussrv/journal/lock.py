@@ -29,6 +29,10 @@ class Locked(JournalError):
     """Another process has the lock."""
 
 
+class DirectoryGone(JournalError):
+    """The journal directory was removed or moved away, and cannot be made again."""
+
+
 class JournalLock:
     """Keeps a second server off a journal directory for as long as this process lives or until it is released.
 
@@ -89,7 +93,7 @@ class JournalLock:
         except OSError as error:
             # Where the journal was to be kept, only an operator knows: perhaps a volume is not mounted.
             why = error.strerror if parent.exists() else f"{parent}, which it was in, is gone as well"
-            raise JournalError(
+            raise DirectoryGone(
                 f"the journal directory {directory} was removed or moved away, and cannot be made again: {why}"
             ) from error
 

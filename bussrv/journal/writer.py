@@ -31,7 +31,7 @@ from bussrv.events import Event
 from bussrv.journal.batch import BatchWriter, Entry, NoRoom, make_entry
 from bussrv.journal.foreign import Changed
 from bussrv.journal.interfaces import IJournal, Waiter
-from bussrv.journal.lock import Locked
+from bussrv.journal.lock import DirectoryGone, Locked
 from bussrv.journal.record import HEAD_SIZE, Record, Stamped
 from bussrv.journal.upkeep import Upkeep
 from bussrv.reactor_turn import EndOfReactorTurn
@@ -376,6 +376,8 @@ def _for_clients(error: Exception) -> str:
         why = "another program changed it"
     elif isinstance(error, Locked):
         why = "another server is using the journal directory"
+    elif isinstance(error, DirectoryGone):
+        why = "its directory is gone"
     elif isinstance(error, NoRoom):
         why = "the disk gets full"
     elif isinstance(error, OSError):
