@@ -199,16 +199,20 @@ class AdminClient:
         sent = None if method == "GET" else json.dumps({} if body is None else body).encode()
         fields = {**self._headers, **headers, **({} if sent is None else {"Content-Type": "application/json"})}
         connection = _Connection(self._host, self._port, self._timeout, self._context, self._server_name)
-        with closing(connection), _plainly(connection.where, connection.is_plain):
+        with closing(connection), _plainly(connection):
             connection.request(method, target, sent, fields)
             answer = connection.getresponse()
+            connection.is_silent = False
             if "text/event-stream" in headers.get("Accept", "") and connection.sock is not None:
                 connection.sock.settimeout(max(self._timeout, SILENCE))
             yield answer
 
 
 class _Connection(http.client.HTTPConnection):
-    """A connection over TCP, TLS or a UNIX socket."""
+    """A connection over TCP, TLS or a UNIX socket.
+
+    :ivar is_silent: whether it is one over TCP, and the server has sent nothing yet.
+    """
 
     def __init__(
         self, host: str, port: int | None, timeout: float, context: ssl.SSLContext | None, server_name: str
@@ -216,7 +220,7 @@ class _Connection(http.client.HTTPConnection):
         super().__init__("localhost" if port is None else host, port or 80, timeout)
         self._place, self._is_unix = host, port is None
         self._context, self._server_name = context, server_name
-        self.is_plain = port is not None and context is None
+        self.is_silent = port is not None and context is None
         self.where = f"unix:{host}" if port is None else f"{host} port {port}"
 
     def connect(self) -> None:
@@ -240,7 +244,8 @@ class _Connection(http.client.HTTPConnection):
 
 
 @contextmanager
-def _plainly(where: str, is_plain: bool) -> Iterator[None]:
+def _plainly(connection: _Connection) -> Iterator[None]:
+    where = connection.where
     try:
         yield
     except TimeoutError as error:
@@ -248,7 +253,7 @@ def _plainly(where: str, is_plain: bool) -> Iterator[None]:
     except ConnectionError as error:
         if where in str(error):
             raise
-        hint = f", {PERHAPS_TLS}" if is_plain and isinstance(error, http.client.RemoteDisconnected) else ""
+        hint = f", {PERHAPS_TLS}" if connection.is_silent else ""
         raise ConnectionError(f"{where} closed the connection{hint}") from error
     except ssl.SSLError as error:
         raise ConnectionError(f"the connection to {where} broke: {explain(error)}") from error

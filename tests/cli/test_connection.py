@@ -209,10 +209,21 @@ def test_both_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     assert run("sub", "tv")[0] == 2
 
 
-@pytest.mark.parametrize("words", [("pub", "door", "hi"), ("sub", "door", "--format", "spp"), ("health",)])
-def test_a_server_that_closes_without_a_word_may_want_tls(words: tuple[str, ...]) -> None:
+def end_a_connection(listening: socket.socket, is_reset: bool) -> None:
+    connection, _ = listening.accept()
+    connection.settimeout(10)
+    if is_reset:
+        connection.recv(1)  # What is left unread resets the connection.
+    else:
+        connection.recv(1 << 16)
+    connection.close()
+
+
+@pytest.mark.parametrize("is_reset", [False, True])
+@pytest.mark.parametrize("words", [("pub", "door", "hi"), ("sub", "door"), ("health",)])
+def test_a_server_that_closes_without_a_word_may_want_tls(words: tuple[str, ...], is_reset: bool) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        thread = threading.Thread(target=lambda: listening.accept()[0].close())
+        thread = threading.Thread(target=end_a_connection, args=(listening, is_reset))
         thread.start()
         status, said, complained = run(*words, "--server", f"127.0.0.1:{listening.getsockname()[1]}")
         thread.join()
