@@ -25,7 +25,7 @@ from twisted.internet.address import IPv4Address
 from twisted.internet.task import Clock
 
 from bussrv.bus.bus import Bus
-from bussrv.bus.tap import TapFilter
+from bussrv.bus.taps.tap import TapFilter
 from bussrv.clock import SystemClock
 from bussrv.compiled import HOT_PATH
 from bussrv.formats.objects import ObjectsProtocol

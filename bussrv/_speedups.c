@@ -3,7 +3,7 @@
  *
  * The readers and routers in Python say what is right; this file does the same for most objects, without an object of
  * Python for each. It takes a strict subset: whatever it does not take is left to Python, which is also the only
- * source of errors. bussrv/bus/splicing.py calls it. The end of this file receives and sends for bussrv/formats/prompt.py.
+ * source of errors. bussrv/bus/routing/compiled.py calls it. The end of this file receives and sends for bussrv/formats/prompt.py.
  *
  *   object = metadata NUL payload                                    see bussrv/wire/objects.py
  *   taken  = metadata without its last brace, [ID,] TAIL, payload    ID is: ,"id":"..."   TAIL is: ,"route":[...]} NUL
@@ -837,7 +837,7 @@ take_alike(Cursor *cursor, const Example *example, const Limits *limits, Head *h
     return take_payload(cursor, limits, head, object) == TAKEN;
 }
 
-/* Objects that came over links lately: the newest ones, by origin and id, as bussrv/bus/seen.py has them.
+/* Objects that came over links lately: the newest ones, by origin and id, as bussrv/bus/routing/seen.py has them.
  *
  * Their keys are hashes: SipHash-1-3, with a secret. Each key that is remembered is in a ring, in which the oldest one is
  * known, and in a hash table, of which half is free. A slot of the table is 0 if it is free, so no key is 0. */

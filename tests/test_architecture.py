@@ -40,6 +40,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("bussrv.wire", "bussrv.journal"),
     ("bussrv.registry",),
     ("bussrv.policy",),
+    ("bussrv.memory",),
     ("bussrv.bus",),
     ("bussrv.interfaces", "bussrv.plugin"),
     ("bussrv.formats", "bussrv.services"),

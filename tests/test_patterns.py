@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from bussrv.bus.interest import MAX_TYPE, Kind, mode_interest, rule_interest
-from bussrv.bus.matching import compile_interest
+from bussrv.bus.interest.interests import MAX_TYPE, Kind, mode_interest, rule_interest
+from bussrv.bus.interest.matching import compile_interest
 from bussrv.errors import OverLimit
 from bussrv.patterns import OrderedWildcards, Ranges, SimplePattern, Wildcards, inner_matches, is_inner
 from bussrv.settings import Settings

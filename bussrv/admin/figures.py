@@ -7,7 +7,7 @@ from msgspec import Struct
 from bussrv import events as ev
 from bussrv.admin.interfaces import AdministeredServer
 from bussrv.admin.refusals import Refusals
-from bussrv.bus.totals import Total
+from bussrv.bus.sessions.totals import Total
 from bussrv.journal.condition import JournalCondition
 from bussrv.journal.record import Record
 

@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from bussrv.admin.figures import Figures
 from bussrv.admin.interfaces import AdministeredServer
-from bussrv.bus.admission import INBUS
-from bussrv.bus.lost_links import LostLink
+from bussrv.bus.links.lost import LostLink
+from bussrv.bus.sessions.admission import INBUS
 from bussrv.journal.record import format_time
 
 MOST_WAIT = 5.0

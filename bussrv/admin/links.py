@@ -10,8 +10,8 @@ from msgspec import Struct
 from bussrv.admin.call import Call
 from bussrv.admin.collections import Page, page_of
 from bussrv.admin.interfaces import AdministeredServer
-from bussrv.bus.link_facts import LinkFacts
-from bussrv.bus.lost_links import LostLink
+from bussrv.bus.links.facts import LinkFacts
+from bussrv.bus.links.lost import LostLink
 from bussrv.journal.record import format_time
 from bussrv.registry.session import SERVER_ROLE
 

@@ -24,7 +24,7 @@ from prometheus_client.registry import Collector
 from bussrv.admin.figures import Figures, Look
 from bussrv.admin.health import CHECKS, Readiness, readiness
 from bussrv.admin.interfaces import AdministeredServer
-from bussrv.bus.totals import Total
+from bussrv.bus.sessions.totals import Total
 from bussrv.compiled import HOT_PATH
 from bussrv.errors import COUNTERS, REASONS
 from bussrv.histogram import SECONDS, Histogram

@@ -1,4 +1,4 @@
-"""``/api/v1/tap``: a stream of some of the objects that pass; see :mod:`bussrv.bus.taps`.
+"""``/api/v1/tap``: a stream of some of the objects that pass; see :mod:`bussrv.bus.taps.taps`.
 
 The journal has the start and the end of each tap: the user, the filter, and how many objects were shown.
 """
@@ -21,7 +21,7 @@ from bussrv.admin.problems import encode
 from bussrv.admin.routes import Parameter
 from bussrv.admin.sending import EventStream
 from bussrv.admin.writes import journal
-from bussrv.bus.tap import Tap, TapFilter, Tapped
+from bussrv.bus.taps.tap import Tap, TapFilter, Tapped
 from bussrv.journal.record import format_time
 from bussrv.slices import Slices
 from bussrv.wire.objects import decode_raw

@@ -18,7 +18,7 @@ from bussrv.admin.login import PROTOCOL
 from bussrv.admin.problems import Problem
 from bussrv.admin.sessions import find
 from bussrv.bus.interfaces import IBus
-from bussrv.bus.withdrawal import BY_OPERATOR
+from bussrv.bus.sessions.withdrawal import BY_OPERATOR
 from bussrv.errors import BadValue, JournalError, JournalUnavailable
 from bussrv.policy.access import OWN_PROTOCOL
 from bussrv.registry.session import Session

@@ -10,45 +10,46 @@ from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
 from bussrv import events as ev
-from bussrv.bus.admission import Admission
-from bussrv.bus.announcing import Announcing
-from bussrv.bus.answerers import Answerers
-from bussrv.bus.batches import Batches
-from bussrv.bus.bridge import as_metadata, as_publication
-from bussrv.bus.delivery import Fanout
-from bussrv.bus.directory import Directory
-from bussrv.bus.exchanges import Exchanges
-from bussrv.bus.failures import FailedEncodings
+from bussrv.bus.copied_limits import CopiedLimits
+from bussrv.bus.flush_schedule import NEVER, Turns
 from bussrv.bus.following import Follower
-from bussrv.bus.gone_providers import GoneProviders
-from bussrv.bus.hosted import Hosted
-from bussrv.bus.hosted_subscribers import HostedSubscribers
-from bussrv.bus.interest import is_request, kind_of, kind_of_content
+from bussrv.bus.groups.failures import FailedEncodings
+from bussrv.bus.groups.fanout import Fanout
+from bussrv.bus.groups.frames import Delivery
+from bussrv.bus.groups.receivers import Receivers
+from bussrv.bus.interest.interests import is_request, kind_of, kind_of_content
 from bussrv.bus.interfaces import IBus, IReloadable, ISessionLink, Shown, Withdrawn
-from bussrv.bus.judge import Judge
-from bussrv.bus.last_values import LastValues
-from bussrv.bus.limits import CopiedLimits
-from bussrv.bus.link_splicing import LinkSplicing
-from bussrv.bus.links import Links
-from bussrv.bus.lost_links import LostLinks
-from bussrv.bus.object_ids import ObjectIds
-from bussrv.bus.outgoing import Bundle, Delivery
-from bussrv.bus.publishing import Publisher
-from bussrv.bus.reactor_turns import NEVER, Turns
-from bussrv.bus.receivers import Receivers
-from bussrv.bus.recipients import Origin, Recipients
-from bussrv.bus.relay import Relay
-from bussrv.bus.requests import OpenRequests
-from bussrv.bus.router import Router
-from bussrv.bus.seen import newest
-from bussrv.bus.sources import Sources
-from bussrv.bus.splicing import Splicing
-from bussrv.bus.streams import Streams
-from bussrv.bus.taps import Taps
-from bussrv.bus.totals import Totals
-from bussrv.bus.withdrawal import Withdrawal
+from bussrv.bus.links.links import Links
+from bussrv.bus.links.lost import LostLinks
+from bussrv.bus.origins import Sources
+from bussrv.bus.requests.answerers import Answerers
+from bussrv.bus.requests.gone_providers import GoneProviders
+from bussrv.bus.requests.open_requests import OpenRequests
+from bussrv.bus.routing.batch import Batches
+from bussrv.bus.routing.compiled import Splicing
+from bussrv.bus.routing.compiled_forward import LinkSplicing
+from bussrv.bus.routing.forward import Relay
+from bussrv.bus.routing.object_ids import ObjectIds
+from bussrv.bus.routing.recipients import Origin, Recipients
+from bussrv.bus.routing.request_batch import Exchanges
+from bussrv.bus.routing.seen import newest
+from bussrv.bus.routing.single import Router
+from bussrv.bus.send_rights import Judge
+from bussrv.bus.services.bridge import as_metadata, as_publication
+from bussrv.bus.services.directory import Directory
+from bussrv.bus.services.hosted import Hosted
+from bussrv.bus.services.hosted_subscribers import HostedSubscribers
+from bussrv.bus.services.last_values import LastValues
+from bussrv.bus.services.publishing import Publisher
+from bussrv.bus.sessions.admission import Admission
+from bussrv.bus.sessions.announcing import Announcing
+from bussrv.bus.sessions.totals import Totals
+from bussrv.bus.sessions.withdrawal import Withdrawal
+from bussrv.bus.taps.taps import Taps
 from bussrv.clock import Clock
 from bussrv.errors import OverLimit, Refused
+from bussrv.memory.bundle import Bundle
+from bussrv.memory.resources import Streams
 from bussrv.policy.access import Access
 from bussrv.policy.identity import Identity
 from bussrv.policy.permissions import Action, Permissions

@@ -8,12 +8,12 @@ from typing import ClassVar
 from zope.interface import implementer
 
 from bussrv import events as ev
-from bussrv.bus.hosted_subscribers import HostedSubscribers
-from bussrv.bus.last_values import LastValues
-from bussrv.bus.receivers import Receivers
-from bussrv.bus.relay import Relay
-from bussrv.bus.router import Router
-from bussrv.bus.sources import Sources
+from bussrv.bus.groups.receivers import Receivers
+from bussrv.bus.origins import Sources
+from bussrv.bus.routing.forward import Relay
+from bussrv.bus.routing.single import Router
+from bussrv.bus.services.hosted_subscribers import HostedSubscribers
+from bussrv.bus.services.last_values import LastValues
 from bussrv.journal.record import Stamped
 from bussrv.policy.access import Access
 from bussrv.registry.interfaces import IRegistryObserver

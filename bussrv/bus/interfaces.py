@@ -9,23 +9,24 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec import Struct
 from zope.interface import Attribute, Interface
 
-from bussrv.bus.reactor_turns import NEVER
+from bussrv.bus.flush_schedule import NEVER
 
 if TYPE_CHECKING:
     from collections import Counter
 
     from twisted.internet.defer import Deferred
 
-    from bussrv.bus.hosted import Hosted
-    from bussrv.bus.link_facts import LinkFacts
-    from bussrv.bus.lost_links import LostLink
-    from bussrv.bus.outgoing import Bundle, Delivery
-    from bussrv.bus.paths import Paths
-    from bussrv.bus.spliced import Spliced
-    from bussrv.bus.streams import Streams
-    from bussrv.bus.tap import Tap, TapFilter
-    from bussrv.bus.totals import Totals
+    from bussrv.bus.groups.frames import Delivery
+    from bussrv.bus.links.facts import LinkFacts
+    from bussrv.bus.links.lost import LostLink
+    from bussrv.bus.links.paths import Paths
+    from bussrv.bus.routing.compiled_result import Spliced
+    from bussrv.bus.services.hosted import Hosted
+    from bussrv.bus.sessions.totals import Totals
+    from bussrv.bus.taps.tap import Tap, TapFilter
     from bussrv.histogram import Histogram
+    from bussrv.memory.bundle import Bundle
+    from bussrv.memory.resources import Streams
     from bussrv.policy.access import Access
     from bussrv.policy.interfaces import IIdentity
     from bussrv.policy.permissions import Action, Permissions
@@ -173,7 +174,7 @@ class IForwarding(Interface):
         """
 
     def hear(session_id: str, obj: BusObject) -> None:
-        """Take an advertisement of a session: an event of :mod:`bussrv.bus.advertisement_fields`.
+        """Take an advertisement of a session: an event of :mod:`bussrv.bus.links.advertisement_fields`.
 
         :raises Refused: ``bad-attribute``, ``bad-service-name``, ``reserved-name`` or ``link-full``.
         """
@@ -250,14 +251,14 @@ class ISending(Interface):
     def flush_in_turn(session_id: str, size: int, since: float = NEVER) -> float:
         """Send the collected frames of a chunk of ``size`` bytes: once a reactor turn, if several sessions send.
 
-        :returns: see :meth:`bussrv.bus.reactor_turns.Turns.read`.
+        :returns: see :meth:`bussrv.bus.flush_schedule.Turns.read`.
         """
 
 
 class ILinks(Interface):
     """The links to other servers that are up."""
 
-    paths: Paths = Attribute("The :class:`bussrv.bus.paths.Paths`: the sessions that other servers advertised.")
+    paths: Paths = Attribute("The :class:`bussrv.bus.links.paths.Paths`: the sessions that other servers advertised.")
     token: Callable[[], str] | None = Attribute("Returns what this server shows those that dial it; ``None``: nothing.")
 
     def admitted(session_id: str, server_id: str, *, dialed: bool) -> AbstractAsyncContextManager[None]:
@@ -319,7 +320,7 @@ class ITaps(Interface):
 
         :param actor: the user, if it is known; ``peer`` is its address, ``protocol`` what the policy calls its way in.
         :param most: the most bytes that may wait for it.
-        :returns: a :class:`bussrv.bus.tap.Tap`.
+        :returns: a :class:`bussrv.bus.taps.tap.Tap`.
         """
 
     def close(tap: Tap) -> None:
@@ -341,7 +342,7 @@ class ISplicing(Interface):
 
         :param has_rest: whether the reader may hold the beginning of an object.
         :returns: how many objects, the verdict, and whether there is a rest; ``None``: nothing was done, because
-            something has changed, or was not tried before. See :class:`bussrv.bus.spliced.Spliced`.
+            something has changed, or was not tried before. See :class:`bussrv.bus.routing.compiled_result.Spliced`.
         """
 
 
@@ -399,9 +400,9 @@ class IBus(ISessions, IRouting, IPermissions, IForwarding, IHosting, ISending):
     splicing: ISplicing = Attribute("The :class:`ISplicing`: routes objects of members without reading each of them.")
     link_splicing: ISplicing = Attribute("The :class:`ISplicing` for objects of linked servers.")
     taps: ITaps = Attribute("The :class:`ITaps`: operators that see what passes.")
-    streams: Streams = Attribute("The :class:`bussrv.bus.streams.Streams`: what stream connections share.")
+    streams: Streams = Attribute("The :class:`bussrv.memory.resources.Streams`: what stream connections share.")
 
-    totals: Totals = Attribute("The :class:`bussrv.bus.totals.Totals` of what sessions sent and received.")
+    totals: Totals = Attribute("The :class:`bussrv.bus.sessions.totals.Totals` of what sessions sent and received.")
     delivery: Histogram = Attribute("The :class:`Histogram` of times from input to output, as ``Turns`` has it.")
 
     def utc() -> int:

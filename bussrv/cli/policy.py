@@ -158,7 +158,7 @@ def _rules(asked: Asked) -> Rules:
 
 
 def _test(rules: Rules, asked: Asked, action: str, target: str, *, as_json: bool) -> int:
-    from bussrv.bus.interest import bare_type
+    from bussrv.bus.interest.interests import bare_type
     from bussrv.errors import ConfigError
     from bussrv.policy.permissions import content
     from bussrv.policy.rules import CONTENT_ACTIONS, EVENT

@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Collection, Iterable, Iterator
 from itertools import chain
 
-from bussrv.bus.holdings import Chunk, Holding
-from bussrv.bus.outgoing import Bundle
+from bussrv.memory.bundle import Bundle
+from bussrv.memory.limits import Chunk, Holding
 
 MOST_PIECES = 256
 """The most pieces of one call to the system, which takes up to 1,024."""

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from bussrv.bus.interest import mode_interest
+from bussrv.bus.interest.interests import mode_interest
 from bussrv.bus.interfaces import IBus
 from bussrv.formats.framed import FramedProtocol, routing_id, routing_ids, text
 from bussrv.formats.listening import StreamListener

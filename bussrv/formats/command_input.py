@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import msgspec
 from twisted.python.failure import Failure
 
-from bussrv.bus.reactor_turns import NEVER
+from bussrv.bus.flush_schedule import NEVER
 from bussrv.errors import Refused
 from bussrv.formats.object_input import ObjectInput
 from bussrv.wire.head import decode_command

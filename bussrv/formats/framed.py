@@ -9,16 +9,16 @@ from msgspec import UNSET
 from msgspec.structs import replace
 from twisted.internet.defer import Deferred
 
-from bussrv.bus.delivery import OBJECT_FRAMES
-from bussrv.bus.event_names import JOINING, SERVERS_ONLY
+from bussrv.bus.groups.fanout import OBJECT_FRAMES
+from bussrv.bus.interest.vocabulary import JOINING, SERVERS_ONLY
 from bussrv.bus.interfaces import IEncoding
-from bussrv.bus.outgoing import Bundle
 from bussrv.errors import REASONS, NotAllowed, OverLimit, Refused, RemoteProtocolError
 from bussrv.events import limit_reached
 from bussrv.formats.command_input import CommandInput
 from bussrv.formats.denials import Denials
 from bussrv.formats.object_credentials import Offered
 from bussrv.formats.patience import Patience
+from bussrv.memory.bundle import Bundle
 from bussrv.policy.permissions import Action
 from bussrv.registry.claims import Claims
 from bussrv.registry.session import Session

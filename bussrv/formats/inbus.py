@@ -40,9 +40,9 @@ from zope.interface import implementer
 
 from bussrv import events as ev
 from bussrv.addresses import plain_host
+from bussrv.bus.flush_schedule import NEVER
 from bussrv.bus.interfaces import IBus
-from bussrv.bus.reactor_turns import NEVER
-from bussrv.bus.withdrawal import TAKEN_AWAY
+from bussrv.bus.sessions.withdrawal import TAKEN_AWAY
 from bussrv.errors import Refused, RemoteProtocolError
 from bussrv.formats.inbus_drops import FORMAT, Drops
 from bussrv.formats.inbus_echoes import Echoes

@@ -12,12 +12,13 @@ from twisted.internet.error import InvalidAddressError, MessageLengthError
 from zope.interface import implementer
 
 from bussrv.addresses import plain_ip
+from bussrv.bus.groups.frames import Delivery
 from bussrv.bus.interfaces import IBus, IEncoding, ISessionLink
-from bussrv.bus.outgoing import Bundle, Delivery
 from bussrv.formats.icmp import ErrorQueue, Told, watch_errors
 from bussrv.formats.inbus_drops import Drops
 from bussrv.formats.inbus_rates import Rates, Target
 from bussrv.formats.udp_batches import UdpBatch, udp_batches
+from bussrv.memory.bundle import Bundle
 from bussrv.values import Publication, Traffic
 from bussrv.wire import inbus as wire
 

@@ -12,7 +12,7 @@ from twisted.python.failure import Failure
 
 from bussrv import events as ev
 from bussrv.bus.interfaces import IBus
-from bussrv.bus.leaving import after_services
+from bussrv.bus.sessions.ending import after_services
 from bussrv.errors import Refused
 from bussrv.formats.inbus_drops import FORMAT, Drops
 from bussrv.formats.inbus_outlet import Outlet, SilentLink

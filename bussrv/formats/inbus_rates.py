@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 
 from bussrv import events as ev
 from bussrv.addresses import address_key, format_address, is_local
+from bussrv.bus.copied_limits import CopiedLimits
 from bussrv.bus.interfaces import IBus
-from bussrv.bus.limits import CopiedLimits
 from bussrv.formats.inbus_drops import FORMAT, Drops
 from bussrv.registry.throttle import Throttle
 

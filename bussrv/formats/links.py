@@ -6,7 +6,7 @@
     <- routing/subscribe/reply   [in-reply-to] routing-id routing-ids
     <- routing/subscribe         the same of the other server, once
     -> routing/subscribe/reply
-    <> the events of bussrv.bus.advertisement_fields, about every session that each can reach
+    <> the events of bussrv.bus.links.advertisement_fields, about every session that each can reach
     <> routing/announcement/neighbors   neighbors        the servers that one is linked with; told to nobody else
     <> every other object, with the ``route`` it has, to which each server adds itself
 
@@ -24,9 +24,9 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from bussrv.addresses import host_of, is_in, peer_text
-from bussrv.bus.advertisement_fields import ADVERTISEMENTS
 from bussrv.bus.interfaces import IBus
-from bussrv.bus.spliced import Spliced
+from bussrv.bus.links.advertisement_fields import ADVERTISEMENTS
+from bussrv.bus.routing.compiled_result import Spliced
 from bussrv.errors import REASONS, Refused
 from bussrv.formats.framed import FramedProtocol, Identify
 from bussrv.formats.link_tokens import is_private

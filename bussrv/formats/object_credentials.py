@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from bussrv.bus.event_names import JOINING
+from bussrv.bus.interest.vocabulary import JOINING
 from bussrv.errors import Refused
 from bussrv.policy.credentials import Credentials, Password, Token
 from bussrv.wire.objects import BusObject, decode_raw, encode_json

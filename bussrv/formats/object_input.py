@@ -1,6 +1,7 @@
 """Input of members: objects are routed in batches, except those that the vocabulary serves.
 
-Most objects are routed by :mod:`bussrv.bus.splicing`, if the compiled module is there. The others are read, in batches.
+Most objects are routed by :mod:`bussrv.bus.routing.compiled`, if the compiled module is there. The others are read, in
+batches.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from typing import Any, ClassVar
 
 from twisted.python.failure import Failure
 
-from bussrv.bus.event_names import EXCHANGED
-from bussrv.bus.reactor_turns import NEVER
-from bussrv.bus.spliced import MORE, TAKEN, Spliced
+from bussrv.bus.flush_schedule import NEVER
+from bussrv.bus.interest.vocabulary import EXCHANGED
+from bussrv.bus.routing.compiled_result import MORE, TAKEN, Spliced
 from bussrv.formats.stream import LARGE_INPUT, StreamProtocol
 from bussrv.wire.objects import BadObject, BusObject, ObjectReader
 

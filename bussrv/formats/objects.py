@@ -28,9 +28,9 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 
-from bussrv.bus.interest import mode_interest, rule_interest
+from bussrv.bus.interest.interests import mode_interest, rule_interest
 from bussrv.bus.interfaces import IBus
-from bussrv.bus.spliced import Spliced
+from bussrv.bus.routing.compiled_result import Spliced
 from bussrv.errors import Refused
 from bussrv.formats.framed import FramedProtocol, routing_id, routing_ids, text
 from bussrv.formats.link_tokens import is_private

@@ -18,7 +18,6 @@ from zope.interface import implementer
 
 from bussrv import events as ev
 from bussrv.bus.interfaces import IBus, IEncoding
-from bussrv.bus.outgoing import Bundle
 from bussrv.errors import TOO_MANY_LOGINS, OverLimit, Refused
 from bussrv.formats.backlog import Backlog
 from bussrv.formats.listening import StreamListener
@@ -29,6 +28,7 @@ from bussrv.formats.spp_silence import SilentClients
 from bussrv.formats.stream import StreamProtocol
 from bussrv.formats.stream_factory import StreamFactory
 from bussrv.journal.record import Stamped
+from bussrv.memory.bundle import Bundle
 from bussrv.policy.credentials import Credentials, Password, Token
 from bussrv.registry.interfaces import IRegistryObserver
 from bussrv.registry.session import Session

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Iterator
 
-from bussrv.bus.holdings import Chunk
-from bussrv.bus.outgoing import Bundle
 from bussrv.formats.backlog import Backlog
+from bussrv.memory.bundle import Bundle
+from bussrv.memory.limits import Chunk
 from bussrv.values import Traffic
 from bussrv.wire.spp import service_of_info
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from twisted.logger import Logger
 from zope.interface import implementer
 
+from bussrv.bus.groups.frames import Delivery
 from bussrv.bus.interfaces import IEncoding
-from bussrv.bus.outgoing import Delivery
 from bussrv.registry.throttle import Throttle
 from bussrv.settings import Settings
 from bussrv.wire import spp as wire
@@ -59,7 +59,7 @@ class SppInfo:
         return None if publication is None else self.packet(publication.service, publication.payload)
 
     def encode_batch(self, service: str, payloads: Sequence[bytes]) -> list[bytes]:
-        """The packets of publications on one service; see :class:`bussrv.bus.publishing.BatchEncoding`."""
+        """The packets of publications on one service; see :class:`bussrv.bus.services.publishing.BatchEncoding`."""
         packets = wire.infos(service, payloads)
         if max(map(len, packets)) <= HEADER_BYTES + self._max_packet:
             return packets

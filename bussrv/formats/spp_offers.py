@@ -22,8 +22,8 @@ from collections.abc import Container, Iterator
 from typing import Any
 
 from bussrv.bus.interfaces import IBus
-from bussrv.bus.outgoing import Bundle
 from bussrv.formats.stream_link import StreamLink
+from bussrv.memory.bundle import Bundle
 from bussrv.policy.permissions import EVERYTHING, Permissions
 from bussrv.slices import Work
 from bussrv.wire import spp as wire

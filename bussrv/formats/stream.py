@@ -23,10 +23,9 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from bussrv.addresses import address_key, peer_text
+from bussrv.bus.flush_schedule import NEVER
 from bussrv.bus.interfaces import IBus, IEncoding
-from bussrv.bus.leaving import MOST_ENDED, after_services
-from bussrv.bus.outgoing import Bundle
-from bussrv.bus.reactor_turns import NEVER
+from bussrv.bus.sessions.ending import MOST_ENDED, after_services
 from bussrv.errors import NotAllowed, OverLimit, Refused, RemoteProtocolError
 from bussrv.events import LimitReached
 from bussrv.formats.backlog import Backlog
@@ -36,6 +35,7 @@ from bussrv.formats.long_answer import LongAnswer
 from bussrv.formats.stream_link import StreamLink
 from bussrv.formats.unread import FREE_INPUT, Reader, Unread, check_reader
 from bussrv.formats.work import WaitsForWork
+from bussrv.memory.bundle import Bundle
 from bussrv.policy.credentials import Proof
 from bussrv.policy.permissions import NOTHING, Action, Permissions
 from bussrv.registry import rules
@@ -378,7 +378,7 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
         self._end_soon_over_limit("max-outbound", limit, "slow-consumer")
 
     def outbound_is_full(self) -> None:
-        """All backlogs together are too large: end this session soon; see :mod:`bussrv.bus.holdings` for the choice."""
+        """All backlogs together are too large: end this session soon; see :mod:`bussrv.memory.limits`."""
         self.link.give_up()
         most = self._bus.settings.max_outbound_total
         self._end_soon_over_limit("max-outbound-total", most, "outbound-full")
@@ -407,7 +407,7 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
             self.link.finish()
 
     def _inbound_is_full(self) -> None:
-        """The unfinished input of all clients is too large: end this session; see :mod:`bussrv.bus.holdings`."""
+        """The unfinished input of all clients is too large: end this session; see :mod:`bussrv.memory.limits`."""
         most = self._bus.settings.max_inbound_total
         self._note_limit("max-inbound-total", most, "inbound-full")
         message = f"more than {most} bytes of unfinished input, of all clients together, are waiting"

@@ -9,10 +9,10 @@ from twisted.internet.interfaces import IPushProducer
 from zope.interface import implementer
 
 from bussrv.bus.interfaces import IEncoding, ISessionLink
-from bussrv.bus.outflow import PIECE, Outflow
-from bussrv.bus.outgoing import Bundle
 from bussrv.formats.backlog import Backlog
 from bussrv.formats.prompt import FAILED, PromptServer
+from bussrv.memory.bundle import Bundle
+from bussrv.memory.send_turns import PIECE, Outflow
 from bussrv.values import Traffic
 
 MOST_BEHIND = 64 << 10
@@ -90,7 +90,7 @@ class StreamLink:
             self.give(bundle)
 
     def give(self, bundle: Bundle) -> None:
-        """Send frames that are counted; see :class:`bussrv.bus.outflow.Giving`."""
+        """Send frames that are counted; see :class:`bussrv.memory.send_turns.Giving`."""
         if self.is_closing:
             return
         if not self._is_clear:
@@ -167,7 +167,7 @@ class StreamLink:
             self._outflow.serve(self)
 
     def send_piece(self) -> int:
-        """Send some of what waits; see :class:`bussrv.bus.outflow.Sender`."""
+        """Send some of what waits; see :class:`bussrv.memory.send_turns.Sender`."""
         backlog, sent = self._backlog, 0
         if backlog and not self._full:
             sent = self._send_some(backlog.pieces(PIECE))

@@ -18,12 +18,12 @@ from twisted.internet.protocol import Factory
 
 from bussrv.addresses import address_key
 from bussrv.bus.interfaces import IBus
-from bussrv.bus.streams import Expiring
 from bussrv.formats.endpoint_parts import Parts, number
 from bussrv.formats.handshakes import Handshakes
 from bussrv.formats.stream import StreamProtocol
 from bussrv.formats.tls_connection import TlsConnection, record_buffer
 from bussrv.formats.tls_context import Certificates, TlsFiles
+from bussrv.memory.resources import Expiring
 from bussrv.values import absolute
 
 MAX_PORT = 0xFFFF

@@ -15,7 +15,7 @@ from twisted.internet.interfaces import IPushProducer
 from twisted.internet.protocol import Protocol as TwistedProtocol
 from zope.interface import implementer
 
-from bussrv.bus.holdings import Holding
+from bussrv.memory.limits import Holding
 
 PART = 32 << 10
 """The most bytes that are encrypted before the transport has taken those before them."""

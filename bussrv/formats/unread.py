@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from bussrv.bus.holdings import Holding
+from bussrv.memory.limits import Holding
 
 FREE_INPUT = 64 << 10
 """How many unfinished bytes of a client do not count towards ``--max-inbound-total``: small objects always pass. A

@@ -15,7 +15,6 @@ from typing import Any, ClassVar
 
 from bussrv import events as ev
 from bussrv.bus.interfaces import IBus
-from bussrv.bus.outgoing import Bundle
 from bussrv.errors import OverLimit, RemoteProtocolError
 from bussrv.formats.backlog import Backlog
 from bussrv.formats.heartbeat import Heartbeat
@@ -24,6 +23,7 @@ from bussrv.formats.objects import ObjectsProtocol
 from bussrv.formats.stream_factory import StreamFactory
 from bussrv.formats.web_origins import is_allowed
 from bussrv.formats.websocket_link import WebSocketLink
+from bussrv.memory.bundle import Bundle
 from bussrv.values import excerpt
 from bussrv.wire.objects import BadObject, BusObject, ObjectReader
 from bussrv.wire.websocket import (

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bussrv.bus.outgoing import Bundle
 from bussrv.formats.stream_link import StreamLink
+from bussrv.memory.bundle import Bundle
 from bussrv.wire.websocket import as_messages
 
 

@@ -11,9 +11,9 @@ from twisted.internet.error import CannotListenError
 from twisted.logger import Logger
 
 from bussrv.bus.interfaces import IBus
-from bussrv.bus.streams import Expiring
 from bussrv.errors import ConfigError
 from bussrv.interfaces import IListener, IWireFormat
+from bussrv.memory.resources import Expiring
 from bussrv.server.config import Config
 from bussrv.server.exposure import check_opened
 from bussrv.server.faults import collecting

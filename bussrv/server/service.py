@@ -19,7 +19,7 @@ from bussrv import events as ev
 from bussrv.admin.interfaces import Reloaded
 from bussrv.bus.bus import Bus
 from bussrv.bus.interfaces import Use
-from bussrv.bus.membership import MembershipAnnouncer
+from bussrv.bus.sessions.membership import MembershipAnnouncer
 from bussrv.clock import Clock, SystemClock
 from bussrv.compiled import HOT_PATH
 from bussrv.errors import ConfigError, JournalError

@@ -16,13 +16,13 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from bussrv import events as ev
-from bussrv.bus.hosted import Hosted
 from bussrv.bus.interfaces import IBus, IEncoding, ISessionLink
-from bussrv.bus.outgoing import Bundle
+from bussrv.bus.services.hosted import Hosted
 from bussrv.errors import Refused
 from bussrv.interfaces import IFilteredService, IHostedService, IPreparedService, IServiceHost, IServiceObject
 from bussrv.journal.interfaces import IJournal
 from bussrv.journal.record import Stamped
+from bussrv.memory.bundle import Bundle
 from bussrv.policy.access import OWN_PROTOCOL
 from bussrv.policy.permissions import Permissions
 from bussrv.registry.interfaces import IRegistryObserver

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from bussrv.bus.interest import MAX_TYPE
+from bussrv.bus.interest.interests import MAX_TYPE
 from bussrv.client.objects import ObjectsClient
 from bussrv.settings import Settings
 from bussrv.testing.server import RunningServer

@@ -6,10 +6,10 @@ from twisted.internet import task
 from zope.interface import implementer
 
 from bussrv.bus.bus import Bus
-from bussrv.bus.interest import mode_interest, rule_interest
+from bussrv.bus.interest.interests import mode_interest, rule_interest
 from bussrv.bus.interfaces import ISessionLink
-from bussrv.bus.membership import MembershipAnnouncer
-from bussrv.bus.object_ids import ObjectIds
+from bussrv.bus.routing.object_ids import ObjectIds
+from bussrv.bus.sessions.membership import MembershipAnnouncer
 from bussrv.formats.framed import OBJECT_FRAMES
 from bussrv.formats.inbus_drops import Drops
 from bussrv.formats.inbus_outlet import InbusPublish

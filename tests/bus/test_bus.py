@@ -5,11 +5,11 @@ import json
 import pytest
 from zope.interface.verify import verifyObject
 
-from bussrv.bus import receivers
 from bussrv.bus.bus import Bus
-from bussrv.bus.interest import Kind
+from bussrv.bus.groups import receivers
+from bussrv.bus.interest.interests import Kind
 from bussrv.bus.interfaces import IBus, ISessionLink
-from bussrv.bus.membership import MembershipAnnouncer
+from bussrv.bus.sessions.membership import MembershipAnnouncer
 from bussrv.policy.permissions import EVERYTHING
 from bussrv.registry.interfaces import IRegistryObserver
 from bussrv.registry.registry import Registry

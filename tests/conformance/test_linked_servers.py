@@ -4,8 +4,8 @@ from itertools import pairwise
 
 from bussrv import events as ev
 from bussrv.wire import spp
+from tests.bus.links.fabric import Fabric
 from tests.formats.network import Member, Network, drain
-from tests.links.fabric import Fabric
 from tests.tables import each_row
 
 TOPOLOGIES = {
@@ -57,7 +57,7 @@ def test_a_link_subscribes_as_a_server_and_is_subscribed_back() -> None:
 
 @each_row("pairs", TOPOLOGIES.values(), ids=TOPOLOGIES.keys())
 def test_in_any_topology_each_subscriber_gets_an_object_exactly_once(pairs: tuple[str, ...]) -> None:
-    """As long as it is stable, and at most once always: tests/links/test_simulation.py."""
+    """As long as it is stable, and at most once always: tests/bus/links/test_simulation.py."""
     linked = fabric(*pairs)
     everybody = members(linked)
     everybody["a"].send({"type": "text/plain", "id": "1"}, b"hello")

@@ -16,7 +16,7 @@ from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from bussrv.bus.object_ids import ObjectIds
+from bussrv.bus.routing.object_ids import ObjectIds
 from tests.formats.network import Network
 
 BUFFER = 100

@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import UNSET
 
-from bussrv.bus.object_ids import ObjectIds
-from bussrv.bus.route_cache import RouteCache
-from bussrv.bus.seen import CompiledSeen, Seen
-from bussrv.bus.spliced import LOOK, MORE, OPEN, PLAN, TAKEN, WAY
-from bussrv.bus.splicing import A_PASS, MOST_PLANS
-from bussrv.bus.tap import TapFilter
+from bussrv.bus.routing.compiled import A_PASS, MOST_PLANS
+from bussrv.bus.routing.compiled_result import LOOK, MORE, OPEN, PLAN, TAKEN, WAY
+from bussrv.bus.routing.object_ids import ObjectIds
+from bussrv.bus.routing.route_cache import RouteCache
+from bussrv.bus.routing.seen import CompiledSeen, Seen
+from bussrv.bus.taps.tap import TapFilter
 from bussrv.compiled import SPEEDUPS
 from bussrv.errors import Refused, RemoteProtocolError
 from bussrv.policy.permissions import EVERYTHING

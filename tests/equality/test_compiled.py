@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from bussrv.bus.spliced import Spliced
-from bussrv.bus.splicing import Splicing
+from bussrv.bus.routing.compiled import Splicing
+from bussrv.bus.routing.compiled_result import Spliced
 from bussrv.compiled import SPEEDUPS
 from tests.equality import plain
 from tests.equality.compiled import Compiled, Op, Pure, compare, compare_forwarded, play, played

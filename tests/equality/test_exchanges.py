@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bussrv.bus.exchanges import Exchanges
-from bussrv.bus.tap import TapFilter
+from bussrv.bus.routing.request_batch import Exchanges
+from bussrv.bus.taps.tap import TapFilter
 from bussrv.policy.file import parse_policy
 from bussrv.wire.objects import BusObject, ObjectReader, encode
 from tests.formats.network import Connection, Network

@@ -9,8 +9,8 @@ from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransportWithDisconnection
 
 from bussrv.bus.bus import Bus
-from bussrv.bus.membership import MembershipAnnouncer
-from bussrv.bus.object_ids import ObjectIds
+from bussrv.bus.routing.object_ids import ObjectIds
+from bussrv.bus.sessions.membership import MembershipAnnouncer
 from bussrv.events import Event
 from bussrv.formats.business import BusinessProtocol
 from bussrv.formats.inbus import InbusServer

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bussrv.bus.holdings import Holdings
-from bussrv.bus.outgoing import Bundle
 from bussrv.formats.backlog import BLOCK, MOST_PIECES, Backlog
 from bussrv.formats.spp_coalescing import NewestStates
+from bussrv.memory.bundle import Bundle
+from bussrv.memory.limits import Holdings
 from bussrv.values import Traffic
 from bussrv.wire import spp
 

@@ -3,7 +3,7 @@
 from twisted.internet.error import InvalidAddressError, MessageLengthError
 
 from bussrv import events as ev
-from bussrv.bus.leaving import MOST_ENDED
+from bussrv.bus.sessions.ending import MOST_ENDED
 from bussrv.formats.udp_batches import MOST_SEGMENTS
 from bussrv.registry.state import RegistryState
 from bussrv.wire import inbus

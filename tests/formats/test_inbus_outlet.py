@@ -18,10 +18,10 @@ from twisted.internet.interfaces import IReactorFDSet, ISystemHandle
 from twisted.internet.task import Clock
 from zope.interface import implementer
 
-from bussrv.bus.outgoing import Bundle
 from bussrv.formats.inbus_drops import Drops
 from bussrv.formats.inbus_outlet import InbusLink, Outlet
 from bussrv.formats.udp_batches import MOST_SEGMENTS
+from bussrv.memory.bundle import Bundle
 from bussrv.wire.inbus import MAX_DATAGRAM
 from tests.formats.network import Network
 from tests.tables import each_row

@@ -10,11 +10,11 @@ from twisted.internet.testing import MemoryReactorClock
 from zope.interface.verify import verifyObject
 
 from bussrv import events as ev
-from bussrv.bus.outgoing import Bundle
 from bussrv.errors import ConfigError
 from bussrv.formats import business, inbus, objects, spp, websocket
 from bussrv.formats.listening import parse_udp
 from bussrv.interfaces import IListener, IWireFormat
+from bussrv.memory.bundle import Bundle
 from bussrv.server.option_kinds import OFF
 from bussrv.server.plugins import wire_formats
 from bussrv.wire import inbus as datagrams

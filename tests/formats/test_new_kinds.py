@@ -2,7 +2,7 @@
 
 import pytest
 
-from bussrv.bus import batches
+from bussrv.bus.routing import batch
 from tests.formats.network import Network
 
 MEMBERS = 100
@@ -33,4 +33,4 @@ def test_a_batch_ends_after_many_groups_were_asked(ending, is_linked, monkeypatc
     assert [head["type"] for head in receiver.heads()] == [f"new/{number}" for number in range(OBJECTS)]
     assert asked[-1] - before >= OBJECTS * MEMBERS
     most = max(after - earlier for earlier, after in zip([before, *asked], asked, strict=False))
-    assert most <= (batches.MOST_NEW_PLANS + 2) * (MEMBERS + 2)
+    assert most <= (batch.MOST_NEW_PLANS + 2) * (MEMBERS + 2)

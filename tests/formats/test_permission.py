@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bussrv import events as ev
-from bussrv.bus.judge import MOST_STEPS
+from bussrv.bus.send_rights import MOST_STEPS
 from bussrv.formats.denials import MOST_TOLD
 from bussrv.policy.file import parse_policy
 from bussrv.policy.permissions import EVERYTHING

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from bussrv import events as ev
-from bussrv.bus import judge
+from bussrv.bus import send_rights
 from tests.formats.network import Member, Network, drain
 from tests.formats.test_visibility import member, prove, reload
 
@@ -84,7 +84,7 @@ def test_judging_takes_no_longer_than_for_an_object(monkeypatch: pytest.MonkeyPa
     ids = [f"news-{number}" for number in range(10)]
     granted(ann, *ids)
     effort = network.bus._judge.permissions(carl.connection.protocol.session_id).effort("address")
-    monkeypatch.setattr(judge, "MOST_STEPS", 3 * (effort or 1))
+    monkeypatch.setattr(send_rights, "MOST_STEPS", 3 * (effort or 1))
     assert granted(carl, *ids, "mine") == [*ids[:3], "mine"]
 
 

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bussrv import events as ev
-from bussrv.bus.hosted import Hosted
-from bussrv.bus.outgoing import Bundle
+from bussrv.bus.services.hosted import Hosted
+from bussrv.memory.bundle import Bundle
 from bussrv.wire import spp
 from bussrv.wire.spp import Info, Offer, Removed
 from tests.formats.network import Network, Watcher

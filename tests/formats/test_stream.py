@@ -15,14 +15,14 @@ from zope.interface.verify import verifyObject
 from bussrv import events as ev
 from bussrv.addresses import format_address, parse_address
 from bussrv.bus.interfaces import IBus, IEncoding, ISessionLink
-from bussrv.bus.leaving import MOST_ENDED
-from bussrv.bus.outflow import PIECE
+from bussrv.bus.sessions.ending import MOST_ENDED
 from bussrv.errors import ConfigError
 from bussrv.formats import business, inbus, objects, spp
 from bussrv.formats.listening import parse_udp
 from bussrv.formats.stream import StreamProtocol
 from bussrv.formats.unread import FREE_INPUT
 from bussrv.interfaces import IListener
+from bussrv.memory.send_turns import PIECE
 from bussrv.registry.interfaces import IRegistry, IRegistryObserver
 from bussrv.registry.registry import MOST_TOGETHER
 from bussrv.registry.session import ISession

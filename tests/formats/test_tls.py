@@ -9,10 +9,10 @@ import pytest
 from twisted.logger import capturedLogs
 
 from bussrv import events as ev
-from bussrv.bus.outgoing import Bundle
 from bussrv.errors import ConfigError
 from bussrv.formats.tls_connection import FED, MOST_SHAKEN
 from bussrv.formats.tls_output import MOST_UNSENT, PART, parts
+from bussrv.memory.bundle import Bundle
 from bussrv.wire import spp
 from bussrv.wire.objects import ObjectReader, encode
 from tests.certificates import END, Authority

@@ -38,7 +38,7 @@ from twisted.internet.interfaces import IAddress
 from twisted.logger import LogEvent, Logger, formatEvent, globalLogPublisher
 
 from bussrv import events as ev
-from bussrv.bus.delivery import Group
+from bussrv.bus.groups.fanout import Group
 from bussrv.journal.record import encode_event
 from bussrv.policy.checkers import Tokens, Users
 from bussrv.policy.file import parse_policy

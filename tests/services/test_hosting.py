@@ -13,8 +13,8 @@ from bussrv.plugin import HostedService
 from bussrv.server.plugins import hosted_services
 from bussrv.services.hosting import Host, HostedServices
 from bussrv.wire import spp
+from tests.bus.links.fabric import Fabric
 from tests.formats.network import Network
-from tests.links.fabric import Fabric
 from tests.services.scene import Hosting
 from tests.tables import each_row
 

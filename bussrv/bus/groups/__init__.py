@@ -1,0 +1,1 @@
+"""Sessions that are given the same bytes: groups, frames, and how they are sent."""

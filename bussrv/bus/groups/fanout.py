@@ -1,0 +1,300 @@
+"""Fan-out: frames for groups of sessions, each made once and written once.
+
+Sessions with one interest and one encoding form a *group*. A group is matched once, an object is framed once for each
+encoding, and all frames that a chunk of input brings to a group are joined once: its members are sent the very same
+bytes. A group is a stream, so order holds for each of its members.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from msgspec import Struct
+from zope.interface import implementer
+
+from bussrv.bus.groups.frames import Delivery
+from bussrv.bus.interest.matching import compile_interest, permitted
+from bussrv.bus.interfaces import IEncoding, ISessionLink
+from bussrv.memory.bundle import Bundle, Joined
+from bussrv.policy.permissions import EVERYTHING, Permissions
+from bussrv.values import Interest, ModeInterest
+from bussrv.wire import objects as wire
+
+
+@implementer(IEncoding)
+class ObjectFrames:
+    """Objects as metadata, NUL and payload."""
+
+    def encode(self, delivery: Delivery) -> bytes:
+        """The bytes of an object."""
+        return wire.encode(delivery.metadata, delivery.payload)
+
+
+OBJECT_FRAMES = ObjectFrames()
+
+ALL_AT_ONCE = 64 << 20
+"""The most bytes that the sessions of a group together are sent in one go."""
+
+
+class MemberOverride(Struct, gc=False):
+    """An exception for one member of a group: it gets ``frame`` instead of the frames between two places.
+
+    :ivar until: how many frames of the group come before it.
+    :ivar frame: the frame that the member gets; ``None`` for none.
+    :ivar on: how many frames of the group come before the next one that the member gets.
+    """
+
+    until: int
+    frame: bytes | None
+    on: int
+
+
+class Group:
+    """Sessions with one interest, one encoding and the same permissions.
+
+    :ivar interest: the interest of its members; ``None`` for the subscribers of a service.
+    :ivar accepts: whether its members want objects of a kind that are for them alone; the subscribers of a service want
+        none.
+    :ivar no_echo: whether its members do not get their own objects.
+    :ivar wants: whether its members want, and may receive, objects of a kind that are for everybody.
+    :ivar vocabulary: the vocabulary of its members.
+    :ivar links: the link to each member, by session id.
+    :ivar pending: frames collected for its members, except the session ``except_for``.
+    :ivar has_joined: whether some of them are :class:`Joined` ones.
+    :ivar overrides: the member overrides, by session id.
+    """
+
+    __slots__ = (
+        "accepts",
+        "encoding",
+        "except_for",
+        "has_joined",
+        "interest",
+        "links",
+        "no_echo",
+        "overrides",
+        "pending",
+        "permissions",
+        "vocabulary",
+        "wants",
+    )
+
+    def __init__(
+        self,
+        encoding: IEncoding,
+        interest: Interest | None = None,
+        vocabulary: str | None = None,
+        permissions: Permissions = EVERYTHING,
+    ) -> None:
+        self.encoding = encoding
+        self.interest = interest
+        self.permissions = permissions
+        self.accepts = compile_interest(interest)
+        self.no_echo = isinstance(interest, ModeInterest) and interest.receive == "no_echo"
+        self.wants = permitted(self.accepts, permissions)
+        self.vocabulary = vocabulary
+        self.links: dict[str, ISessionLink] = {}
+        self.pending: list[bytes | Joined] = []
+        self.has_joined = False
+        self.except_for: str | None = None
+        self.overrides: dict[str, list[MemberOverride]] = {}
+
+    @property
+    def is_deaf(self) -> bool:
+        """Whether its members want nothing, no answers either."""
+        return isinstance(self.interest, ModeInterest) and self.interest.receive == "none"
+
+    def share(self, session_id: str) -> list[bytes | Joined]:
+        """The frames collected for one member."""
+        pending = [] if session_id == self.except_for else self.pending
+        frames: list[bytes | Joined] = []
+        begin = 0
+        for each in self.overrides.get(session_id, ()):
+            frames += pending[begin : each.until]
+            if each.frame is not None:
+                frames.append(each.frame)
+            begin = each.on
+        return [*frames, *pending[begin:]]
+
+
+class Fanout:
+    """Collects frames for groups until :meth:`flush`.
+
+    :param failed: called if the encoding of a group raised an exception, while that is handled. That group does not get
+        the object; other groups do.
+    :ivar epoch: changes whenever something may have been sent, and whenever the audience changes.
+    :ivar collected: the groups for which something was collected, for whatever session, since the last flush.
+    :ivar until_then: are cleared whenever the audience changes: groups come or go, or their members or permissions
+        change. They may hold sessions, of which nothing is left then.
+    """
+
+    def __init__(self, failed: Callable[[Group], None] | None = None) -> None:
+        self.epoch = 0
+        self.until_then: list[dict[Any, Any]] = []
+        self.collected: dict[Group, None] = {}
+        self._failed = failed
+
+    def audience_changed(self) -> None:
+        """Route plans that were made before are not right any more."""
+        self.epoch += 1
+        for each in self.until_then:
+            each.clear()
+
+    def join(self, group: Group, session_id: str, link: ISessionLink) -> None:
+        """A session is a member of ``group`` from now on. It does not get frames collected before."""
+        self.audience_changed()
+        group.links[session_id] = link
+        self._caught_up(group, session_id)
+
+    def leave(self, group: Group, session_id: str) -> None:
+        """A session is no member of ``group`` any more. It is sent the frames collected before."""
+        self.audience_changed()
+        self.send_one(group, session_id)
+        group.links.pop(session_id, None)
+        group.overrides.pop(session_id, None)
+
+    def send_one(self, group: Group, session_id: str, further: Sequence[bytes] = ()) -> None:
+        """Send one member of ``group`` its collected frames at once, then ``further`` ones."""
+        link = group.links.get(session_id)
+        if link is None:
+            return
+        frames = [*group.share(session_id), *further]
+        self._caught_up(group, session_id)
+        if frames:
+            link.send(Bundle(frames, group.has_joined))
+
+    def _caught_up(self, group: Group, session_id: str) -> None:
+        group.overrides.pop(session_id, None)
+        if group.pending:
+            group.overrides[session_id] = [MemberOverride(0, None, len(group.pending))]
+
+    def add(self, group: Group, delivery: Delivery, except_for: str | None = None) -> None:
+        """Give ``delivery`` to every member of ``group``, except the session ``except_for``."""
+        try:
+            frame = _frame(delivery, group.encoding)
+        except Exception:
+            self._not_encoded(group)
+            return
+        if frame is not None:
+            self.open(group, except_for)
+            group.pending.append(frame)
+
+    def add_for_others(self, group: Group, delivery: Delivery, session_id: str) -> None:
+        """As :meth:`add`, with an exception that is another session each time."""
+        try:
+            frame = _frame(delivery, group.encoding)
+        except Exception:
+            self._not_encoded(group)
+            return
+        if frame is not None:
+            self.open(group, None)
+            _leave_out(group, session_id)
+            group.pending.append(frame)
+
+    def add_for_one(self, group: Group, session_id: str, delivery: Delivery) -> None:
+        """Give ``delivery`` to one member of ``group``, after the frames collected for the group."""
+        try:
+            frame = _frame(delivery, group.encoding)
+        except Exception:
+            self._not_encoded(group)
+            return
+        if frame is not None:
+            self.add_frame_for_one(group, session_id, frame)
+
+    def add_frame_for_one(self, group: Group, session_id: str, frame: bytes) -> None:
+        """The same with a frame in the encoding of ``group``."""
+        self.collected[group] = None
+        if session_id in group.links:
+            place, overrides = len(group.pending), group.overrides.get(session_id)
+            if overrides is None:
+                overrides = group.overrides[session_id] = []
+            overrides.append(MemberOverride(place, frame, place))
+
+    def _not_encoded(self, group: Group) -> None:
+        """The encoding of a group failed. It may be a plugin's, so that is not the publisher's fault."""
+        if self._failed is None:
+            raise
+        self._failed(group)
+
+    def open(self, group: Group, except_for: str | None) -> bool:
+        """Make ready for a frame that is put on the list of ``group`` right after this.
+
+        :returns: whether something had to be sent.
+        """
+        if group.pending and group.except_for == except_for:
+            return False
+        sends = bool(group.pending)
+        if sends:
+            self.flush_group(group)
+        self._flush_overlapping(group)
+        self.collected[group] = None
+        group.except_for = except_for
+        return sends
+
+    def open_with(self, groups: Iterable[Group], sender: str, frames: Joined) -> None:
+        """Open groups with the frames of one sender, while nothing is collected that would have to be sent first.
+
+        :param groups: of members or linked servers.
+        :param sender: empty if it is no session of this server.
+        """
+        collected = self.collected
+        for group in groups:
+            collected[group] = None
+            group.except_for = sender if group.no_echo else None
+            group.pending.append(frames)
+            group.has_joined = True
+
+    def _flush_overlapping(self, group: Group) -> None:
+        """A session that is subscribed to several services is in a group for each; order holds across them."""
+        if group.interest is not None:
+            return
+        for other in tuple(self.collected):
+            if other.interest is None and not other.links.keys().isdisjoint(group.links):
+                self.flush_group(other)
+
+    def flush_group(self, group: Group) -> None:
+        """Send the frames collected for one group."""
+        self.epoch += 1
+        if group not in self.collected:
+            return
+        del self.collected[group]
+        for session_id in tuple(group.overrides):
+            self.send_one(group, session_id)
+        pending, except_for, overrides = group.pending, group.except_for, group.overrides
+        if not pending:
+            group.overrides = {}
+            return
+        bundle = Bundle(pending, group.has_joined)
+        group.pending, group.overrides, group.has_joined = [], {}, False
+        bundle.at_once = bundle.at_once and bundle.size * len(group.links) <= ALL_AT_ONCE
+        # Copied, because members may leave meanwhile.
+        if overrides or except_for in group.links:
+            links = [link for each, link in group.links.items() if each != except_for and each not in overrides]
+        else:
+            links = [*group.links.values()]
+        for link in links:
+            link.send(bundle)
+
+    def flush(self) -> bool:
+        """Send all collected frames. :returns: whether there were any."""
+        self.epoch += 1
+        dirty = tuple(self.collected)
+        for group in dirty:
+            self.flush_group(group)
+        return bool(dirty)
+
+
+def _leave_out(group: Group, session_id: str) -> None:
+    """A member is not given the next frame."""
+    if session_id in group.links:
+        place = len(group.pending)
+        group.overrides.setdefault(session_id, []).append(MemberOverride(place, None, place + 1))
+
+
+def _frame(delivery: Delivery, encoding: IEncoding) -> bytes | None:
+    try:
+        return delivery.frames[encoding]
+    except KeyError:
+        frame = delivery.frames[encoding] = encoding.encode(delivery)
+        return frame

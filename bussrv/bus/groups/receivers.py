@@ -1,0 +1,235 @@
+"""Receivers: every session that objects or publications can be sent to, in groups.
+
+A *group* (:class:`bussrv.bus.groups.fanout.Group`) is made of members with equal interest and the same permissions, or
+of subscribers of one service, that get the same bytes. To find the receivers of an object, each group would have to be
+asked whether it wants objects of its *kind* (:class:`bussrv.bus.interest.interests.Kind`). So the answers are
+remembered for each kind. When groups come, only these are asked.
+
+:class:`bussrv.bus.following.Follower` observes the registry and calls the methods here, so that receivers and registry
+agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from msgspec import Struct
+
+from bussrv.bus.groups.fanout import Fanout, Group
+from bussrv.bus.interest.interests import Kind
+from bussrv.bus.interfaces import IEncoding, ISessionLink
+from bussrv.policy.permissions import EVERYTHING, Permissions
+from bussrv.values import Interest
+
+MAX_REMEMBERED = 1 << 20
+"""The most answers that are remembered, counted in groups over all kinds. Beyond it all are forgotten."""
+
+KIND_COSTS = 64
+"""A remembered kind counts as this many groups, in addition to the groups that want it."""
+
+MOST_GONE = 64
+"""Answers keep groups alive that have no members left. All answers are forgotten when the number of such groups exceeds
+the number of groups with members by more than this."""
+
+MAX_KIND_LENGTH = 1024
+"""The most characters of a kind that is remembered. Clients choose its length."""
+
+_InterestKey = tuple[IEncoding, Interest, str | None, Permissions]
+
+
+class Receiver(Struct, eq=False):
+    """One session.
+
+    :ivar group: its group, once it is a member of the object network.
+    :ivar joined: its number in the order in which sessions became members, from 1; 0: it is no member.
+    """
+
+    link: ISessionLink
+    group: Group | None = None
+    joined: int = 0
+
+
+class KindGroups(Struct):
+    """The groups that want objects of one kind.
+
+    :ivar changes: the value of ``Receivers._changes`` when they were found. Later changes are not in ``groups`` yet.
+    """
+
+    groups: tuple[Group, ...]
+    changes: int
+
+
+class Receivers:
+    """Finds the receivers of an object or a publication.
+
+    :param fanout: is told when a session joins or leaves a group. So a session gets nothing that was sent before it
+        joined, and misses nothing that was sent before it left.
+    :ivar joins: how many sessions have become members so far.
+    :ivar groups_asked: how many times a group was asked so far whether it wants a kind.
+    """
+
+    def __init__(self, fanout: Fanout) -> None:
+        self._fanout = fanout
+        self.joins = 0
+        self._receivers: dict[str, Receiver] = {}
+        self._member_groups: dict[_InterestKey, Group] = {}
+        self._subscriber_groups: dict[str, dict[tuple[IEncoding, Permissions], Group]] = {}
+        self._services_of: dict[str, set[str]] = {}
+        self.groups_asked = 0
+        # Changes are numbered: a group of members came, or went because its last member left.
+        self._changes = 0
+        self._came_at: dict[Group, int] = {}
+        self._gone_since_forgetting = 0
+        self._by_kind: dict[Kind, KindGroups] = {}
+        self._remembered = 0
+
+    def add(self, session_id: str, link: ISessionLink) -> None:
+        """A session can be reached by ``link``. It receives nothing until :meth:`join` or :meth:`subscribe`."""
+        self._receivers[session_id] = Receiver(link)
+
+    def link(self, session_id: str) -> ISessionLink | None:
+        """The link to a session's client."""
+        receiver = self._receivers.get(session_id)
+        return receiver.link if receiver is not None else None
+
+    def group_of(self, session_id: str) -> Group | None:
+        """The group of a member of the object network; ``None`` for every other session."""
+        receiver = self._receivers.get(session_id)
+        return receiver.group if receiver is not None else None
+
+    def had_joined(self, session_id: str, joins: int) -> bool:
+        """Whether a session was a member already when ``joins`` sessions had become members."""
+        receiver = self._receivers.get(session_id)
+        return receiver is not None and 0 < receiver.joined <= joins
+
+    def join(
+        self, session_id: str, interest: Interest, vocabulary: str | None, permissions: Permissions = EVERYTHING
+    ) -> None:
+        """A session becomes a member of the object network, or a member has another interest or other permissions."""
+        receiver = self._receivers.get(session_id)
+        if receiver is None:
+            return
+        if not receiver.joined:
+            self.joins += 1
+            receiver.joined = self.joins
+        self._leave_group(session_id, receiver)
+        encoding = receiver.link.encoding_for(None)
+        key = (encoding, interest, vocabulary, permissions)
+        group = self._member_groups.get(key)
+        if group is None:
+            group = self._member_groups[key] = Group(*key)
+            self._changes += 1
+            self._came_at[group] = self._changes
+        self._fanout.join(group, session_id, receiver.link)
+        receiver.group = group
+
+    def permit(self, session_id: str, permissions: Permissions) -> None:
+        """A session has these permissions from now on."""
+        group = self.group_of(session_id)
+        if group is not None and group.interest is not None and group.permissions is not permissions:
+            self.join(session_id, group.interest, group.vocabulary, permissions)
+
+    def subscribe(
+        self, session_id: str, service: str, options: dict[str, Any] | None, permissions: Permissions = EVERYTHING
+    ) -> None:
+        """A session gets the publications on ``service`` from now on.
+
+        :param options: those of its subscription, such as the version of Inbus. They determine the encoding.
+        :param permissions: those by which the service shows it what it may know of.
+        """
+        receiver = self._receivers.get(session_id)
+        if receiver is None:
+            return
+        groups = self._subscriber_groups.setdefault(service, {})
+        key = (receiver.link.encoding_for(options), permissions)
+        group = groups.get(key)
+        if group is None:
+            group = groups[key] = Group(key[0], permissions=permissions)
+        self._fanout.join(group, session_id, receiver.link)
+        self._services_of.setdefault(session_id, set()).add(service)
+
+    def unsubscribe(self, session_id: str, service: str) -> None:
+        """A session no longer gets the publications on ``service``."""
+        groups = self._subscriber_groups.get(service, {})
+        for key, group in tuple(groups.items()):
+            if session_id not in group.links:
+                continue
+            self._fanout.leave(group, session_id)
+            if not group.links:
+                del groups[key]
+        if not groups:
+            self._subscriber_groups.pop(service, None)
+        self._services_of.get(session_id, set()).discard(service)
+
+    def catch_up(self, session_id: str) -> None:
+        """Send a session its collected frames now, so that an answer can be sent after them."""
+        group = self.group_of(session_id)
+        if group is not None and (group.pending or group.overrides):
+            self._fanout.send_one(group, session_id)
+        for service in self._services_of.get(session_id, ()):
+            for group in self.subscribed_to(service):
+                self._fanout.send_one(group, session_id)
+
+    def remove(self, session_id: str) -> None:
+        """A session is closed. It is sent its collected frames."""
+        receiver = self._receivers.pop(session_id, None)
+        if receiver is not None:
+            self._leave_group(session_id, receiver)
+        for service in tuple(self._services_of.get(session_id, ())):
+            self.unsubscribe(session_id, service)
+        self._services_of.pop(session_id, None)
+
+    def _leave_group(self, session_id: str, receiver: Receiver) -> None:
+        group, receiver.group = receiver.group, None
+        if group is None:
+            return
+        self._fanout.leave(group, session_id)
+        if not group.links and group.interest is not None:
+            del self._member_groups[group.encoding, group.interest, group.vocabulary, group.permissions]
+            del self._came_at[group]
+            self._changes += 1
+            self._gone_since_forgetting += 1
+            if self._gone_since_forgetting > len(self._came_at) + MOST_GONE:
+                self._forget_kinds()
+
+    def wanting(self, kind: Kind) -> tuple[Group, ...]:
+        """The groups of members that want objects of that kind, in the order in which the groups came."""
+        known = self._by_kind.get(kind)
+        if known is not None and known.changes == self._changes:
+            return known.groups
+        if known is None:
+            groups = self._came_after(0, kind)
+        else:
+            groups = (*(group for group in known.groups if group.links), *self._came_after(known.changes, kind))
+        self._remember(kind, groups)
+        return groups
+
+    def _came_after(self, change: int, kind: Kind) -> tuple[Group, ...]:
+        """Of the groups that came after the change with this number, those that want objects of a kind."""
+        newer: list[Group] = []
+        for group in reversed(self._came_at):
+            if self._came_at[group] <= change:
+                break
+            self.groups_asked += 1
+            if group.wants(kind):
+                newer.append(group)
+        return tuple(reversed(newer))
+
+    def _remember(self, kind: Kind, groups: tuple[Group, ...]) -> None:
+        if kind.length() > MAX_KIND_LENGTH:
+            return
+        former = self._by_kind.pop(kind, None)
+        self._remembered += len(groups) - len(former.groups) if former is not None else KIND_COSTS + len(groups)
+        if self._remembered > MAX_REMEMBERED:
+            self._forget_kinds()
+            self._remembered = KIND_COSTS + len(groups)
+        self._by_kind[kind] = KindGroups(groups, self._changes)
+
+    def _forget_kinds(self) -> None:
+        self._by_kind.clear()
+        self._remembered = self._gone_since_forgetting = 0
+
+    def subscribed_to(self, service: str) -> Iterable[Group]:
+        """The groups of the subscribers of a service, by encoding, and by what they may know of."""
+        return self._subscriber_groups[service].values() if service in self._subscriber_groups else ()

@@ -1,0 +1,1 @@
+"""What members want: interests, and whether they let an object pass."""

@@ -1,0 +1,43 @@
+"""One link to another server that is up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import field
+
+from bussrv.bus.groups.fanout import Group
+from bussrv.bus.interest.interests import Kind
+from bussrv.bus.links.facts import LinkFacts
+from bussrv.bus.links.paths import RemoteSession
+from bussrv.policy.permissions import Action
+
+
+class Link(LinkFacts, eq=False):
+    """A link that is up.
+
+    :ivar group: a group of that session alone. It has the objects and advertisements that wait to be sent.
+    :ivar notify: the event that advertises members to the other server; it depends on the dialect.
+    :ivar tells_all: whether the other server advertises every session that it can reach, and remembers the
+        objects that it forwarded. One that does not is a route-only server: only ``route`` says which servers have an
+        object.
+    :ivar denied: the actions and targets that the other server was not allowed: what it may not tell of.
+    :ivar is_released: whether this server ends it for good: then it is not missed.
+    :ivar advertised: the sessions as they were advertised to the other server, by routing id.
+    """
+
+    group: Group
+    notify: str
+    tells_all: bool = False
+    advertised: dict[str, RemoteSession] = field(default_factory=dict)
+    denied: set[tuple[Action, str]] = field(default_factory=set)
+    is_full: bool = False
+    is_released: bool = False
+
+    def takes(self, kind: Kind, route: Iterable[str]) -> bool:
+        """Whether the other server wants an object that is for everybody."""
+        return self.server_id not in route and self.group.wants(kind)
+
+    def accepts(self, kind: Kind, route: Iterable[str]) -> bool:
+        """Whether the other server wants an object that is for its sessions alone."""
+        return self.server_id not in route and self.group.accepts(kind)

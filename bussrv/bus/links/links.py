@@ -1,0 +1,449 @@
+"""The links to other servers: their coming and going, advertisements, and the objects that go over them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from twisted.internet.defer import Deferred, succeed
+from twisted.logger import Logger, LogLevel
+from zope.interface import implementer
+
+from bussrv import events as ev
+from bussrv.addresses import host_of
+from bussrv.bus.groups.fanout import Fanout, Group
+from bussrv.bus.groups.frames import Delivery
+from bussrv.bus.interest.interests import Kind
+from bussrv.bus.interfaces import ILinks, ISessionLink
+from bussrv.bus.links.admission import LinkAdmission
+from bussrv.bus.links.advertisement_fields import DISCONNECT, NOTIFY, UNREGISTER, ended, learn, path_of, subject
+from bussrv.bus.links.advertisements import Advertisements
+from bussrv.bus.links.jobs import Jobs
+from bussrv.bus.links.link import Link
+from bussrv.bus.links.lost import LostLink, LostLinks
+from bussrv.bus.links.marks import Flood, Given, directed, flood
+from bussrv.bus.links.paths import MAX_HOPS, Paths, RemoteSession
+from bussrv.bus.links.remote_sessions import RemoteSessions
+from bussrv.bus.links.rights import Deny, LinkRights
+from bussrv.bus.requests.gone_providers import GoneProviders
+from bussrv.errors import Refused
+from bussrv.journal.record import Stamped
+from bussrv.policy.access import Access
+from bussrv.policy.permissions import Permissions
+from bussrv.registry.interfaces import IRegistryObserver
+from bussrv.registry.registry import Registry
+from bussrv.registry.session import SERVER_ROLE, Session
+from bussrv.registry.throttle import LOG_RATE, Throttle
+from bussrv.settings import Settings
+from bussrv.slices import Slices
+from bussrv.values import Interest
+from bussrv.wire.forwarded import with_marks
+from bussrv.wire.objects import max_relayed
+
+LINKS_LOG_BURST = 20
+"""How often links to servers of one address may come and go before the log leaves some of it out."""
+
+REPLACED = "replaced"
+"""The reason of the end of a link that another one to the same server replaces."""
+
+log = Logger()
+
+
+@implementer(ILinks, IRegistryObserver)
+class Links:
+    """Every link that is up.
+
+    :param reach: finds the link to a session's client.
+    :param access: the permissions of each link.
+    :param deny: is called with an action that a link may not do.
+    :param slices: do long advertising and forgetting.
+    :param reactor: retries if the journal could not be written.
+    :param may_answer: whether a session of this server may answer requests for services that nobody registered.
+    :param lost: remembers the links that are lost.
+    :ivar gone: tells askers of providers that are gone.
+    :ivar paths: the sessions that other servers advertised.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        settings: Settings,
+        server_id: str,
+        new_id: Callable[[], str],
+        fanout: Fanout,
+        reach: Callable[[str], ISessionLink | None],
+        counters: Counter[str],
+        access: Access,
+        deny: Deny,
+        slices: Slices,
+        reactor: Any,
+        may_answer: Callable[[str], bool],
+        lost: LostLinks,
+    ) -> None:
+        self._registry = registry
+        self._settings = settings
+        self._server_id = server_id
+        self._fanout = fanout
+        self._reach = reach
+        self._counters = counters
+        self._access = access
+        self._links: dict[str, Link] = {}
+        self._lost = lost
+        self._is_stopping = False
+        self._servers: frozenset[str] = frozenset()
+        self.all_tell_all = True
+        self._max_metadata = max_relayed(settings.max_metadata)
+        self.paths = paths = Paths(self._told)
+        self._remote = RemoteSessions(registry, paths, slices, reactor)
+        self._admission = LinkAdmission(registry, settings, server_id, paths, self._remote)
+        self._complaints = Throttle(LOG_RATE, LINKS_LOG_BURST, reactor.seconds)
+        self._jobs = Jobs(slices, self._complaints)
+        self._rights = LinkRights(paths, deny, self._changed, self._jobs)
+        links, jobs = self._links, self._jobs
+        telling = (fanout, paths, links, jobs, may_answer)
+        self._advertisements = Advertisements(registry, settings, server_id, new_id, *telling)
+        self.gone: GoneProviders
+        self._own_ids: dict[str, str] = {}
+        self._waiting: dict[str, list[Deferred[None]]] = {}
+        self.token: Callable[[], str] | None = None
+
+    def __len__(self) -> int:
+        return len(self._links)
+
+    def get(self, session_id: str) -> Link | None:
+        """The link to the server that is that session."""
+        return self._links.get(session_id)
+
+    # Links come and go.
+
+    @asynccontextmanager
+    async def admitted(self, session_id: str, server_id: str, *, dialed: bool) -> AsyncIterator[None]:
+        """Make the routing id of a server that wants to link free for it; see :class:`ILinks`."""
+        async with self._admission.one_at_a_time(server_id):
+            older = self._to_server(server_id)
+            self._admission.check(session_id, server_id, older, dialed)
+            await self._remote.bar(server_id)
+            older = self._to_server(server_id)
+            way = self._reach(older.session_id) if older is not None else None
+            if way is not None:
+                way.close(REPLACED)
+            try:
+                yield
+            except Refused:
+                self._remote.unbar(server_id)
+                raise
+
+    def _to_server(self, server_id: str) -> Link | None:
+        return next((link for link in self._links.values() if link.server_id == server_id), None)
+
+    def up(self, session_id: str, way: ISessionLink, interest: Interest, *, tells_all: bool, dialed: bool) -> None:
+        """A link stands: advertise every session that can be reached from here."""
+        session = self._registry.state.sessions[session_id]
+        group = Group(way.encoding_for(None), interest, session.vocabulary, self._access.of(session))
+        group.links[session_id] = way
+        notify = NOTIFY[session.vocabulary == "rules"]
+        link = Link(session_id, session.routing_id, session.peer, dialed, group, notify, tells_all)
+        self._links[session_id] = link
+        self._lost.forget(link.server_id)
+        self._links_changed()
+        server = RemoteSession(
+            routing_id=link.server_id, path=(link.server_id,), is_member=True, role=SERVER_ROLE, tells_all=tells_all
+        )
+        self.paths.hear(session_id, server)
+        self._note(LogLevel.info, link, "link.up", "up")
+        self._advertisements.begin(link)
+        self._advertisements.advertise(link.server_id)
+
+    def permit(self, session_id: str, permissions: Permissions) -> None:
+        """A link has these permissions from now on. It is sent what it was given before."""
+        link = self._links.get(session_id)
+        if link is not None and link.group.permissions is not permissions:
+            self._fanout.flush_group(link.group)
+            group = link.group
+            link.group = Group(group.encoding, group.interest, group.vocabulary, permissions)
+            link.group.links = group.links
+            self._fanout.audience_changed()
+            if (way := self._reach(session_id)) is not None:
+                self._rights.rights_changed(link, way)
+            self._advertisements.begin(link)
+
+    def _note(self, level: Any, link: Link, event: str, what: str) -> None:
+        """Log that a link came or went, unless the same server does so too often."""
+        suppressed = self._complaints.admit(host_of(link.peer))
+        if suppressed is not None:
+            log.emit(
+                level,
+                "link to {server} at {peer} is {what}, session {session} ({suppressed} more not logged)",
+                event=event,
+                server=link.server_id,
+                session=link.session_id,
+                peer=link.peer,
+                what=what,
+                suppressed=suppressed,
+            )
+
+    def down(self, session_id: str, reason: str, time: int) -> None:
+        """A link is lost, and every session that was reached over it alone.
+
+        :param time: UTC microseconds.
+        """
+        link = self._links.pop(session_id, None)
+        if link is None:
+            return
+        self._links_changed()
+        self._fanout.flush_group(link.group)
+        is_missed = not (self._is_stopping or link.is_released)
+        if is_missed:
+            self._lost.add(link, reason, time)
+        level = LogLevel.warn if is_missed and reason != REPLACED else LogLevel.info
+        self._note(level, link, "link.down", f"down: {reason}")
+        # The server itself at once: its routing id is free now.
+        self._forget(session_id, link.server_id)
+        self._remote.unbar(link.server_id)
+        self._jobs.add(self._forget_all(session_id))
+        self._advertisements.announce_neighbors()
+        for waiting in self._waiting.pop(link.server_id, ()):
+            waiting.callback(None)
+
+    def _forget_all(self, session_id: str) -> Iterator[None]:
+        for routing_id in self.paths.advertised_over(session_id):
+            self._forget(session_id, routing_id)
+            yield
+        self.paths.drop(session_id)
+
+    def _forget(self, session_id: str, routing_id: str) -> None:
+        if self.paths.forget(session_id, routing_id):
+            self._changed(routing_id, "link-lost")
+
+    def _links_changed(self) -> None:
+        self._fanout.audience_changed()
+        self._servers = frozenset(link.server_id for link in self._links.values())
+        self.all_tell_all = all(link.tells_all for link in self._links.values())
+
+    def _told(self, routing_id: str) -> None:
+        if not self.all_tell_all and routing_id in self._servers:
+            self._fanout.audience_changed()  # Which servers give objects to a route-only one depends on their links.
+
+    def missing(self) -> list[LostLink]:
+        """The links that were lost, and those that are expected and were never up."""
+        return list(self._lost.all(self._servers))
+
+    def forget(self, server_id: str) -> bool:
+        """A lost link is not missed any more. :returns: whether there was one."""
+        return self._lost.forget(server_id)
+
+    def release(self, server_id: str) -> None:
+        """Dial that server no more, so its link is not missed."""
+        self._lost.forget(server_id)
+        link = self._to_server(server_id)
+        if link is not None and link.dialed:
+            link.is_released = True
+
+    def lost(self, server_id: str) -> Deferred[None]:
+        """:returns: fires when there is no link to that server."""
+        lost: Deferred[None] = Deferred()
+        if self._to_server(server_id) is None:
+            lost.callback(None)
+        else:
+            self._waiting.setdefault(server_id, []).append(lost)
+        return lost
+
+    def is_server(self, routing_id: str) -> bool:
+        """Whether a known server has that routing id."""
+        remote = self.paths.best(routing_id)
+        return remote is not None and remote.role == SERVER_ROLE
+
+    def all(self) -> list[Link]:
+        """The links that are up."""
+        return list(self._links.values())
+
+    def neighbors(self) -> list[str]:
+        """The routing ids of the servers that this one is linked with."""
+        return sorted(link.server_id for link in self._links.values())
+
+    # Advertisements of other servers.
+
+    def hear(self, session_id: str, fields: dict[str, Any], route: list[str], *, is_unusable: bool = False) -> None:
+        """Take an advertisement of a session that another server can reach.
+
+        :param is_unusable: whether the path that the route says is of no use; see
+            :class:`bussrv.bus.routing.route_cache.RouteFacts`.
+        :raises Refused: ``bad-attribute``, ``bad-service-name``, ``reserved-name`` or ``link-full``.
+        """
+        link = self._links[session_id]
+        routing_id = subject(fields, route, link.server_id)
+        if routing_id in (self._server_id, link.server_id):
+            return
+        if not self._rights.may_tell(link, routing_id):
+            return
+        ended_session = ended(fields)
+        if ended_session is not None:
+            if self.paths.finish(routing_id, ended_session):
+                self._changed(routing_id, "unreachable", ended_session)
+            return
+        before = self.paths.heard(session_id, routing_id)
+        path = path_of(fields, route, routing_id, link.server_id)
+        reserved = self._registry.reserved
+        told = learn(before, fields, routing_id, path, self._settings.max_routing_ids, reserved)
+        remote = None if told is None else self._rights.narrowed(link, before, told)
+        if remote is None or is_unusable or len(remote.path) > MAX_HOPS or self.paths.has_ended(remote):
+            changed = self.paths.forget(session_id, routing_id)
+        else:
+            self._check_room(link, remote.size() - (before.size() if before is not None else 0))
+            self._check_total(link, routing_id)
+            changed = self.paths.hear(session_id, remote)
+        if changed:
+            self._changed(routing_id, "unreachable")
+        if not link.tells_all and before is not None and fields["event"] in (DISCONNECT, UNREGISTER):
+            # Other servers say themselves that a provider is gone.
+            left = frozenset() if told is None else told.services
+            self.gone.gone_behind(session_id, routing_id, before.services - left)
+
+    def _check_room(self, link: Link, more: int) -> None:
+        most = self._settings.max_linked
+        # The other server itself does not count.
+        if self.paths.size(link.session_id) - 1 + more <= most:
+            return
+        if not link.is_full:
+            link.is_full = True
+            about = self._registry.state.sessions[link.session_id].about()
+            self._registry.note(ev.LimitReached(limit="max-linked", value=most, reason="link-full", **about))
+        raise Refused(
+            "link-full", f"more than {most} sessions and services were advertised over the link to {link.server_id}"
+        )
+
+    def _check_total(self, link: Link, routing_id: str) -> None:
+        most = self._settings.max_remote_sessions
+        if len(self.paths) < most or self.paths.best(routing_id) is not None:
+            return
+        about = self._registry.state.sessions[link.session_id].about()
+        reached = ev.LimitReached(limit="max-remote-sessions", value=most, reason="too-many-remote-sessions", **about)
+        self._registry.note_from_stranger(reached)
+        raise Refused("too-many-remote-sessions", f"other servers have told of {most} sessions, which is the most")
+
+    def settled(self) -> Deferred[None] | None:
+        """Fires when all advertisements so far are in the registry; ``None``: they are."""
+        return self._remote.settled()
+
+    def room(self) -> Deferred[None] | None:
+        """Fires when there is room for further advertisements; ``None``: there is."""
+        return self._remote.settled() if self._remote.is_crowded() else None
+
+    def _changed(self, routing_id: str, reason: str, ended_session: str | None = None) -> None:
+        self._remote.update(routing_id, reason)
+        self._advertisements.advertise(routing_id, ended_session)
+
+    # Advertisements of this server.
+
+    def registry_changed(self, stamped: Stamped) -> None:
+        """Tell the other servers of the sessions of this one; see :class:`IRegistryObserver`."""
+        if (event := stamped.event).service is not None and not self._links and event.session in self._own_ids:
+            return  # nobody to tell, and the session is known
+        session = self._registry.state.sessions.get(event.session or "")
+        if isinstance(event, ev.SessionClosed):
+            self.down(event.session or "", event.reason or "", stamped.time)
+            self._give_up(self._own_ids.pop(event.session or "", None), event.session)
+        elif session is not None and session.home is None and not session.is_link:
+            former = self._own_ids.get(session.id)
+            self._own_ids[session.id] = session.routing_id
+            if former != session.routing_id:
+                self._give_up(former)
+            if self._links and isinstance(event, (ev.SubscriptionAdded, ev.ServiceRegistered, ev.ServiceUnregistered)):
+                self._advertisements.advertise(session.routing_id)
+
+    def may_answer_now(self, session_id: str) -> None:
+        """A session of this server may answer requests now; see :mod:`bussrv.bus.requests.answerers`."""
+        if self._links:
+            self._advertisements.advertise(self._registry.state.sessions[session_id].routing_id)
+
+    def _give_up(self, routing_id: str | None, ended_session: str | None = None) -> None:
+        """A session of this server no longer has that routing id.
+
+        :param ended_session: the id of the session, if it has ended.
+        """
+        if routing_id is not None:
+            self._remote.freed(routing_id)
+            self._advertisements.advertise(routing_id, ended_session)
+
+    # Objects over links.
+
+    def flood(self, delivery: Delivery, kind: Kind, route: Sequence[str]) -> bool:
+        """Give an object to every server that may not have it yet.
+
+        :returns: whether a session may take it that this server does not know, or whose interest it does not know.
+        """
+        flood = self._flood(kind, route)
+        self._give(flood.given, delivery, route)
+        reached = [*(given.link for given in flood.given), *flood.left]
+        return any(self.paths.may_take_requests(link.session_id) for link in reached)
+
+    def _flood(self, kind: Kind, route: Sequence[str]) -> Flood:
+        links = self._links.values()
+        return flood([link for link in links if link.takes(kind, route)], links, self.paths, route, self._server_id)
+
+    def taking(self, kind: Kind, route: Sequence[str]) -> list[Given]:
+        """The links over which :meth:`flood` gives objects of that kind and route, and the marks added to the route."""
+        return self._flood(kind, route).given
+
+    def passed(self, route: Sequence[str]) -> frozenset[str]:
+        """The part of a route that :meth:`taking` depends on: the servers in it that this one is linked with.
+
+        If one of the linked servers is route-only, the home of the sender counts, too.
+        """
+        passed = self._servers.intersection(route)
+        return passed if self.all_tell_all else passed | {f"home {each}" for each in route[1:2]}
+
+    def give(self, links: Iterable[Link], delivery: Delivery, kind: Kind, route: Sequence[str]) -> int:
+        """Give an addressed object to some servers, except those that it passed. :returns: how many were given it."""
+        able = [link for link in links if link.accepts(kind, route)]
+        self._give(directed(able, able), delivery, route)
+        return len(able)
+
+    def give_alone(self, link: Link, delivery: Delivery, kind: Kind, route: Sequence[str]) -> bool:
+        """Give one server an object without an address, which it must not forward. :returns: whether it may have it."""
+        others = [each for each in self._links.values() if each.server_id not in route]
+        is_able = link.accepts(kind, route)
+        self._give(directed([link] if is_able else [], others), delivery, route)
+        return is_able
+
+    def _give(self, given: Iterable[Given], delivery: Delivery, route: Sequence[str]) -> None:
+        copies: dict[tuple[str, ...], Delivery] = {(): delivery}
+        for link, marks in given:
+            if marks not in copies:
+                metadata = with_marks(delivery.metadata, route, marks, self._max_metadata)
+                copies[marks] = Delivery(metadata, delivery.payload)
+            self._fanout.add(link.group, copies[marks])
+
+    def towards(self, session: Session) -> Link | None:
+        """The link over which a session is reached; ``None`` for a session of this server."""
+        if session.is_link:
+            return self._links.get(session.id)
+        if session.home is None:
+            return None
+        return self._links.get(self.paths.link_to(session.routing_id) or "")
+
+    def leads_on(self, session: Session, route: Iterable[str]) -> bool:
+        """Whether a session of another server is reached without passing a server of ``route`` again."""
+        remote = self.paths.best(session.routing_id)
+        return remote is not None and self.towards(session) is not None and not set(remote.path) & set(route)
+
+    def is_on_way(self, session: Session, route: Iterable[str]) -> bool:
+        """Whether a server of ``route`` is on the way to a session of another server."""
+        remote = self.paths.best(session.routing_id)
+        return remote is not None and not set(remote.path).isdisjoint(route)
+
+    def provided(self, route: list[str]) -> frozenset[str]:
+        """The services of the session of another server that sent an object with that route."""
+        return self.paths.services_of(route[0], route[1:])
+
+    def stop(self) -> None:
+        """The server stops: no further remote session is entered in the registry, and no link is missed."""
+        self._is_stopping = True
+        self._remote.stop()
+
+    async def finish(self) -> None:
+        """Wait until remote sessions that ended have left the registry, too."""
+        await (self._jobs.done() or succeed(None))
+        await (self._remote.settled() or succeed(None))

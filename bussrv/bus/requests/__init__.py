@@ -1,0 +1,1 @@
+"""Requests that are open: who may reply, and who is told if nobody can."""

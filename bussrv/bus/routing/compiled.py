@@ -1,0 +1,366 @@
+"""Splicing: most objects of members are routed by the compiled module, without being read one by one.
+
+The compiled module goes through a *stretch* of received bytes. It looks up the route plan of each object in a table,
+by the text of what routing depends on. For each outlet (:mod:`bussrv.bus.routing.outlets`) it puts all objects in one
+piece of bytes. It stops at an object that it does not take, and says why:
+
+======== ==============================================================================================================
+``MORE``  the object is not whole
+``LOOK``  the object has to be read: it is addressed, malformed, unusual, or has to be routed by itself
+``PLAN``  there is no plan for such objects yet
+``OPEN``  the groups of its plan have to be made ready for the frames of this sender, as they are in a batch; never
+          while nothing is collected for any group, because nothing has to be sent for that then
+``WAY``   it came over a link, by another route than those before; see :mod:`bussrv.bus.routing.compiled_forward`
+======== ==============================================================================================================
+
+A plan is right until the audience changes. What comes of an object is the same as in :mod:`bussrv.bus.routing.batch`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Set
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from bussrv.bus.groups.fanout import Fanout, Group
+from bussrv.bus.groups.receivers import Receivers
+from bussrv.bus.links.links import Links
+from bussrv.bus.origins import Sources
+from bussrv.bus.routing.batch import MOST_GROUPS_ASKED, MOST_NEW_PLANS, Batches, Source
+from bussrv.bus.routing.compiled_result import LOOK, OPEN, PLAN, TAKEN, WAY, Spliced
+from bussrv.bus.routing.object_ids import ObjectIds
+from bussrv.bus.routing.outlets import Marks, Outlets
+from bussrv.bus.services.publishing import Publisher
+from bussrv.bus.taps.taps import Taps
+from bussrv.compiled import SPEEDUPS
+from bussrv.memory.bundle import Joined
+from bussrv.policy.permissions import Permissions
+from bussrv.registry.registry import Registry
+from bussrv.wire.forwarded import route_ending
+from bussrv.wire.objects import NUL, BusObject, ObjectReader, encode_json, read_head
+
+if TYPE_CHECKING:
+    from bussrv._speedups import Plans, Seen
+
+MOST_TABLES = 512
+"""The most tables of plans, of 8 KiB each. Beyond it all are forgotten."""
+
+MOST_PLANS = 128
+"""The most plans of a table. Beyond it all of it are forgotten."""
+
+A_PASS = 1024
+"""The most objects of one pass."""
+
+MOST_WAYS = 64
+"""The most times that objects of a linked server may come by another route than before, until it may have to wait."""
+
+WORTHWHILE = 4
+"""A stretch with fewer objects before one that has to be read was tried in vain: reading them costs no more."""
+
+
+Limits = tuple[int, int, int]
+"""The most bytes of metadata and of payload, and the most levels of nesting."""
+
+
+class Table:
+    """The plans of some senders, and their outlets.
+
+    :param make: makes empty plans.
+    :param provided: the services that each of the senders provides.
+    :ivar groups: the groups of each plan, as they are to be opened.
+    :ivar services: that plans publish on.
+    :ivar is_marked: whether some outlet has marks.
+    """
+
+    def __init__(self, make: Callable[[bool], Plans], provided: frozenset[str]) -> None:
+        self._make = make
+        self.provided = provided
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all plans."""
+        self.plans = self._make(bool(self.provided))
+        self.groups: list[tuple[Group, ...]] = []
+        self.outlets = Outlets(self._split)
+        self.services = sorted(self.provided)
+        self._outlets: list[int] = []
+        self.is_marked = False
+        self._tails: dict[bytes, tuple[bytes, ...]] = {}
+
+    def add(
+        self, key: bytes, groups: tuple[Group, ...] | None, service: str | None, marked: dict[Group, Marks]
+    ) -> None:
+        """Add a plan. If there is no room for it, forget all others.
+
+        :param groups: ``None``: objects with this key have to be read.
+        :param service: that they are published on.
+        :param marked: as :class:`bussrv.bus.routing.batch.Audience` has it.
+        """
+        if len(self.groups) == MOST_PLANS:
+            self.clear()
+        outlets = None if groups is None else self.outlets.of(groups, marked)
+        self.is_marked = any(self.outlets.marks)
+        self._tails.clear()
+        place = 0 if service is None else self.services.index(service) + 1
+        self.plans.add(key, outlets or 0, any(group.no_echo for group in groups or ()), outlets is None, place)
+        self.groups.append(groups or ())
+        self._outlets.append(outlets or 0)
+
+    def with_marks(self, prepared: Prepared, limits: Limits) -> tuple[tuple[bytes, ...], Limits]:
+        """The end of the metadata for each outlet, with its marks, and the limits that leave room for them."""
+        route, tail = prepared.source.origin.route, prepared.tail
+        if tail not in self._tails:
+            if len(self._tails) > MOST_PLANS:
+                self._tails.clear()
+            marks = self.outlets.marks
+            self._tails[tail] = tuple(
+                route_ending(encode_json([*route, *each])) + NUL if each else tail for each in marks
+            )
+        tails = self._tails[tail]
+        longest = limits[0] if prepared.way is None else prepared.way[3]
+        return tails, (longest - max(map(len, tails)) + len(tail), *limits[1:])
+
+    def _split(self, former: int, made: int) -> None:
+        for number, outlets in enumerate(self._outlets):
+            if outlets >> former & 1:
+                self._outlets[number] = outlets | 1 << made
+                self.plans.give(number, self._outlets[number])
+
+
+class Prepared(NamedTuple):
+    """A sender, with everything that stays the same until the audience or its services change.
+
+    :ivar number: of the sender; all senders of other servers have the same: nobody is one of them.
+    :ivar way: of objects that come over a link: the objects that came before, the end of their metadata, a key of their
+        origin, and the most bytes of metadata that are forwarded.
+    """
+
+    source: Source
+    provided: Set[str]
+    table: Table
+    tail: bytes
+    number: int
+    way: tuple[Seen, bytes, int, int] | None = None
+
+
+Stretch = tuple[bytes, int, Limits]
+"""As :meth:`ObjectReader.stretch` returns it."""
+
+Find = Callable[[bytes, int], "Prepared | int"]
+"""Finds what is prepared for an object at a place that comes by another route; a verdict: nothing is."""
+
+
+class Splicing:
+    """Routes stretches of members and linked servers, while no tap is open.
+
+    :ivar make: makes empty plans of the compiled module; ``None``: there is no such module, so nothing is routed here.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        sources: Sources,
+        receivers: Receivers,
+        fanout: Fanout,
+        links: Links,
+        publisher: Publisher,
+        batches: Batches,
+        taps: Taps,
+        ids: ObjectIds,
+    ) -> None:
+        self.make: Callable[[bool], Plans] | None = None if SPEEDUPS is None else SPEEDUPS.Plans
+        self._registry = registry
+        self._sources = sources
+        self._receivers = receivers
+        self._fanout = fanout
+        self._links = links
+        self._publisher = publisher
+        self._batches = batches
+        self._taps = taps
+        self._ids = ids
+        self._tables: dict[tuple[frozenset[str], frozenset[str], frozenset[str], Permissions], Table] = {}
+        self._prepared: dict[int, Prepared] = {}
+        fanout.until_then += (self._tables, self._prepared)
+        self._turn = self._own_turn = 0
+        self._epoch = self._number = -1
+
+    def route(self, session_id: str, reader: ObjectReader) -> Spliced | None:
+        """Route objects of a member from its reader; ``None``: nothing was tried, they have to be read."""
+        make = self.ready()
+        if make is None:
+            return None
+        stretch = reader.stretch()
+        if stretch is None:
+            return None
+        source, provided = self._sources.of(session_id), self._registry.state.provided_by(session_id)
+        prepared = self._prepared.get(source.number)
+        if prepared is None or prepared.provided != provided:
+            if self._receivers.group_of(session_id) is None:
+                return None
+            prepared = self._prepare(source, frozenset(provided), reader.ends, make)
+        try:
+            return self.route_stretch(prepared, reader, stretch)
+        finally:
+            if provided:
+                self._publisher.settle()
+
+    def route_chunk(
+        self, session_id: str, reader: ObjectReader, data: bytes, has_rest: bool
+    ) -> tuple[int, int, bool] | None:
+        """Route the objects at the beginning of a chunk; see :class:`bussrv.bus.interfaces.ISplicing`."""
+        source = self._sources.known.get(session_id)
+        prepared = None if source is None else self._prepared.get(source.number)
+        if prepared is None or self._taps.is_on:
+            return None
+        if prepared.provided != self._registry.state.provided_by(session_id):
+            return None
+        whole = reader.take_with(data) if has_rest else data
+        if whole is None:
+            return None
+        try:
+            end, objects, verdict, _ = self._route(prepared, reader, whole, 0, reader.limits)
+        finally:
+            if prepared.provided:
+                self._publisher.settle()
+        has_rest = end < len(whole)
+        if has_rest:
+            reader.feed(whole[end:])
+            reader.skip(0, reads_on=verdict == LOOK, in_vain=objects < WORTHWHILE)
+        return objects, verdict, has_rest
+
+    def ready(self) -> Callable[[bool], Plans] | None:
+        """Makes empty plans; ``None``: everything has to be read now."""
+        return None if self._taps.is_on else self.make
+
+    def _prepare(
+        self, source: Source, provided: frozenset[str], ends: frozenset[str], make: Callable[[bool], Plans]
+    ) -> Prepared:
+        """Find the table of a sender: shared by all with the same services, permissions, events and passed servers."""
+        key = (provided, ends, self._links.passed(source.origin.route), source.origin.permissions)
+        table = self._tables.get(key)
+        if table is None:
+            if len(self._tables) >= MOST_TABLES:
+                self._tables.clear()
+                self._prepared.clear()
+            table = self._tables[key] = Table(make, provided)
+        prepared = Prepared(source, provided, table, route_ending(source.route) + NUL, source.number)
+        self._prepared[source.number] = prepared
+        return prepared
+
+    def _turn_of(self, number: int) -> int:
+        """The turn in which groups are open for a sender; 0: nothing is collected, so none has to be opened first."""
+        if not self._fanout.collected:
+            return 0
+        if self._epoch != self._fanout.epoch or self._number != number:
+            self._begin_turn(number)
+        return self._turn
+
+    def _begin_turn(self, number: int) -> None:
+        """Count the turns in which groups are open: for all senders, and for one alone."""
+        if self._epoch != self._fanout.epoch:
+            self._epoch = self._fanout.epoch
+            self._turn += 1
+        self._number = number
+        self._own_turn += 1
+
+    def route_stretch(
+        self, prepared: Prepared, reader: ObjectReader, stretch: Stretch, find: Find | None = None
+    ) -> Spliced:
+        """Route objects of a stretch of this reader.
+
+        :param find: is asked when the route is another one, if the objects come over a link.
+        """
+        first = stretch[1]
+        end, total, verdict, duplicates = self._route(prepared, reader, *stretch, find)
+        reader.skip(end - first, reads_on=verdict == LOOK, in_vain=total < WORTHWHILE)
+        return Spliced(total, verdict, duplicates)
+
+    def _route(
+        self,
+        prepared: Prepared,
+        reader: ObjectReader,
+        data: bytes,
+        begin: int,
+        limits: Limits,
+        find: Find | None = None,
+    ) -> tuple[int, int, int, int]:
+        """Route objects. :returns: the place after them, how many, the verdict, and how many came before."""
+        total, duplicates, made, ways, most, ids = 0, 0, 0, 0, A_PASS, self._ids
+        asked_before = self._batches.groups_asked
+        while True:
+            source, _, table, tail, number, way = prepared
+            turn = self._turn_of(number)
+            tails, room = table.with_marks(prepared, limits) if table.is_marked else (tail, limits)
+            what: Any  # a key or a number, as the verdict says
+            begin, count, verdict, what, pieces, made_ids, published, again = table.plans.splice(
+                data, begin, *room, tails, turn, self._own_turn, most, ids.opening, ids.digits, ids.made, way
+            )
+            ids.made += made_ids
+            total += count
+            duplicates += again
+            if pieces or published:
+                self._give(table, pieces, published, None if turn else source.origin.sender)
+            if verdict == PLAN:
+                made += 1
+                if made > MOST_NEW_PLANS or self._batches.groups_asked - asked_before > MOST_GROUPS_ASKED:
+                    verdict = TAKEN
+                    break
+                self._add_plan(prepared, what, data, begin, reader)
+            elif verdict == OPEN:
+                if self._open(prepared, what):
+                    most = 1  # The sender may be over a limit after this object.
+            elif verdict == WAY and find is not None:
+                ways += 1
+                other = find(data, begin) if ways <= MOST_WAYS else TAKEN
+                if isinstance(other, int) or other is prepared:
+                    verdict = other if isinstance(other, int) else LOOK  # It has two routes.
+                    break
+                prepared = other
+            else:
+                break
+        return begin, total, verdict, duplicates
+
+    def _give(
+        self,
+        table: Table,
+        pieces: list[tuple[int, bytes, int]],
+        published: list[tuple[int, list[bytes]]],
+        opener: str | None,
+    ) -> None:
+        """Give the groups of outlets their pieces.
+
+        :param opener: the sender, if the groups are not open yet; empty if it is no session of this server.
+        """
+        for outlet, frames, number in pieces:
+            groups, joined = table.outlets.groups[outlet], Joined(frames, number)
+            if opener is not None:
+                self._fanout.open_with(groups, opener, joined)
+                continue
+            for group in groups:
+                group.pending.append(joined)
+                group.has_joined = True
+        for service, payloads in published:
+            self._publisher.collect_all(table.services[service - 1], payloads)
+
+    def _add_plan(self, prepared: Prepared, key: bytes, data: bytes, begin: int, reader: ObjectReader) -> None:
+        """Add the plan of objects like the one at ``begin``."""
+        source, table = prepared.source, prepared.table
+        metadata = data[begin : data.index(NUL, begin)]
+        obj = BusObject(metadata, read_head(metadata))
+        is_served = obj.head.event is not None and obj.head.event in reader.ends
+        audience = None if is_served else self._batches.audience(obj, source.origin, table.provided)
+        groups, service = None, None
+        if audience is not None:
+            publication = audience.publication
+            service = None if publication is None else self._publisher.collects(publication)
+            if service is not None or publication is None:
+                groups = tuple(audience.groups)
+        table.add(key, groups, service, {} if audience is None else audience.marked)
+
+    def _open(self, prepared: Prepared, plan: int) -> bool:
+        """Open the groups of a plan. :returns: whether something had to be sent for that."""
+        source, _, table, _, number, _ = prepared
+        sends = self._batches.open(table.groups[plan], source.origin)
+        if self._epoch != self._fanout.epoch:
+            self._begin_turn(number)
+        table.plans.open(plan, self._turn, self._own_turn)
+        return sends

@@ -1,0 +1,139 @@
+"""Splicing of objects that come over links: most are forwarded by the compiled module; see
+:mod:`bussrv.bus.routing.compiled`.
+
+The origin of a member's objects is known before they come. Objects of a linked server say theirs in the ``route`` that
+their metadata ends with. The module goes on as long as that is the same; senders that alternate take a step for each
+change. It leaves out objects that came before over another link: it has the table of
+:class:`bussrv.bus.routing.seen.CompiledSeen`. What comes of an object is the same as in
+:mod:`bussrv.bus.routing.forward`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from msgspec import Raw
+
+from bussrv.bus.groups.fanout import Fanout
+from bussrv.bus.links.links import Links
+from bussrv.bus.routing.compiled import Prepared, Splicing, Table
+from bussrv.bus.routing.compiled_result import LOOK, MORE, Spliced
+from bussrv.bus.routing.forward import Relay
+from bussrv.bus.routing.route_cache import MAX_REMEMBERED_ROUTE
+from bussrv.bus.routing.seen import CompiledSeen, Seen
+from bussrv.bus.services.publishing import Publisher
+from bussrv.errors import Refused, RemoteProtocolError
+from bussrv.policy.permissions import Permissions
+from bussrv.wire.forwarded import route_ending
+from bussrv.wire.head import Fault, read_head
+from bussrv.wire.objects import NUL, ObjectReader
+
+if TYPE_CHECKING:
+    from bussrv._speedups import Plans
+
+MOST_TABLES = 512
+"""The most tables of all links, of 8 KiB each. Beyond it all are forgotten."""
+
+MOST_ROUTES = 4096
+"""The most routes of all links that are remembered. Beyond it all are forgotten."""
+
+NOBODY = 0
+"""The number of all senders that are no sessions of this server."""
+
+
+class LinkSplicing:
+    """Forwards stretches of linked servers, while everything that they have advertised is in the registry."""
+
+    def __init__(
+        self,
+        splicing: Splicing,
+        relay: Relay,
+        links: Links,
+        publisher: Publisher,
+        fanout: Fanout,
+        seen: Seen | CompiledSeen,
+    ) -> None:
+        self._splicing = splicing
+        self._relay = relay
+        self._links = links
+        self._publisher = publisher
+        self._seen = seen.table if isinstance(seen, CompiledSeen) else None
+        self._tables: dict[tuple[frozenset[str], frozenset[str], Permissions], Table] = {}
+        self._latest: dict[str, Prepared] = {}
+        self._known: dict[tuple[str, bytes], Prepared | None] = {}
+        self._until_then = (self._tables, self._latest, self._known)
+        fanout.until_then += self._until_then
+        self._made_at = -1
+
+    def route(self, session_id: str, reader: ObjectReader) -> Spliced | None:
+        """Forward objects of a linked server from its reader; ``None``: nothing was tried, they have to be read."""
+        make = self._splicing.ready()
+        if make is None or self._seen is None or self._links.settled() is not None:
+            return None
+        stretch = reader.stretch()
+        if stretch is None:
+            return None
+        changes = self._links.paths.service_changes
+        if changes != self._made_at:
+            self._forget()
+            self._made_at = changes
+        find = partial(self._find, session_id, make, stretch[2][0])
+        prepared = self._latest.get(session_id) or find(*stretch[:2])
+        if isinstance(prepared, int):
+            reader.skip(0, reads_on=prepared == LOOK, in_vain=True)
+            return Spliced(0, prepared)
+        try:
+            spliced = self._splicing.route_stretch(prepared, reader, stretch, find)
+        finally:
+            self._publisher.settle()
+        self._relay.count(spliced.objects, spliced.duplicates)
+        return spliced
+
+    def _forget(self) -> None:
+        for each in self._until_then:
+            each.clear()
+
+    def _find(
+        self, session_id: str, make: Callable[[bool], Plans], max_metadata: int, data: bytes, begin: int
+    ) -> Prepared | int:
+        """Find what is prepared for the route of an object; see :data:`bussrv.bus.routing.compiled.Find`."""
+        end = data.find(NUL, begin)
+        if end < 0:
+            return MORE if len(data) - begin <= max_metadata else LOOK
+        try:
+            route = bytes(read_head(data[begin:end]).route)
+        except (RemoteProtocolError, Fault):
+            return LOOK
+        if len(route) > MAX_REMEMBERED_ROUTE:
+            return LOOK
+        key = (session_id, route)
+        if key not in self._known:
+            if len(self._known) >= MOST_ROUTES or len(self._tables) >= MOST_TABLES:
+                self._forget()
+            self._known[key] = self._prepare(session_id, make, route)
+        prepared = self._known[key]
+        if prepared is None:
+            return LOOK
+        self._latest[session_id] = prepared
+        return prepared
+
+    def _prepare(self, session_id: str, make: Callable[[bool], Plans], route: bytes) -> Prepared | None:
+        """``None``: objects with that route have to be read."""
+        assert self._seen is not None
+        try:
+            facts = self._relay.facts(session_id, Raw(route))
+        except Refused:
+            return None
+        if facts.refusal is not None or facts.is_from_neighbour:
+            return None
+        source = facts.source
+        origin = source.origin
+        provided = self._links.provided(origin.route)
+        key = (provided, self._links.passed(origin.route), origin.permissions)
+        table = self._tables.get(key)
+        if table is None:
+            table = self._tables[key] = Table(make, provided)
+        way = (self._seen, facts.ending, facts.origin_key % (1 << 64), facts.longest)
+        return Prepared(source, provided, table, route_ending(source.route) + NUL, NOBODY, way)

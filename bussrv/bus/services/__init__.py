@@ -1,0 +1,1 @@
+"""Services: publications on them, across wire formats, and those that the server itself provides."""

@@ -1,0 +1,149 @@
+"""Hosted services: those that the server itself provides, and to whom of their subscribers they show what.
+
+Most show the same to everybody who may watch them. A *filtered* one shows each session what it may know of, by its
+permissions. A session with ``admin = "read"`` is shown everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from twisted.internet.defer import Deferred
+
+from bussrv.bus.groups.fanout import Fanout, Group
+from bussrv.bus.groups.frames import Delivery
+from bussrv.bus.groups.receivers import Receivers
+from bussrv.bus.services.hosted import Hosted
+from bussrv.errors import Refused
+from bussrv.policy.access import Access
+from bussrv.policy.permissions import EVERYTHING, Permissions
+from bussrv.registry.registry import Registry
+from bussrv.values import Publication
+
+
+class HostedSubscribers:
+    """The hosted services, and the updates that their subscribers are given.
+
+    :param wake: has collected frames sent at the end of the reactor turn.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        access: Access,
+        receivers: Receivers,
+        fanout: Fanout,
+        wake: Callable[[], None],
+    ) -> None:
+        self._wake = wake
+        self._registry = registry
+        self._access = access
+        self._receivers = receivers
+        self._fanout = fanout
+        self._services: dict[str, Hosted] = {}
+        self._awaiting: set[tuple[str, str]] = set()
+
+    def declare(self, service: str, hosted: Hosted) -> None:
+        """The server provides a service."""
+        self._services[service] = hosted
+
+    def get(self, service: object) -> Hosted | None:
+        """A service of the server; ``None`` for every other name."""
+        return self._services.get(service) if isinstance(service, str) else None
+
+    def content_type(self, service: object) -> str | None:
+        """The content type of a service of the server; ``None`` for every other name."""
+        hosted = self.get(service)
+        return None if hosted is None else hosted.content_type
+
+    def snapshot(self, hosted: Hosted, permissions: Permissions) -> bytes:
+        """The present state of a service, as sessions with these permissions see it.
+
+        :raises Refused: ``internal-error``: the service failed.
+        """
+        return hosted.snapshot(seen_with(permissions))
+
+    def ready(self, service: object, permissions: Permissions) -> Deferred[None] | None:
+        """See :meth:`bussrv.bus.interfaces.IHosting.ready`."""
+        hosted = self.get(service)
+        return None if hosted is None else hosted.ready(seen_with(permissions))
+
+    def is_awaited(self, service: str) -> bool:
+        """Whether a subscriber with other permissions waits for the state."""
+        return any(awaited == service for _, awaited in self._awaiting)
+
+    def update(self, service: str, payloads: Callable[[Permissions], Iterable[bytes]]) -> None:
+        """Give an update to the subscribers of a service.
+
+        :param payloads: those that sessions with some permissions are given.
+        """
+        content_type = self._services[service].content_type
+        made: dict[Permissions, list[Delivery]] = {}
+        for group in self._receivers.subscribed_to(service):
+            deliveries = made.get(group.permissions)
+            if deliveries is None:
+                deliveries = made[group.permissions] = [
+                    Delivery(b"", payload, Publication(service, content_type, payload))
+                    for payload in payloads(group.permissions)
+                ]
+            for delivery in deliveries:
+                self._fanout.add(group, delivery)
+
+    def subscribe(self, session_id: str, service: str, options: dict[str, Any] | None) -> None:
+        """A session gets the publications on a service, hosted or not, from now on."""
+        self._receivers.subscribe(session_id, service, options, self.shown(session_id, service))
+
+    def shown(self, session_id: str, service: str) -> Permissions:
+        """The permissions by which a service shows a subscriber what it may know of."""
+        hosted = self._services.get(service)
+        if hosted is None or not hosted.is_filtered:
+            return EVERYTHING
+        return seen_with(self._access.of(self._registry.state.sessions.get(session_id)))
+
+    def permit(self, session_id: str) -> None:
+        """A session has other permissions from now on: give it the present state of services that it sees otherwise."""
+        held = self._registry.state.subscriptions.get(session_id, {})
+        for service, hosted in self._services.items():
+            subscription = held.get(service) if hosted.is_filtered else None
+            shown = self.shown(session_id, service)
+            if subscription is None or self._group(session_id, service, shown) is not None:
+                continue
+            self._receivers.unsubscribe(session_id, service)
+            ready = hosted.ready(shown)
+            if ready is None:
+                self._show_anew(session_id, service)
+            else:
+                self._awaiting.add((session_id, service))
+                ready.addCallback(partial(self._is_ready, session_id, service))
+
+    def _is_ready(self, session_id: str, service: str, _: object) -> None:
+        self._show_anew(session_id, service)
+
+    def _show_anew(self, session_id: str, service: str) -> None:
+        """Give a subscriber with other permissions the present state, and updates from now on."""
+        self._awaiting.discard((session_id, service))
+        hosted, shown = self._services[service], self.shown(session_id, service)
+        subscription = self._registry.state.subscription(session_id, service)
+        if subscription is None or self._group(session_id, service, shown) is not None:
+            return
+        self._receivers.subscribe(session_id, service, subscription.options, shown)
+        group = self._group(session_id, service, shown)
+        if group is not None:
+            with suppress(Refused):  # It is shown the next update.
+                state = hosted.snapshot(shown)
+                delivery = Delivery(b"", state, Publication(service, hosted.content_type, state))
+                self._fanout.add_for_one(group, session_id, delivery)
+                self._wake()
+
+    def _group(self, session_id: str, service: str, shown: Permissions) -> Group | None:
+        """The group of a subscriber, if it is one of those who are shown that."""
+        groups = self._receivers.subscribed_to(service)
+        return next((each for each in groups if each.permissions is shown and session_id in each.links), None)
+
+
+def seen_with(permissions: Permissions) -> Permissions:
+    """The permissions that filtered services ask: whoever may see what the server does sees everything."""
+    return EVERYTHING if permissions.may("admin", "read") else permissions

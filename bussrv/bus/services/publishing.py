@@ -1,0 +1,87 @@
+"""Publications of a batch: collected service by service, and encoded together for the subscribers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence, Set
+from typing import Protocol, runtime_checkable
+
+from bussrv.bus.groups.fanout import Fanout
+from bussrv.bus.groups.frames import Delivery
+from bussrv.bus.groups.receivers import Receivers
+from bussrv.bus.services.bridge import as_publication
+from bussrv.bus.services.last_values import LastValues
+from bussrv.values import Publication
+from bussrv.wire.objects import BusObject
+
+
+@runtime_checkable
+class BatchEncoding(Protocol):
+    """An encoding of publications that asks for nothing but the service and the payload."""
+
+    def encode_batch(self, service: str, payloads: Sequence[bytes]) -> list[bytes]:
+        """The frames of some publications on a service, those left out that cannot be encoded."""
+
+
+class Publisher:
+    """Gives the publications of a batch to the subscribers.
+
+    :param to_subscribers: gives one publication to those who subscribed to its service.
+    """
+
+    def __init__(
+        self,
+        receivers: Receivers,
+        fanout: Fanout,
+        last_values: LastValues,
+        to_subscribers: Callable[[Delivery, Publication], None],
+    ) -> None:
+        self._receivers = receivers
+        self._fanout = fanout
+        self._last_values = last_values
+        self._to_subscribers = to_subscribers
+        self._service = ""
+        self._payloads: list[bytes] = []
+
+    def collects(self, publication: Publication) -> str | None:
+        """The service of a publication, if all of its subscribers can be given batches."""
+        groups = self._receivers.subscribed_to(publication.service)
+        return publication.service if all(isinstance(group.encoding, BatchEncoding) for group in groups) else None
+
+    def collect(self, service: str, payload: bytes) -> None:
+        """Collect a publication on a service that :meth:`collects` named."""
+        if service != self._service:
+            self.settle()
+            self._service = service
+        self._payloads.append(payload)
+
+    def collect_all(self, service: str, payloads: Sequence[bytes]) -> None:
+        """Collect some publications as :meth:`collect` does."""
+        if service != self._service:
+            self.settle()
+            self._service = service
+        self._payloads += payloads
+
+    def publish(self, obj: BusObject, frame: bytes, provided: Set[str]) -> None:
+        """Give subscribers one object by itself, after the collected ones, if it is a publication.
+
+        :param frame: its bytes, as it is forwarded.
+        """
+        publication = as_publication(obj, provided)
+        if publication is not None:
+            self.settle()
+            metadata = frame[: len(frame) - len(obj.payload) - 1]
+            self._to_subscribers(Delivery(metadata, obj.payload, publication), publication)
+
+    def settle(self) -> None:
+        """Give subscribers the collected publications, at the end of a batch."""
+        if not self._payloads:
+            return
+        payloads, self._payloads = self._payloads, []
+        self._last_values.put_batch(self._service, payloads)
+        for group in self._receivers.subscribed_to(self._service):
+            encoding = group.encoding
+            assert isinstance(encoding, BatchEncoding)
+            frames = encoding.encode_batch(self._service, payloads)
+            if frames:
+                self._fanout.open(group, None)
+                group.pending.extend(frames)

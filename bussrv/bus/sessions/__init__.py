@@ -1,0 +1,1 @@
+"""Sessions: their admission, what they are told of others, and their end."""

@@ -1,0 +1,1 @@
+"""Taps: operators see objects that pass."""

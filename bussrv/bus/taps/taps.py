@@ -1,0 +1,182 @@
+"""Taps: an operator sees objects that pass, each once, with the number of sessions that received it.
+
+1. Without an open tap, objects cost nothing more: the bus looks once per batch whether a tap is open.
+2. After an object was routed, each tap decides whether to show it. The filter, the permission ``observe`` or ``watch``,
+   sampling and the rate decide before anything is copied.
+3. All taps together show a limited number of objects a second, and each has an equal share of it.
+4. Objects wait for the reader of a tap within a number of bytes. Without room, an object is counted as skipped. So a
+   slow reader delays no client.
+
+Taps do not see objects for the server itself, such as a subscription with a secret: these are not routed. Nor do they
+see objects of the server: updates of its own services, and announcements.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence, Set
+from typing import Any
+
+from msgspec.structs import replace
+from zope.interface import implementer
+
+from bussrv.bus.groups.receivers import Receivers
+from bussrv.bus.interest.interests import Kind, kind_of
+from bussrv.bus.interest.vocabulary import PARTED, REQUEST
+from bussrv.bus.interfaces import ITaps
+from bussrv.bus.links.links import Links
+from bussrv.bus.routing.recipients import Origin
+from bussrv.bus.services.bridge import as_publication
+from bussrv.bus.taps.tap import Sender, Tap, TapFilter, Tapped
+from bussrv.policy.access import Access
+from bussrv.policy.permissions import EVERYTHING, Permissions
+from bussrv.registry.registry import Registry
+from bussrv.settings import Settings
+from bussrv.values import Publication
+from bussrv.wire.objects import BusObject, Head, encode_metadata
+
+MOST_PAYLOAD = 64 << 10
+"""The most bytes of a payload that a tap shows. The rest is cut off."""
+
+
+@implementer(ITaps)
+class Taps:
+    """All taps.
+
+    :param service_of: returns the service that permissions to receive a publication depend on.
+    :param utc: returns the present time, UTC microseconds.
+    :param settings: limit the objects a second of all taps together.
+    :ivar is_on: whether a tap is open.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        access: Access,
+        receivers: Receivers,
+        links: Links,
+        service_of: Callable[[Publication | None], str | None],
+        utc: Callable[[], int],
+        settings: Settings,
+        counters: Counter[str],
+        reactor: Any,
+    ) -> None:
+        self.is_on = False
+        self._settings = settings
+        self._counters = counters
+        self._registry = registry
+        self._access = access
+        self._receivers = receivers
+        self._links = links
+        self._service_of = service_of
+        self._utc = utc
+        self._reactor = reactor
+        self._open: dict[Tap, tuple[str | None, str, str]] = {}
+
+    def open(self, wanted: TapFilter, *, actor: str | None, peer: str, protocol: str, most: int) -> Tap:
+        """Open a tap for a user; see :class:`ITaps`."""
+        tap = Tap(wanted, self._permissions(actor, peer, protocol), most, self._is_within_share, self._reactor)
+        self._open[tap] = (actor, peer, protocol)
+        self.is_on = True
+        return tap
+
+    def _is_within_share(self, in_second: int) -> bool:
+        """Whether each of the taps may show so many objects a second."""
+        is_within = in_second <= max(1, self._settings.admin_max_tap_rate // len(self._open))
+        if not is_within:
+            self._counters["admin-max-tap-rate"] += 1
+        return is_within
+
+    def close(self, tap: Tap) -> None:
+        """End a tap."""
+        self._open.pop(tap, None)
+        self.is_on = bool(self._open)
+        tap.end()
+
+    def policy_changed(self) -> None:
+        """Apply a changed policy. End the taps of users who have lost ``admin = "read"``."""
+        for tap, user in tuple(self._open.items()):
+            permissions = self._permissions(*user)
+            if permissions.may("admin", "read"):
+                tap.permit(permissions)
+            else:
+                self.close(tap)
+
+    def _permissions(self, actor: str | None, peer: str, protocol: str) -> Permissions:
+        return self._access.of_user(actor, peer, protocol) if self._access.judges else EVERYTHING
+
+    # Objects that pass.
+
+    def saw_batch(self, origin: Origin, provided: Set[str], objs: Sequence[BusObject]) -> None:
+        """Show a batch of objects for everybody, after it was routed.
+
+        :param provided: the services that their sender provides.
+        """
+        sender = self._sender(origin)
+        taps = [tap for tap in self._open if tap.is_for(sender)]
+        for obj in objs if taps else ():
+            publication = as_publication(obj, provided) if provided else None
+            service = None if publication is None else publication.service
+            takers = [tap for tap in taps if tap.takes(obj.head.event, obj.head.type, service)]
+            if takers:
+                others = self._others(origin, kind_of(obj, self._service_of(publication)), service)
+                self._show(takers, sender, origin, obj, service, others)
+
+    def saw(self, origin: Origin, obj: BusObject, publication: Publication | None, kind: Kind, others: int) -> None:
+        """Show an object that was routed by itself.
+
+        :param others: how many other sessions received it, if it is not for everybody.
+        """
+        sender, service = self._sender(origin), None if publication is None else publication.service
+        if kind.event == REQUEST:
+            name = obj.fields().get("name", obj.fields().get("service"))
+            service = name if isinstance(name, str) else None
+        head = obj.head
+        taps = [tap for tap in self._open if tap.is_for(sender, head.to) and tap.takes(head.event, head.type, service)]
+        if taps:
+            if head.to is None and kind.event not in PARTED:
+                others = self._others(origin, kind, service)
+            self._show(taps, sender, origin, obj, service, others)
+
+    def saw_publication(self, origin: Origin, publication: Publication, kind: Kind) -> None:
+        """Show a publication that is not an object, after it was delivered."""
+        sender, service = self._sender(origin), publication.service
+        content_type = publication.content_type
+        taps = [tap for tap in self._open if tap.is_for(sender) and tap.takes(None, content_type, service)]
+        if taps:
+            obj = BusObject(_metadata(publication), Head(type=content_type), publication.payload)
+            self._show(taps, sender, origin, obj, service, self._others(origin, kind, service))
+
+    def _show(
+        self, taps: Iterable[Tap], sender: Sender, origin: Origin, obj: BusObject, service: str | None, others: int
+    ) -> None:
+        """Queue an object for taps, which share it."""
+        head, size, metadata = obj.head, len(obj.payload), obj.metadata
+        plain = Tapped(self._utc(), sender, origin.route, others, head.event, head.type, service, size, metadata, None)
+        whole: Tapped | None = None
+        for tap in tuple(taps):
+            if tap.filter.payload:
+                whole = whole or replace(plain, payload=obj.payload[:MOST_PAYLOAD])
+                tap.put(whole)
+            else:
+                tap.put(plain)
+
+    def _others(self, origin: Origin, kind: Kind, service: str | None) -> int:
+        """How many other sessions receive an object that is for everybody."""
+        groups = self._receivers.wanting(kind)
+        others = sum(len(group.links) - (origin.sender in group.links) for group in groups)
+        if service is not None:
+            others += sum(len(group.links) for group in self._receivers.subscribed_to(service))
+        return others + (len(self._links.taking(kind, origin.route)) if self._links else 0)
+
+    def _sender(self, origin: Origin) -> Sender:
+        state = self._registry.state
+        routing_id = origin.route[0]
+        session_id = origin.sender or state.owner(routing_id)
+        session = state.sessions.get(session_id or "")
+        return Sender(routing_id, session_id if session else None, session.protocol if session else None)
+
+
+def _metadata(publication: Publication) -> bytes:
+    about = {"type": publication.content_type, "sender": publication.service, "app-type": publication.app_type}
+    return encode_metadata(about, publication.payload)

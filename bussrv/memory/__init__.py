@@ -1,0 +1,1 @@
+"""Memory that connections hold, and the turns in which they are sent to."""

@@ -1,0 +1,56 @@
+"""Resources that the connections of all stream formats share."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+from bussrv.memory.limits import Holdings
+from bussrv.memory.send_turns import Outflow
+from bussrv.settings import Settings
+from bussrv.slices import Slices, by_steps
+
+
+class Expiring(Protocol):
+    """The certificates of one end that speaks TLS."""
+
+    @property
+    def file(self) -> Path | None:
+        """The file of the certificate that expires first; ``None``: there is no file."""
+
+    def days_left(self) -> int | None:
+        """Whole days until it expires, less than 0 after that; ``None``: there is none."""
+
+
+class Streams:
+    """Resources that the connections of all stream formats share.
+
+    :ivar outflow: schedules long backlogs.
+    :ivar inbound: memory of unfinished input.
+    :ivar outbound: memory of output that slow clients have not taken.
+    :ivar connections: the connections of each wire format, also closing ones.
+    :ivar certificates: those of each end that speaks TLS, by its name.
+    :ivar most_connections: the most connections that the system has descriptors for.
+    """
+
+    def __init__(self, settings: Settings, slices: Slices, reactor: Any) -> None:
+        def do(steps: Iterator[None]) -> None:
+            slices.do(by_steps(steps, reactor.seconds))
+
+        def do_later(steps: Iterator[None]) -> None:
+            # A chunk that is being sent now is kept in memory by its sender.
+            reactor.callLater(0, do, steps)
+
+        self.outflow = Outflow(reactor)
+        self.inbound = Holdings(settings.max_inbound_total, do)
+        self.outbound = Holdings(settings.max_outbound_total, do_later)
+        self.connections: list[Collection[object]] = []
+        self.certificates: dict[str, Expiring] = {}
+        self.most_connections = sys.maxsize
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether there may be no further connection."""
+        return sum(map(len, self.connections)) >= self.most_connections

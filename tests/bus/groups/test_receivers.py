@@ -1,0 +1,96 @@
+"""Who wants a kind of objects, remembered over changes: the same as if every group were asked each time."""
+
+import itertools
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from bussrv.bus.groups import receivers as module
+from bussrv.bus.groups.fanout import OBJECT_FRAMES, Fanout
+from bussrv.bus.groups.receivers import Receivers
+from bussrv.bus.interest.interests import Kind, mode_interest, rule_interest
+from bussrv.settings import Settings
+from tests.bus.harness import RecordingLink
+
+LIMITS = Settings()
+INTERESTS = [
+    *(mode_interest("all", types, LIMITS) for types in (None, [], ["text/*"], ["*/png"], ["*e*"])),
+    mode_interest("events_only", None, LIMITS),
+    *(rule_interest(rules, LIMITS) for rules in (["*"], ["*", "!@ping"], ["text/*"], ["#n"])),
+]
+KINDS = [
+    *(Kind(None, content_type) for content_type in ("", "text/plain", "image/png")),
+    *(Kind(event) for event in ("ping", "pong")),
+    Kind(None, "x/y", ("n",)),
+]
+
+
+class Changes(RuleBasedStateMachine):
+    """Sessions come, change what they want, and go; in between kinds are asked for, old and new ones."""
+
+    def __init__(self):
+        super().__init__()
+        self.receivers = Receivers(Fanout())
+        self.sessions = []
+        self.numbers = itertools.count()
+
+    @rule(interest=st.sampled_from(INTERESTS))
+    def join(self, interest):
+        session_id = f"s{next(self.numbers)}"
+        self.receivers.add(session_id, RecordingLink({None: OBJECT_FRAMES}))
+        self.receivers.join(session_id, interest, "objects")
+        self.sessions.append(session_id)
+
+    @rule(data=st.data(), interest=st.sampled_from(INTERESTS))
+    def change(self, data, interest):
+        if self.sessions:
+            self.receivers.join(data.draw(st.sampled_from(self.sessions)), interest, "objects")
+
+    @rule(data=st.data())
+    def leave(self, data):
+        if self.sessions:
+            self.receivers.remove(self.sessions.pop(data.draw(st.integers(0, len(self.sessions) - 1))))
+
+    @rule(kind=st.sampled_from(KINDS))
+    def ask(self, kind):
+        expected = [group for group in self.receivers._member_groups.values() if group.wants(kind)]
+        assert list(self.receivers.wanting(kind)) == expected
+
+    @invariant()
+    def groups_have_members(self):
+        assert all(group.links for group in self.receivers._member_groups.values())
+
+
+TestChanges = Changes.TestCase
+TestChanges.settings = settings(stateful_step_count=40)
+
+
+def member(receivers, number):
+    receivers.add(f"s{number}", RecordingLink({None: OBJECT_FRAMES}))
+    receivers.join(f"s{number}", mode_interest("all", [f"text/{number}"], LIMITS), "objects")
+
+
+def test_a_change_makes_only_new_groups_be_asked():
+    receivers = Receivers(Fanout())
+    for number in range(100):
+        member(receivers, number)
+    kind = Kind(None, "text/7")
+    assert len(receivers.wanting(kind)) == 1
+    asked = receivers.groups_asked
+    receivers.remove("s8")
+    member(receivers, 100)
+    assert len(receivers.wanting(kind)) == 1
+    receivers.remove("s7")
+    assert receivers.wanting(kind) == ()
+    assert receivers.groups_asked - asked == 1
+
+
+def test_groups_that_are_gone_are_not_remembered_for_long():
+    receivers = Receivers(Fanout())
+    for number in range(1000):
+        member(receivers, number)
+        receivers.wanting(Kind(None, f"text/{number}"))
+        receivers.remove(f"s{number}")
+    remembered = {group for wanting in receivers._by_kind.values() for group in wanting.groups}
+    assert len(remembered) <= module.MOST_GONE + 2

@@ -1,0 +1,87 @@
+"""When what connections sent is passed on."""
+
+import pytest
+from twisted.internet.task import Clock
+
+from bussrv.bus.flush_schedule import MOST_PUT_OFF, Turns
+
+
+class Passing:
+    """Counts how often something is sent."""
+
+    def __init__(self):
+        self.count = 0
+        self.costs = 0.0
+        self.sends = True
+        self.clock = Clock()
+        self.turns = Turns(self.flush, self.clock)
+
+    def flush(self):
+        self.count += 1
+        self.clock.rightNow += self.costs
+        return self.sends
+
+
+def test_who_is_alone_in_sending_is_served_at_once():
+    passing = Passing()
+    passing.turns.read("a", 1)
+    passing.clock.advance(0)
+    for served in range(2, 5):
+        passing.turns.read("a", 1)
+        assert passing.count == served
+    assert not passing.clock.getDelayedCalls()
+
+
+def test_others_are_served_together_at_the_end_of_the_turn():
+    passing = Passing()
+    for name in "abcabc":
+        passing.turns.read(name, 1)
+    assert passing.count == 0
+    passing.clock.advance(0)
+    assert passing.count == 1
+    assert not passing.clock.getDelayedCalls()
+
+
+def test_who_is_alone_waits_for_the_turn_that_others_were_read_in():
+    passing = Passing()
+    for name in "abb":
+        passing.turns.read(name, 1)
+    assert passing.count == 0
+    passing.clock.advance(0)
+    passing.turns.read("b", 1)
+    assert passing.count == 2
+
+
+def test_no_more_is_put_off_than_is_read_of_a_few():
+    passing = Passing()
+    for name in "ab":
+        passing.turns.read(name, MOST_PUT_OFF // 2)
+    assert passing.count == 0
+    passing.turns.read("c", 1)
+    assert passing.count == 1
+    passing.turns.read("d", MOST_PUT_OFF)
+    assert passing.count == 1
+    passing.clock.advance(0)
+    assert passing.count == 2
+
+
+def test_delivery_is_timed_from_the_input_that_came_first():
+    passing = Passing()
+    passing.clock.advance(100.0)
+    passing.costs = 0.002
+    passing.turns.read("a", 1, 99.999)
+    passing.turns.read("b", 1, 99.9)
+    passing.turns.read("c", 1)
+    passing.clock.advance(0)
+    assert sum(passing.turns.delivery.counts) == 1
+    assert passing.turns.delivery.total == pytest.approx(0.102)
+    # What is sent without any input, such as an announcement, has no time; neither has input of which nothing came.
+    passing.turns.wait()
+    passing.clock.advance(0)
+    passing.sends = False
+    passing.turns.send(passing.clock.seconds())
+    assert sum(passing.turns.delivery.counts) == 1
+    passing.sends = True
+    passing.turns.send(passing.clock.seconds())
+    assert sum(passing.turns.delivery.counts) == 2
+    assert passing.turns.delivery.total == pytest.approx(0.104)
