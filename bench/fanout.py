@@ -28,9 +28,9 @@ from bussrv.bus.bus import Bus
 from bussrv.bus.taps.tap import TapFilter
 from bussrv.clock import SystemClock
 from bussrv.compiled import HOT_PATH
-from bussrv.formats.objects import ObjectsProtocol
-from bussrv.formats.stream_factory import StreamFactory
+from bussrv.formats.objects.object_system import ObjectsProtocol
 from bussrv.journal.memory import MemoryJournal
+from bussrv.net.session.factory import StreamFactory
 from bussrv.policy.access import Access
 from bussrv.policy.file import parse_policy
 from bussrv.policy.rules import Rules

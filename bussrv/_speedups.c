@@ -3,7 +3,7 @@
  *
  * The readers and routers in Python say what is right; this file does the same for most objects, without an object of
  * Python for each. It takes a strict subset: whatever it does not take is left to Python, which is also the only
- * source of errors. bussrv/bus/routing/compiled.py calls it. The end of this file receives and sends for bussrv/formats/prompt.py.
+ * source of errors. bussrv/bus/routing/compiled.py calls it. The end of this file receives and sends for bussrv/net/transport/tcp.py.
  *
  *   object = metadata NUL payload                                    see bussrv/wire/objects.py
  *   taken  = metadata without its last brace, [ID,] TAIL, payload    ID is: ,"id":"..."   TAIL is: ,"route":[...]} NUL
@@ -45,7 +45,7 @@
 #define LONGEST_KEY 1024   /* the most bytes of what a route plan depends on */
 #define MOST_AWAITED 32768 /* Python gathers larger payloads, and counts their memory */
 #define LEAST_ROOM 1024    /* a power of two */
-#define MOST_READ 122880   /* as in bussrv/formats/prompt.py */
+#define MOST_READ 122880   /* as in bussrv/net/transport/tcp.py */
 
 typedef enum {
     TAKEN = 0, /* so far so good */

@@ -151,5 +151,5 @@ def logged() -> Iterator[list[str]]:
 @pytest.fixture
 def no_log(monkeypatch: pytest.MonkeyPatch) -> None:
     """Until logging begins, everything logged is kept, and with it the connection that it is about."""
-    for module in ("formats.complaints", "formats.links", "bus.links.links"):
+    for module in ("net.transport.complaints", "formats.objects.server_link", "bus.links.links"):
         monkeypatch.setattr(f"bussrv.{module}.log", Logger(observer=LogPublisher()))

@@ -162,7 +162,10 @@ def refused_start(directory: Path, *options: str) -> str:
 _IMPORTED = (
     *("twisted.scripts.twistd", "twisted.scripts._twistd_unix", "twisted.internet.epollreactor", "twisted.plugins"),
     *("twisted.internet.endpoints", "bussrv.server.service"),
-    *(f"bussrv.formats.{name}" for name in ("objects", "business", "inbus", "spp")),
+    *(
+        f"bussrv.formats.{name}"
+        for name in ("objects.object_system", "objects.business", "inbus.server", "spp.protocol")
+    ),
     *(f"bussrv.services.{name}" for name in ("registry", "statistics", "clock")),
 )
 

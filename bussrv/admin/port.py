@@ -12,8 +12,8 @@ from bussrv.admin.login import Login
 from bussrv.admin.routes import Routes
 from bussrv.admin.site import AdminSite
 from bussrv.admin.table import ROUTES
-from bussrv.formats.listening import StreamPort
 from bussrv.interfaces import IListener
+from bussrv.net.listening import StreamPort
 
 
 @implementer(IListener)

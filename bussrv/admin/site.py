@@ -26,8 +26,8 @@ from bussrv.admin.routes import Route, Routes, parse_query
 from bussrv.admin.sending import EventStream, send
 from bussrv.admin.state import Shared
 from bussrv.admin.streams import Streams
-from bussrv.formats.accepting import ClosedAtOnce
-from bussrv.formats.tls_connection import TlsConnection
+from bussrv.net.tls.connection import TlsConnection
+from bussrv.net.transport.accepting import ClosedAtOnce
 from bussrv.registry.throttle import LOG_BURST, LOG_RATE, Throttle
 from bussrv.tally import Tally
 
@@ -97,7 +97,7 @@ class AdminSite(Factory):
         return self.if_there_is_room(self._make)
 
     def if_there_is_room(self, make: Callable[[], Any]) -> Any:
-        """See :class:`bussrv.formats.listening.PortFactory`."""
+        """See :class:`bussrv.net.listening.PortFactory`."""
         if self._stopped is not None:
             return ClosedAtOnce()
         if self.bus.streams.is_crowded:

@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 
 from bussrv.errors import ConfigError
-from bussrv.formats.link_tokens import read_token
+from bussrv.net.tls.link_tokens import read_token
 from bussrv.policy.tokens import new_token
 
 SUFFIX = ".admin-token"

@@ -115,7 +115,7 @@ def _ask(description: str, seconds: float) -> None:
 
 
 def _connect(description: str, seconds: float) -> socket.socket:
-    from bussrv.formats.endpoint_parts import take_apart
+    from bussrv.net.transport.endpoint_parts import take_apart
 
     parts = take_apart(description)
     kind, *places = parts.values

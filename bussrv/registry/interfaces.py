@@ -38,7 +38,7 @@ class IRegistry(Interface):
     with :class:`bussrv.errors.Refused` when it was not made. Losing a session is applied at once.
 
     Nothing here asks the policy. Wire formats of plugins use the methods of
-    :class:`bussrv.formats.stream.StreamProtocol`, which do.
+    :class:`bussrv.net.session.protocol.StreamProtocol`, which do.
     """
 
     state: RegistryState = Attribute(

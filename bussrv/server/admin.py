@@ -19,10 +19,10 @@ from bussrv.bus.interfaces import Effects, IBus, Use
 from bussrv.clock import Clock
 from bussrv.errors import ConfigError
 from bussrv.events import Event
-from bussrv.formats.stream import StreamProtocol
 from bussrv.interfaces import IListener
 from bussrv.journal.interfaces import IJournal
 from bussrv.journal.record import Stamped
+from bussrv.net.session.protocol import StreamProtocol
 from bussrv.server.config import ADMIN, Config
 from bussrv.server.exposure import check_opened
 from bussrv.server.faults import collecting, noting

@@ -11,11 +11,11 @@ from twisted.internet.defer import succeed
 from bussrv.bus.bus import Bus
 from bussrv.clock import SystemClock
 from bussrv.errors import ConfigError
-from bussrv.formats.dialing import make_dialer
-from bussrv.formats.listening import DatagramListener, StreamPort
-from bussrv.formats.proxied import PREFIX
+from bussrv.formats.objects.dialing import make_dialer
 from bussrv.interfaces import IHostedService, IWireFormat
 from bussrv.journal.memory import MemoryJournal
+from bussrv.net.listening import DatagramListener, StreamPort
+from bussrv.net.transport.proxied import PREFIX
 from bussrv.registry.registry import Registry
 from bussrv.server import admin, config, policy
 from bussrv.server.config import ADMIN, CONFIG, Config

@@ -18,10 +18,10 @@ from twisted.logger import Logger
 
 from bussrv.addresses import parse_host
 from bussrv.errors import ConfigError
-from bussrv.formats.endpoint_parts import take_apart
-from bussrv.formats.listening import parse_udp
-from bussrv.formats.proxied import PREFIX
 from bussrv.interfaces import IListener
+from bussrv.net.listening import parse_udp
+from bussrv.net.transport.endpoint_parts import take_apart
+from bussrv.net.transport.proxied import PREFIX
 from bussrv.server.config import Config
 from bussrv.server.option_texts import toml_value
 

@@ -11,8 +11,8 @@ from twisted.internet.defer import Deferred
 
 from bussrv.bus.interfaces import Effects, IBus, Use, Withdrawn
 from bussrv.errors import ConfigError
-from bussrv.formats.links import LINK
-from bussrv.formats.stream import StreamProtocol
+from bussrv.formats.objects.server_link import LINK
+from bussrv.net.session.protocol import StreamProtocol
 from bussrv.policy.checkers import CertificateUsers, Checker, Foreign, Tokens, Users, changes
 from bussrv.policy.identity import Identity
 from bussrv.policy.login_queue import LoginLimits

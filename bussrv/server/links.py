@@ -11,8 +11,8 @@ from twisted.logger import Logger
 from bussrv.admin.interfaces import Dialed
 from bussrv.bus.interfaces import Effects, IBus, IReloadable, Use
 from bussrv.errors import ConfigError
-from bussrv.formats.dialing import LinkDialer, make_dialer
-from bussrv.formats.link_tokens import TokenFile
+from bussrv.formats.objects.dialing import LinkDialer, make_dialer
+from bussrv.net.tls.link_tokens import TokenFile
 from bussrv.server.config import Config
 from bussrv.server.faults import noting
 

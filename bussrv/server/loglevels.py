@@ -59,10 +59,11 @@ class LogLevels(Struct, frozen=True):
 
 
 def part_of(event: LogEvent) -> str:
-    """The part that an event of the log comes from; empty for plugins."""
+    """The part that an event of the log comes from; empty for plugins. Connections are a part of their wire formats."""
     first, _, rest = str(event.get("log_namespace", "")).partition(".")
     if first == "bussrv":
-        return rest.partition(".")[0]
+        room = rest.partition(".")[0]
+        return "formats" if room == "net" else room
     # The older interface of the log says no origin. Nearly everybody who uses it is Twisted.
     return TWISTED if first in (TWISTED, "log_legacy") else ""
 

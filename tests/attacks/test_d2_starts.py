@@ -38,7 +38,7 @@ class Raises:
 
 nothing = NothingAtAll()
 raises = Raises()
-shadow = WireFormat("journal", module="bussrv.formats.spp", default_endpoint="off", summary="takes an option")
+shadow = WireFormat("journal", module="bussrv.formats.spp.protocol", default_endpoint="off", summary="takes an option")
 absent = WireFormat("absent", module="no.such.module", default_endpoint="tcp:0:interface=127.0.0.1", summary="absent")
 broken = WireFormat("broken", module="broken", default_endpoint="tcp:0:interface=127.0.0.1", summary="broken")
 hosted = HostedService("hosted", module="broken", content_type="text/plain", summary="broken")

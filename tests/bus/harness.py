@@ -10,10 +10,10 @@ from bussrv.bus.interest.interests import mode_interest, rule_interest
 from bussrv.bus.interfaces import ISessionLink
 from bussrv.bus.routing.object_ids import ObjectIds
 from bussrv.bus.sessions.membership import MembershipAnnouncer
-from bussrv.formats.framed import OBJECT_FRAMES
-from bussrv.formats.inbus_drops import Drops
-from bussrv.formats.inbus_outlet import InbusPublish
-from bussrv.formats.spp_info import SppInfo
+from bussrv.formats.inbus.drops import Drops
+from bussrv.formats.inbus.outlet import InbusPublish
+from bussrv.formats.objects.members import OBJECT_FRAMES
+from bussrv.formats.spp.info import SppInfo
 from bussrv.journal.memory import MemoryJournal
 from bussrv.registry.claims import Claims
 from bussrv.registry.registry import Registry

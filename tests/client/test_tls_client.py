@@ -12,7 +12,7 @@ from bussrv.client.spp import SppClient
 from bussrv.client.tls import Tls
 from bussrv.wire import spp
 from tests.certificates import BEGIN, Authority
-from tests.formats.tls_clients import Place
+from tests.net.tls.tls_clients import Place
 from tests.tables import check_each
 
 

@@ -7,7 +7,7 @@ from tests.conformance.test_bridge import *  # noqa: F403
 from tests.conformance.test_framing import *  # noqa: F403
 from tests.conformance.test_objects import *  # noqa: F403
 from tests.conformance.test_services import *  # noqa: F403
-from tests.formats.browser import use_websockets
+from tests.formats.websocket.browser import use_websockets
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ from typing import Any
 from twisted.logger import globalLogPublisher
 
 from bussrv import events as ev
-from bussrv.formats.spp_info import LOG_BURST
+from bussrv.formats.spp.info import LOG_BURST
 from bussrv.policy.users import SecretHash
 from bussrv.settings import Settings
 from bussrv.wire import spp

@@ -16,7 +16,7 @@ from bussrv.testing.server import RunningServer
 from bussrv.wire import spp
 from tests.docs.pages import blocks
 from tests.forked import ForkedServer
-from tests.formats.tls_clients import Place
+from tests.net.tls.tls_clients import Place
 
 pytestmark = pytest.mark.processes
 

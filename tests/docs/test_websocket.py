@@ -19,8 +19,8 @@ from tests.certificates import self_signed
 from tests.docs.devices import wait_until_subscribed
 from tests.docs.pages import blocks, rows
 from tests.forked import ForkedServer
-from tests.formats.browser import Browser
 from tests.formats.network import Connection, Network
+from tests.formats.websocket.browser import Browser
 from tests.wire.test_websocket import TEXT, frame
 
 if TYPE_CHECKING:

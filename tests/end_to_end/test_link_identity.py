@@ -14,7 +14,7 @@ from tests.docs.pages import blocks
 from tests.docs.test_how_to import commands, run
 from tests.end_to_end.journals import events_of
 from tests.forked import ForkedServer
-from tests.formats.tls_clients import Place
+from tests.net.tls.tls_clients import Place
 
 PAGE = "docs/how-to/link-servers.md"
 CLIENTS = """

@@ -26,7 +26,7 @@ from bussrv.wire import spp
 from bussrv.wire.objects import encode
 from tests.certificates import Authority, Pair
 from tests.end_to_end.journals import events_of
-from tests.formats.tls_clients import Place
+from tests.net.tls.tls_clients import Place
 
 MOST = 1_000_000
 PATIENCE = 30

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bussrv.formats.objects import ObjectsProtocol
+from bussrv.formats.objects.object_system import ObjectsProtocol
 from tests.formats.network import Network
 
 OBJECT: dict[str, Any] = {"type": "a/b", "id": "1"}

@@ -3,8 +3,8 @@
 from ipaddress import ip_network
 
 from bussrv import events as ev
-from bussrv.formats.dialing import DialedProtocol
-from bussrv.formats.stream_factory import StreamFactory
+from bussrv.formats.objects.dialing import DialedProtocol
+from bussrv.net.session.factory import StreamFactory
 from tests.formats.network import Connection, Member, Network
 from tests.tables import each_row
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from bussrv import events as ev
 from bussrv.bus.send_rights import MOST_STEPS
-from bussrv.formats.denials import MOST_TOLD
+from bussrv.formats.objects.denials import MOST_TOLD
 from bussrv.policy.file import parse_policy
 from bussrv.policy.permissions import EVERYTHING
 from bussrv.wire.objects import encode

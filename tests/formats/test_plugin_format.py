@@ -7,10 +7,10 @@ import pytest
 
 from bussrv import events as ev
 from bussrv.bus.interfaces import IBus
-from bussrv.formats.identification import MAX_FAILURES
-from bussrv.formats.stream import StreamProtocol
-from bussrv.formats.stream_factory import StreamFactory
-from bussrv.formats.unread import FREE_INPUT
+from bussrv.net.session.factory import StreamFactory
+from bussrv.net.session.identification import MAX_FAILURES
+from bussrv.net.session.protocol import StreamProtocol
+from bussrv.net.session.unread import FREE_INPUT
 from bussrv.policy.file import parse_policy
 from bussrv.registry.interfaces import IRegistry
 from bussrv.wire.reader import StreamReader

@@ -5,7 +5,7 @@ import json
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from bussrv.formats.framed import FramedProtocol
+from bussrv.formats.objects.members import FramedProtocol
 from bussrv.policy.permissions import EVERYTHING
 from bussrv.wire import spp
 from bussrv.wire.objects import MAX_ADDED, encode

@@ -16,7 +16,7 @@ from typing import Any
 from bussrv import toml_lines
 from bussrv.compiled import SPEEDUPS
 from bussrv.errors import ConfigError, Refused, RemoteProtocolError
-from bussrv.formats.object_credentials import SECRETS, Offered
+from bussrv.formats.objects.object_credentials import SECRETS, Offered
 from bussrv.journal.evidence.lines import LineJudge
 from bussrv.journal.evidence.manifest import EntryJudge
 from bussrv.policy.file import parse_policy

@@ -52,8 +52,8 @@ from bussrv.settings import Settings
 from bussrv.wire.objects import BusObject, ObjectReader, encode
 from bussrv.wire.spp import SppReader
 from tests.equality.arena import Arena, Pipe
-from tests.formats.tls_clients import Place, Port
 from tests.fuzz.draw import NAMES, SECRETS, TOKEN, Draw
+from tests.net.tls.tls_clients import Place, Port
 
 MOST_CLIENTS = 12
 MOST_CPU = 0.1 if "atheris" not in sys.modules else 1.0

@@ -10,7 +10,7 @@ from twisted.logger import capturedLogs
 
 from bussrv import events as ev
 from bussrv.errors import REASONS
-from bussrv.formats.inbus_drops import LOG_BURST, LOG_BURST_OF_ALL
+from bussrv.formats.inbus.drops import LOG_BURST, LOG_BURST_OF_ALL
 from bussrv.registry.throttle import STRANGER_BURST
 from bussrv.wire import inbus
 from tests.formats.network import Network, drain

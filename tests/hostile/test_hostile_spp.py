@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from bussrv import events as ev
-from bussrv.formats.spp_silence import GRACE
+from bussrv.formats.spp.silence import GRACE
 from bussrv.policy.users import SecretHash
 from bussrv.wire import spp
 from tests.formats.network import Network, Transport

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.formats.browser import use_websockets
+from tests.formats.websocket.browser import use_websockets
 from tests.hostile.cases import rows_for
 from tests.hostile.rows import OBJECTS
 from tests.hostile.test_hostile import expect_outcome, expect_same_in_pieces

@@ -27,7 +27,7 @@ from bussrv.server.config import Config
 from bussrv.settings import Settings
 from tests.end_to_end.test_bad_start import run
 from tests.forked import ForkedServer, refused_start
-from tests.formats.tls_clients import Place
+from tests.net.tls.tls_clients import Place
 from tests.server.configs import configured
 
 EVERYWHERE = "tcp:0:interface=0.0.0.0"

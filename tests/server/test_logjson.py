@@ -22,8 +22,8 @@ from twisted.python.failure import Failure
 from twisted.python.logfile import LogFile
 
 from bussrv.errors import RemoteProtocolError
-from bussrv.formats import complaints
 from bussrv.journal.record import parse_time
+from bussrv.net.transport import complaints
 from bussrv.server.logjson import FIELDS, json_line, json_observer
 from bussrv.server.logrefusals import DENIALS, LIMITS, LOGINS, NAMES, SLOW_CLIENTS
 from bussrv.server.logrepeats import MOST, MOST_KNOWN, PAUSE, PERIOD, Repeats
@@ -46,7 +46,7 @@ class Written:
         self.repeats = Repeats(self.clock)
         self.publisher.addObserver(self.repeats)
         self.publisher.addObserver(FileLogObserver(self.file, json_line))
-        self.log = Logger("bussrv.formats.complaints", observer=self.publisher)
+        self.log = Logger("bussrv.net.transport.complaints", observer=self.publisher)
 
     def lines(self) -> list[dict[str, object]]:
         return [json.loads(line) for line in self.file.getvalue().splitlines()]

@@ -31,9 +31,9 @@ from bussrv.admin.interfaces import Reloaded
 from bussrv.client.business import BusinessClient
 from bussrv.client.objects import BusError, ObjectsClient
 from bussrv.client.spp import SppClient
-from bussrv.formats.tls_connection import TlsConnection
 from bussrv.journal.reading import read_journal
 from bussrv.journal.record import Stamped
+from bussrv.net.tls.connection import TlsConnection
 from bussrv.options import Option, rows
 from bussrv.policy.tokens import add_token, delete_tokens
 from bussrv.policy.users import SecretHash

@@ -17,8 +17,8 @@ from cryptography.x509.verification import PolicyBuilder, Store
 from bussrv.cli import init as command
 from bussrv.cli import profiles
 from bussrv.cli.main import main
-from bussrv.formats.endpoint_parts import take_apart
-from bussrv.formats.tls import TlsPort
+from bussrv.net.tls.ports import TlsPort
+from bussrv.net.transport.endpoint_parts import take_apart
 from bussrv.policy.users import check_user
 from bussrv.server import config
 from bussrv.server.plugins import hosted_services, wire_formats

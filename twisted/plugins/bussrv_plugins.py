@@ -13,35 +13,35 @@ bussrv = ServiceMaker(
 
 objects = WireFormat(
     "objects",
-    module="bussrv.formats.objects",
+    module="bussrv.formats.objects.object_system",
     default_endpoint="tcp:7890:interface=127.0.0.1",
     summary="Object System: clients, services and servers that exchange objects",
 )
 
 business = WireFormat(
     "business",
-    module="bussrv.formats.business",
+    module="bussrv.formats.objects.business",
     default_endpoint="tcp:7891:interface=127.0.0.1",
     summary="Business Object: older clients: the same framing, other event names",
 )
 
 inbus = WireFormat(
     "inbus",
-    module="bussrv.formats.inbus",
+    module="bussrv.formats.inbus.server",
     default_endpoint="udp:7222:interface=127.0.0.1",
     summary="Inbus: small devices, connectionless",
 )
 
 spp = WireFormat(
     "spp",
-    module="bussrv.formats.spp",
+    module="bussrv.formats.spp.protocol",
     default_endpoint="tcp:3002:interface=127.0.0.1",
     summary="Service providing protocol: clients that subscribe to services",
 )
 
 websocket = WireFormat(
     "websocket",
-    module="bussrv.formats.websocket",
+    module="bussrv.formats.websocket.protocol",
     default_endpoint="off",
     summary="web pages: Object System, each object a WebSocket message",
 )

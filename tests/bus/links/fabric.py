@@ -12,8 +12,8 @@ from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from bussrv.formats.dialing import LinkDialer
-from bussrv.formats.link_tokens import TokenFile
+from bussrv.formats.objects.dialing import LinkDialer
+from bussrv.net.tls.link_tokens import TokenFile
 from tests.formats.network import Network
 
 LATENCY = 0.001

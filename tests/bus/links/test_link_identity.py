@@ -12,10 +12,10 @@ from twisted.logger import LogEvent, formatEvent, globalLogPublisher
 
 from bussrv import events as ev
 from bussrv.errors import ConfigError
-from bussrv.formats.dialing import LinkDialer, make_dialer
-from bussrv.formats.link_tokens import TokenFile
-from bussrv.formats.links import LINK
+from bussrv.formats.objects.dialing import LinkDialer, make_dialer
+from bussrv.formats.objects.server_link import LINK
 from bussrv.journal.record import encode_event
+from bussrv.net.tls.link_tokens import TokenFile
 from bussrv.policy.checkers import CertificateUsers, Tokens
 from bussrv.policy.file import parse_policy
 from bussrv.policy.identity import Identity

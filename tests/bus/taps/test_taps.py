@@ -12,8 +12,8 @@ from bussrv.bus.taps.tap import MOST_ANSWERS, TOLD_AFTER, Tap, TapFilter, Tapped
 from bussrv.bus.taps.taps import MOST_PAYLOAD
 from bussrv.policy.file import parse_policy
 from bussrv.wire.objects import encode
-from tests.formats.browser import web_member
 from tests.formats.network import Member, Network, drain
+from tests.formats.websocket.browser import web_member
 from tests.size import sized
 from tests.tables import each_row
 

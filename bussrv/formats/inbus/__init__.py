@@ -1,0 +1,1 @@
+"""Inbus: datagrams of small devices."""

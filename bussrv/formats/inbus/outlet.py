@@ -1,0 +1,241 @@
+"""Inbus: sending to subscribers. Each gets its own version, and datagrams at a limited rate."""
+
+from __future__ import annotations
+
+import socket
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import Any
+
+from twisted.internet.error import InvalidAddressError, MessageLengthError
+from zope.interface import implementer
+
+from bussrv.addresses import plain_ip
+from bussrv.bus.groups.frames import Delivery
+from bussrv.bus.interfaces import IBus, IEncoding, ISessionLink
+from bussrv.formats.inbus.drops import Drops
+from bussrv.formats.inbus.rates import Rates, Target
+from bussrv.memory.bundle import Bundle
+from bussrv.net.transport.icmp import ErrorQueue, Told, watch_errors
+from bussrv.net.transport.udp_batches import UdpBatch, udp_batches
+from bussrv.values import Publication, Traffic
+from bussrv.wire import inbus as wire
+
+MAPPED = "::ffff:"
+"""The beginning of an IPv4 address on a port that serves both versions of IP."""
+
+
+@implementer(IEncoding)
+class InbusPublish:
+    """Publications as datagrams of one version of Inbus; what no datagram can carry is dropped, counted and logged."""
+
+    def __init__(self, version: int, bus: IBus, drops: Drops) -> None:
+        self._version = version
+        self._counters = bus.counters
+        self._drops = drops
+
+    def encode(self, delivery: Delivery) -> bytes | None:
+        """The datagram of a publication: text in version 1, unless it is none; base64 in version 2."""
+        publication = delivery.publication
+        if publication is None:
+            return None
+        try:
+            datagram = self._datagram(publication)
+        except ValueError as error:
+            self._dropped("bad-element", publication, str(error))
+            return None
+        if len(datagram) <= wire.MAX_DATAGRAM:
+            return datagram
+        self._dropped("datagram-too-large", publication, f"{len(publication.payload)} bytes are too many")
+        return None
+
+    def _dropped(self, reason: str, publication: Publication, why: str) -> None:
+        self._counters[reason] += 1
+        service = publication.service
+        self._drops.warn(
+            f"service {service}",
+            "inbus: no datagram of version {version} can carry what was published on {service!r}: {why}",
+            event="inbus.not-carried",
+            version=self._version,
+            service=service,
+            why=why,
+        )
+
+    def _datagram(self, publication: Publication) -> bytes:
+        service, app_type, payload = publication.service, publication.app_type, publication.payload
+        if self._version == 1:
+            try:
+                return wire.publish(service, app_type, payload, 1)
+            except UnicodeDecodeError:
+                payload = b64encode(payload)
+        return wire.publish(service, app_type, payload, self._version)
+
+
+class Outlet:
+    """The sending side of the port.
+
+    :ivar encodings: the encoding of each version, by its number.
+    :ivar rates: how many datagrams may be sent where.
+    """
+
+    def __init__(self, bus: IBus, reactor: Any, drops: Drops) -> None:
+        self.encodings: Mapping[int, IEncoding] = {
+            version: InbusPublish(version, bus, drops) for version in wire.VERSIONS
+        }
+        self._bus = bus
+        self._reactor = reactor
+        self.rates = Rates(bus, reactor.seconds, drops)
+        self._transport: Any = None
+        self._errors: ErrorQueue | None = None
+        self._bound: IPv4Address | IPv6Address = IPv4Address(0)
+        self._port = 0
+        self._cut: tuple[Sequence[bytes], Sequence[UdpBatch]] = ((), ())
+
+    def open(self, transport: Any) -> None:
+        """The port is bound."""
+        host = transport.getHost()
+        self._transport = transport
+        self._bound, self._port = ip_address(host.host.partition("%")[0]), host.port
+
+    def watch(self, told: Told) -> None:
+        """Learn whom datagrams do not reach, where the system says so; see
+        :func:`bussrv.net.transport.icmp.watch_errors`.
+        """
+        self._errors = watch_errors(self._transport, self._reactor, told)
+
+    def unwatch(self) -> None:
+        """The port is about to be closed: nothing is read any more."""
+        if self._errors is not None:
+            self._errors.close()
+            self._errors = None
+
+    def close(self) -> None:
+        """The port is closed."""
+        self._transport = None
+
+    def is_own(self, address: IPv4Address | IPv6Address, port: int) -> bool:
+        """Whether what is sent there comes back to this very port, which would publish it again, for ever."""
+        if port != self._port:
+            return False
+        if not self._bound.is_unspecified:
+            return address == plain_ip(str(self._bound))
+        return _is_of_this_machine(address)
+
+    def send(self, frames: Sequence[bytes], address: tuple[str, int]) -> tuple[int, int]:
+        """Send datagrams, in order.
+
+        :returns: how many of them the system took, and of how many bytes; the others are counted.
+        """
+        if self._bound.version == 6 and ":" not in address[0]:
+            address = (MAPPED + address[0], address[1])
+        if len(frames) == 1 or self._errors is None or not self._errors.can_segment:
+            return self._send_each(frames, address)
+        taken = size = 0
+        for batch in self._udp_batches_of(frames):
+            if len(batch.frames) > 1 and self._errors.send_batch(batch, address):
+                taken += len(batch.frames)
+                size += len(batch.joined)
+            else:
+                more, of_size = self._send_each(batch.frames, address)
+                taken += more
+                size += of_size
+        return taken, size
+
+    def _udp_batches_of(self, frames: Sequence[bytes]) -> Sequence[UdpBatch]:
+        """Mostly the same frames go to one subscriber after the other, so they are not cut anew each time."""
+        if frames is not self._cut[0]:
+            self._cut = frames, tuple(udp_batches(frames))
+        return self._cut[1]
+
+    def _send_each(self, frames: Sequence[bytes], address: tuple[str, int]) -> tuple[int, int]:
+        taken = size = 0
+        for frame in frames:
+            if self._send_one(frame, address):
+                taken += 1
+                size += len(frame)
+            else:
+                self._bus.counters["inbus-send-failed"] += 1
+        return taken, size
+
+    def _send_one(self, datagram: bytes, address: tuple[str, int]) -> bool:
+        try:
+            if self._errors is not None:
+                self._errors.send(datagram, address)
+                return True
+            if self._transport is not None:
+                self._transport.write(datagram, address)
+                return True
+        except (OSError, MessageLengthError, InvalidAddressError):
+            pass  # The last: an address that is allowed may be of the other version of IP than the port is.
+        return False
+
+
+def _is_of_this_machine(address: IPv4Address | IPv6Address) -> bool:
+    family = socket.AF_INET6 if address.version == 6 else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.bind((str(address), 0))
+    except OSError:
+        return False
+    return True
+
+
+@implementer(ISessionLink)
+class InbusLink:
+    """The link to one subscriber.
+
+    :ivar session_id: the session of the subscriber, once it is known.
+    :ivar target: the address of the subscriber.
+    :ivar send_errors: how many datagrams the system did not take, or lost on their way.
+    :ivar over_rate: how many datagrams were dropped because there were too many in a second.
+    """
+
+    waiting = 0
+
+    def __init__(self, outlet: Outlet, address: tuple[str, int], *, is_foreign: bool = False) -> None:
+        self.traffic = Traffic()
+        self.session_id = ""
+        self.send_errors = 0
+        self.over_rate = 0
+        self.target = Target(address, is_foreign=is_foreign)
+        self._outlet = outlet
+
+    def encoding_for(self, options: dict[str, Any] | None) -> IEncoding:
+        """The version that was subscribed with."""
+        return self._outlet.encodings[(options or {}).get("version", 1)]
+
+    def send(self, bundle: Bundle) -> None:
+        """Send datagrams. Those over the rate, or not taken by the system at once, are dropped and counted."""
+        outlet, target, frames = self._outlet, self.target, bundle.frames
+        wanted = len(frames)
+        admitted = outlet.rates.admits(target, self.session_id, wanted)
+        taken, size = outlet.send(frames if admitted == wanted else frames[:admitted], target.address)
+        self.over_rate += wanted - admitted
+        self.send_errors += admitted - taken
+        self.traffic.objects_out += taken
+        self.traffic.bytes_out += size
+
+    def close(self, reason: str) -> None:
+        """There is no connection."""
+
+
+@implementer(ISessionLink)
+class SilentLink:
+    """The link to a publisher, which has no address to send to."""
+
+    waiting = 0
+
+    def __init__(self, outlet: Outlet) -> None:
+        self.traffic = Traffic()
+        self._outlet = outlet
+
+    def encoding_for(self, options: dict[str, Any] | None) -> IEncoding:
+        """Any will do."""
+        return self._outlet.encodings[1]
+
+    def send(self, bundle: Bundle) -> None:
+        """Nothing is ever sent."""
+
+    def close(self, reason: str) -> None:
+        """There is no connection."""

@@ -1,0 +1,180 @@
+"""Inbus: publishers. One is a source IP address, because deployed publishes come from a new port each time."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+from twisted.internet.defer import Deferred, DeferredList
+from twisted.python.failure import Failure
+
+from bussrv import events as ev
+from bussrv.bus.interfaces import IBus
+from bussrv.bus.sessions.ending import after_services
+from bussrv.errors import Refused
+from bussrv.formats.inbus.drops import FORMAT, Drops
+from bussrv.formats.inbus.outlet import Outlet, SilentLink
+from bussrv.formats.inbus.users import InbusUsers
+from bussrv.registry import rules
+from bussrv.values import OCTET_STREAM, UTF8_TEXT, Publication
+from bussrv.wire import inbus as wire
+
+MAX_WAITING = 1 << 20
+"""The most bytes of datagrams of one publisher that wait for its service to be registered."""
+
+
+class Publisher:
+    """A source address. ``heard`` is when it last published on each of its services, in seconds of the reactor."""
+
+    def __init__(self, session_id: str, link: SilentLink) -> None:
+        self.session_id = session_id
+        self.link = link
+        self.heard: dict[str, float] = {}
+        self.waiting: deque[tuple[Publication, int]] = deque()  # with the size of the datagram
+        self.waiting_bytes = 0
+
+
+class Publishers:
+    """Every publisher of one port, by source address."""
+
+    def __init__(self, bus: IBus, reactor: Any, outlet: Outlet, drops: Drops) -> None:
+        self._users = InbusUsers(bus)
+        self._bus = bus
+        self._reactor = reactor
+        self._outlet = outlet
+        self._drops = drops
+        self._by_host: dict[str, Publisher] = {}
+        self._ending: set[Deferred[None]] = set()
+
+    def receive(self, message: wire.Datagram, host: str, size: int) -> None:
+        """Deliver a publication; on a new service, as soon as that is registered.
+
+        :raises Refused: if it goes nowhere.
+        """
+        publisher = self._by_host.get(host)
+        is_new = publisher is None or message.app_key not in publisher.heard
+        proof = self._users.admit(host, host, "publish", message.app_key) if is_new else None
+        if is_new:
+            may_register = partial(rules.may_register, reserved=self._bus.registry.reserved)
+            self._drops.check_name(may_register, ev.ServiceRefused, message, host)
+        if message.app_type == 0:
+            self._bus.counters["reserved-app-type"] += 1
+        if is_new:
+            self._bus.registry.spending.require_budget(publisher.session_id if publisher is not None else None, host)
+        if publisher is None:
+            self._bus.admit(FORMAT, host)
+            link = SilentLink(self._outlet)
+            session = self._bus.open(FORMAT, host, link)
+            publisher = self._by_host[host] = Publisher(session.id, link)
+            self._users.opened(session, proof)
+        publisher.link.traffic.objects_in += 1
+        publisher.link.traffic.bytes_in += size
+        publication = Publication(message.app_key, _content_type(message), message.payload, message.app_type)
+        if publisher.waiting or is_new:
+            self._wait(publisher, publication, host, size)
+        else:
+            self._deliver(publisher, publication)
+
+    def sweep(self, oldest: float) -> Iterator[None]:
+        """End every service without a publication since ``oldest``, one service or publisher at a step.
+
+        :param oldest: a time in seconds of the reactor.
+        """
+        for host, publisher in tuple(self._by_host.items()):
+            for service in [service for service, heard in publisher.heard.items() if heard < oldest]:
+                if publisher.heard.get(service, oldest) < oldest:  # not renewed since the last step
+                    self._bus.registry.lose_service(publisher.session_id, service, "lease-expired")
+                    del publisher.heard[service]
+                    yield
+            self._close_if_silent(host, publisher)
+            yield
+
+    def judge(self) -> Iterator[None]:
+        """Close every publisher that is another user now, or may do nothing any more; one publisher at a step."""
+        for host, publisher in tuple(self._by_host.items()):
+            reason = self._users.judge(publisher.session_id, host)
+            if reason is not None and self._by_host.get(host) is publisher:
+                self._end(host, publisher, reason)
+            yield
+
+    def taken_away(self, host: str, service: str, reason: str) -> None:
+        """A service of the publisher at an address was taken away."""
+        publisher = self._by_host.get(host)
+        if publisher is not None:
+            publisher.heard.pop(service, None)
+            self._close_if_silent(host, publisher, reason)
+
+    def stop(self) -> Deferred[Any]:
+        """Close every publisher. :returns: fires when all of them are closed."""
+        for host, publisher in tuple(self._by_host.items()):
+            self._end(host, publisher, "server-stopped")
+        return DeferredList(tuple(self._ending))
+
+    def _deliver(self, publisher: Publisher, publication: Publication) -> None:
+        publisher.heard[publication.service] = self._reactor.seconds()
+        self._bus.publish(publisher.session_id, publication)
+
+    def _wait(self, publisher: Publisher, publication: Publication, host: str, size: int) -> None:
+        """Keep a publication, and all later ones, until its service is registered."""
+        if publisher.waiting_bytes + size > MAX_WAITING:
+            raise Refused("publisher-waiting", "too much waits for a service to be registered")
+        publisher.waiting.append((publication, size))
+        publisher.waiting_bytes += size
+        if len(publisher.waiting) == 1:
+            Deferred.fromCoroutine(self._deliver_waiting(publisher, host)).addErrback(self._failed, publisher, host)
+
+    async def _deliver_waiting(self, publisher: Publisher, host: str) -> None:
+        while publisher.waiting:
+            publication, size = publisher.waiting[0]
+            try:
+                if publication.service not in publisher.heard:
+                    await self._bus.registry.register_service(publisher.session_id, publication.service)
+                if self._bus.registry.state.provides(publisher.session_id, publication.service):
+                    self._deliver(publisher, publication)
+                else:
+                    # Withdrawn as soon as it was registered, so this is denied, and counted.
+                    self._bus.publish(publisher.session_id, publication)
+            except Refused as refusal:
+                self._drops.drop(refusal.reason, refusal.message, host)
+            publisher.waiting.popleft()
+            publisher.waiting_bytes -= size
+        self._bus.flush()
+        self._close_if_silent(host, publisher)
+
+    def _failed(self, failure: Failure, publisher: Publisher, host: str) -> None:
+        self._drops.failed(host, failure)
+        # Otherwise what comes later would wait for these for ever.
+        publisher.waiting.clear()
+        publisher.waiting_bytes = 0
+
+    def _close_if_silent(self, host: str, publisher: Publisher, reason: str = "lease-expired") -> None:
+        if not publisher.heard and not publisher.waiting and self._by_host.get(host) is publisher:
+            self._close(host, publisher, reason)
+
+    def _close(self, host: str, publisher: Publisher, reason: str) -> None:
+        del self._by_host[host]
+        self._bus.close(publisher.session_id, reason, publisher.link.traffic)
+
+    def _end(self, host: str, publisher: Publisher, reason: str) -> None:
+        """Close a publisher that may have many services, which end a slice at a time."""
+        del self._by_host[host]
+        ended: Deferred[None] = Deferred()
+        self._ending.add(ended)
+
+        def close() -> None:
+            self._bus.close(publisher.session_id, reason, publisher.link.traffic)
+            self._ending.discard(ended)
+            ended.callback(None)
+
+        seconds = self._reactor.seconds
+        self._bus.slices.do(after_services(self._bus.registry, publisher.session_id, reason, seconds, close), host)
+
+
+def _content_type(message: wire.Datagram) -> str:
+    try:
+        message.payload.decode()
+    except UnicodeDecodeError:
+        return OCTET_STREAM
+    return UTF8_TEXT

@@ -1,0 +1,1 @@
+"""Object System and Business Object: clients, services and servers that exchange objects."""

@@ -1,0 +1,365 @@
+"""Base of Object System and Business Object: objects as events, and the commands of members."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any, ClassVar
+
+from msgspec import UNSET
+from msgspec.structs import replace
+from twisted.internet.defer import Deferred
+
+from bussrv.bus.groups.fanout import OBJECT_FRAMES
+from bussrv.bus.interest.vocabulary import JOINING, SERVERS_ONLY
+from bussrv.bus.interfaces import IEncoding
+from bussrv.errors import REASONS, NotAllowed, OverLimit, Refused, RemoteProtocolError
+from bussrv.events import limit_reached
+from bussrv.formats.objects.command_input import CommandInput
+from bussrv.formats.objects.denials import Denials
+from bussrv.formats.objects.object_credentials import Offered
+from bussrv.memory.bundle import Bundle
+from bussrv.net.transport.patience import Patience
+from bussrv.policy.permissions import Action
+from bussrv.registry.claims import Claims
+from bussrv.registry.session import Session
+from bussrv.values import MAX_ROUTING_ID, Interest, ModeInterest, check_routing_id, quoted
+from bussrv.wire import objects as wire
+from bussrv.wire.objects import BadObject, BusObject
+
+STRANGERS_METADATA = 8 << 10
+"""The most bytes of metadata of a client that has to prove who it is; it may send no payloads."""
+
+QUOTED = (str, int, float)
+"""The kinds of ids that answers quote."""
+
+Identify = Callable[[dict[str, Any]], tuple[Claims, Interest]]
+"""Reads the claims and the interest of a client from the attributes of an object."""
+
+
+class FramedProtocol(CommandInput):
+    """One connection of a vocabulary whose messages are objects.
+
+    :cvar EVENTS: the methods that serve the events of the vocabulary; every other object is routed.
+    :cvar JOINING: the events that make the session a member; until then everything else is dropped.
+    """
+
+    EVENTS: ClassVar[dict[str, Callable[[Any, BusObject], None]]]
+    JOINING: ClassVar[tuple[str, ...]]
+
+    _deaf = False
+    _patience: Patience | None = None
+    _denials: Denials | None = None
+    _offered: Offered | None = None
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        # Only objects by which a client becomes a member may come with credentials.
+        cls._commands = frozenset(getattr(cls, "EVENTS", ())) - frozenset(JOINING)
+
+    def encoding(self) -> IEncoding:
+        """Objects are framed alike for every member."""
+        return OBJECT_FRAMES
+
+    def opened(self) -> None:
+        """Give the client some time to become a member."""
+        if self._bus.access.asks and not self.dialed and self.session().actor is None:
+            self._objects.limit(STRANGERS_METADATA, 0)
+        seconds = self._bus.settings.subscribe_timeout
+        self._patience = Patience(seconds, self._too_late, self.is_unserved, self.reactor)
+
+    def busy_with(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do ``work``; the time that the server needs for it does not count against the client."""
+        super().busy_with(work if self._patience is None else _held(self._patience, work))
+
+    def _too_late(self) -> None:
+        self._patience = None
+        self._bus.counters["subscribe-timeout"] += 1
+        self.end("subscribe-timeout")
+
+    def closed(self, reason: str) -> None:
+        """The session is closed: nothing is to be called later any more."""
+        self._stop_timeout()
+        if self._denials is not None:
+            self._denials.end()
+
+    def _stop_timeout(self) -> None:
+        if self._patience is not None:
+            self._patience.end()
+            self._patience = None
+
+    def received(self, event: BusObject | BadObject) -> None:
+        """An object came: serve it if it is an event of the vocabulary, route it otherwise."""
+        if self._member and isinstance(event, BusObject) and event.head.event in self._commands:
+            self.EVENTS[event.head.event or ""](self, event)
+            return
+        joining = isinstance(event, BusObject) and event.head.event in self.JOINING
+        if isinstance(event, BusObject):
+            self._offered = Offered(event)
+            event = self._offered.obj
+        if not self._member and not joining:
+            self._bus.counters["not-subscribed"] += 1
+        elif isinstance(event, BadObject):
+            self.refuse(event.id, event.reason, event.message)
+        else:
+            self._serve(event)
+
+    def _serve(self, obj: BusObject) -> None:
+        event = obj.head.event
+        serve = self.EVENTS.get(event) if event is not None else None
+        if serve is not None:
+            serve(self, obj)
+        elif event is not None and event.lower() in SERVERS_ONLY:
+            # Members may compare events without case, as rules do.
+            self.refuse(obj.head.id, "reserved-event", f"{event.lower()} is sent by servers only")
+        else:
+            self.pass_on(obj)
+
+    def pass_on(self, obj: BusObject) -> int | None:
+        """Route an object. :returns: how many others are given it; ``None``: it was refused with an ``error``."""
+        if obj.head.size and not obj.head.type:
+            self._bus.counters["missing-type"] += 1
+            if self._bus.settings.strict:
+                self.refuse(obj.head.id, "missing-type", "a payload must come with a type")
+                return None
+        try:
+            return self._bus.route(self.session_id, obj)
+        except NotAllowed as denial:
+            self._deny(obj, denial)
+        except Refused as refusal:
+            self.note_limit(refusal)
+            self.refuse(obj.head.id, refusal.reason, refusal.message)
+        return None
+
+    def _may(self, obj: BusObject, action: Action, target: Any) -> bool:
+        """Whether the session may do what an object asks for; if it may not, it is told. Bad names are judged later."""
+        if not isinstance(target, str) or self._bus.may(self.session_id, action, target):
+            return True
+        self._deny(obj, NotAllowed(f"the policy does not allow you to {action} {quoted(target)}"))
+        return False
+
+    def _deny(self, obj: BusObject, denial: NotAllowed) -> None:
+        if self._denials is None:
+            self._denials = Denials(self._tell_denial, self.reactor)
+        self._denials.add(obj.head.id, denial)
+
+    def _tell_denial(self, object_id: Any, denial: NotAllowed, more: dict[str, Any]) -> None:
+        about = {"reason": denial.reason, "message": denial.message, **more}
+        self._tell({"event": "error", **_in_reply_to(object_id), **about})
+
+    # Answers.
+
+    def answer(self, obj: BusObject, fields: dict[str, Any], payload: bytes = b"") -> None:
+        """Answer an object, with ``in-reply-to`` when it had an id.
+
+        :param fields: the attributes of the answer. The caller does not need them any more.
+        """
+        object_id = obj.head.id
+        if isinstance(object_id, QUOTED):
+            fields["in-reply-to"] = object_id
+        self._tell(fields, payload)
+
+    def frame_of(self, obj: BusObject, fields: dict[str, Any], payload: bytes = b"") -> bytes:
+        """The bytes of an answer to an object, with ``in-reply-to`` when it had an id."""
+        return wire.encode({**fields, **_in_reply_to(obj.head.id)}, payload)
+
+    async def answer_long(self, frames: Iterator[bytes]) -> None:
+        """Send an answer that may be long, unless the client asked for nothing; to be awaited by :meth:`busy_with`."""
+        if self._deaf:
+            self._bus.counters["receive-none"] += 1
+        else:
+            await self.send_in_slices(frames)
+
+    def refuse(self, object_id: Any, reason: str, message: str, **more: Any) -> None:
+        """Answer with an ``error``; the connection lives on.
+
+        :param more: further attributes of the answer.
+        """
+        self._bus.counters[reason] += 1
+        self._tell({"event": "error", **_in_reply_to(object_id), "reason": reason, "message": message, **more})
+
+    def not_admitted(self, refusal: OverLimit) -> None:
+        """Tell the client why it is not admitted."""
+        fields = {"event": "error", "reason": refusal.reason, "message": refusal.message}
+        self.transport.write(wire.encode(fields))
+
+    def last_words(self, reason: str) -> Bundle | None:
+        """An ``error``, unless the client asked to receive nothing."""
+        if self._deaf or not self._member:
+            return None
+        return Bundle([wire.encode({"event": "error", "reason": reason, "message": REASONS[reason]})])
+
+    def malformed(self, error: RemoteProtocolError) -> None:
+        """Tell the client what was malformed. The connection is closed right after."""
+        self._bus.tell(self.session_id, {"event": "error", "reason": error.reason, "message": error.message})
+
+    def _tell(self, fields: dict[str, Any], payload: bytes = b"") -> None:
+        """Send the client an object, unless it subscribed with receive mode ``none``."""
+        if self._deaf:
+            self._bus.counters["receive-none"] += 1
+        else:
+            self._bus.send(self.session_id, [wire.encode(fields, payload)])
+
+    def turn_away(self, reason: str) -> Deferred[None]:
+        """Tell a member why its session ends, and end it."""
+        if self._member and not self.has_ended:
+            self._tell({"event": "error", "reason": reason, "message": REASONS[reason]})
+        return self.end(reason)
+
+    def say_farewell(self, seconds: float) -> None:
+        """Tell a member that the server is about to stop."""
+        if self._member and not self.has_ended:
+            self._tell({"event": "abboe/close/notify", "reason": "server-stopped", "seconds": seconds})
+
+    # Commands of members.
+
+    def join(self, obj: BusObject, identify: Identify) -> None:
+        """Make the session a member, as ``identify`` reads the attributes, and answer with :meth:`joined`."""
+        self.busy_with(self._join(obj, identify))
+
+    async def _join(self, obj: BusObject, identify: Identify) -> None:
+        try:
+            claims, interest = identify(obj.fields())
+            await self.log_in()
+            if claims.claimed == self.session().actor:
+                claims = replace(claims, claimed=None)
+            session = await self._bus.registry.identify(claims, interest, self._bus.may_share(self.session_id))
+        except Refused as refusal:
+            self._not_joined(obj, refusal)
+            return
+        wanted = {claims.routing_id or session.routing_id, *claims.routing_ids}
+        if wanted - {session.routing_id, *session.routing_ids}:
+            self._bus.counters["routing-id-not-granted"] += 1
+        self.joined()
+        self._deaf = isinstance(interest, ModeInterest) and interest.receive == "none"
+        about = {"routing-id": session.routing_id, "routing-ids": list(session.routing_ids)}
+        reply = {"event": f"{obj.head.event}/reply", **_in_reply_to(obj.head.id), **about, **self.echoed(obj)}
+        self._bus.tell(self.session_id, reply)
+
+    def echoed(self, obj: BusObject) -> dict[str, Any]:
+        """Attributes of a subscription that its reply repeats."""
+        return {}
+
+    async def log_in(self) -> None:
+        """Check the credentials that came with the object that is served, and whether the client may be a member.
+
+        :raises Refused: it may not.
+        """
+        offered, self._offered = self._offered, None
+        credentials = None if offered is None or not self._bus.access.asks else offered.credentials()
+        if credentials is not None:
+            await self.identification.log_in(credentials)
+        self.identification.check_may_join()
+
+    @property
+    def has_credentials(self) -> bool:
+        """Whether credentials came with the object that is served."""
+        return self._offered is not None and self._offered.is_given
+
+    def _not_joined(self, obj: BusObject, refusal: Refused) -> None:
+        if self.has_ended:
+            return
+        self.note_limit(refusal)
+        self.refuse(obj.head.id, refusal.reason, refusal.message)
+        if self.identification.has_failed_too_often:
+            self.end("authentication-failed")
+
+    def note_limit(self, refusal: Refused) -> None:
+        """Journal a refusal that is due to a limit."""
+        if isinstance(refusal, OverLimit):
+            self._bus.counters[refusal.limit] += 1
+            self._bus.registry.note_from_stranger(limit_reached(refusal, **self.session().about()))
+
+    def joined(self) -> None:
+        """The session is a member of the network from now on."""
+        super().joined()
+        self._stop_timeout()
+
+    def register(self, obj: BusObject) -> None:
+        """``services/register``: the session provides a service from now on."""
+        name = obj.name(None)
+        if not self._bus.access.judges or self._may(obj, "provide", name):
+            self.ask_for_change(self._bus.registry.ask_to_register, obj, {"name": name}, name)
+
+    def unregister(self, obj: BusObject) -> None:
+        """``services/unregister``: the session stops providing a service; without a name, all of its services."""
+        name = obj.name()
+        if name is UNSET:
+            self.ask_for_change(self._bus.registry.ask_to_unregister_all, obj, {})
+        else:
+            self.ask_for_change(self._bus.registry.ask_to_unregister, obj, {"name": name}, name)
+
+    def request(self, obj: BusObject) -> None:
+        """``services/request``: routed. If nobody can take it, the requester is told at once.
+
+        A service of the server itself replies with its snapshot.
+        """
+        name: Any = obj.fields().get("name", obj.fields().get("service"))
+        hosted_type = self._bus.hosted_type(name) if obj.head.to is None else None
+        # Without the permission, the request is judged as any other.
+        if hosted_type is not None and self.permissions().may("request", name):
+            self.busy_with(self._answer_snapshot(obj, name, hosted_type))
+        elif self.pass_on(obj) == 0:
+            self.refuse_request(obj, name)
+
+    def refuse_request(self, obj: BusObject, name: Any) -> None:
+        """Nobody takes a request for a service of that name, as far as the client may know."""
+        self.refuse(obj.head.id, "no-such-service", f"nobody provides the service {quoted(name)}")
+
+    async def _answer_snapshot(self, obj: BusObject, name: str, content_type: str) -> None:
+        await self.until_ready(name)
+        if not self.has_ended:
+            await self.answer_long(self._snapshot(obj, name, content_type))
+
+    def _snapshot(self, obj: BusObject, name: str, content_type: str) -> Iterator[bytes]:
+        about = {"name": name, "to": self.session().routing_id, "type": content_type}
+        try:
+            state = self.state_of(name)
+        except Refused as refusal:
+            yield self.frame_of(obj, {"event": "error", "reason": refusal.reason, "message": refusal.message})
+        else:
+            yield self.frame_of(obj, {"event": "services/reply", **about}, state)
+
+    def session(self) -> Session:
+        """The session as the registry has it."""
+        session: Session = self._bus.registry.state.sessions[self.session_id]
+        return session
+
+
+async def _held(patience: Patience, work: Coroutine[Any, Any, None]) -> None:
+    patience.hold()
+    try:
+        await work
+    finally:
+        patience.release()
+
+
+def _in_reply_to(object_id: Any) -> dict[str, Any]:
+    return {"in-reply-to": object_id} if isinstance(object_id, QUOTED) else {}
+
+
+def routing_id(value: Any, name: str) -> str | None:
+    """A routing id that a client asks for.
+
+    :raises Refused: ``bad-subscription``: it cannot be a routing id.
+    """
+    return None if value is None else check_routing_id(value, name)
+
+
+def routing_ids(value: Any, most: int) -> tuple[str, ...]:
+    """The further routing ids that a client asks for, a string or an array.
+
+    :param most: how many it may ask for.
+    :raises Refused: ``bad-subscription``: one of them cannot be a routing id.
+    """
+    values = [value] if isinstance(value, str) else [] if value is None else value
+    if not isinstance(values, list):
+        raise Refused("bad-subscription", "routing-ids is an array of strings")
+    if len(values) > most:
+        message = f"routing-ids has at most {most} routing ids, not {len(values)}"
+        raise OverLimit("bad-subscription", message, "max-routing-ids", most)
+    return tuple(check_routing_id(each, "each of routing-ids") for each in values if each is not None)
+
+
+def text(value: Any) -> str | None:
+    """An informative attribute, if it is text."""
+    return value[:MAX_ROUTING_ID] if isinstance(value, str) else None

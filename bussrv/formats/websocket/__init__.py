@@ -1,0 +1,1 @@
+"""Objects over WebSocket."""

@@ -1,0 +1,1 @@
+"""A session over a stream connection, of any wire format."""

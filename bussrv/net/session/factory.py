@@ -1,0 +1,52 @@
+"""Makes the protocols of the connections of one port, or of the links that this server dials."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from twisted.internet.protocol import Factory
+
+from bussrv.bus.interfaces import IBus
+from bussrv.net.session.protocol import StreamProtocol
+from bussrv.net.transport.accepting import ClosedAtOnce
+from bussrv.net.transport.complaints import Complaints
+
+
+class StreamFactory(Factory):
+    """Makes a protocol for each connection.
+
+    :ivar name: the wire format.
+    :ivar protocols: the protocols of open connections.
+    :ivar complaints: lines of log about clients, limited for each address.
+    :ivar in_turns: whether frames that several connections bring in one reactor turn are sent together. A port sets it.
+        Connections that this server dials send their frames at once.
+    """
+
+    noisy = False
+    in_turns = False
+
+    def __init__(self, protocol: type[StreamProtocol], bus: IBus, reactor: Any) -> None:
+        self.protocols: set[StreamProtocol] = set()
+        bus.streams.connections.append(self.protocols)
+        self.complaints = Complaints(protocol.FORMAT, reactor.seconds)
+        self.name = protocol.FORMAT
+        self._protocol = protocol
+        self.bus = bus
+        self._reactor = reactor
+
+    def buildProtocol(self, addr: Any) -> Any:
+        """A protocol for a new connection."""
+        return self.if_there_is_room(self._make)
+
+    def if_there_is_room(self, make: Callable[[], Any]) -> Any:
+        """The result of ``make`` for a new connection. If there are too many connections, a protocol that closes it."""
+        if self.in_turns and self.bus.streams.is_crowded:
+            self.bus.counters["no-descriptors"] += 1
+            return ClosedAtOnce()
+        return make()
+
+    def _make(self) -> StreamProtocol:
+        protocol = self._protocol(self.bus, self._reactor)
+        protocol.factory = self
+        return protocol

@@ -1,0 +1,538 @@
+"""Base of all stream formats: wire formats over TCP or UNIX sockets, in which each connection is one session.
+
+1. Each chunk of bytes is fed to a *reader* (:class:`bussrv.net.session.unread.Reader`). It makes *events* of them:
+   objects or packets.
+2. Events are served one by one, a slice of time at a time (:mod:`bussrv.slices`), so that every session is served.
+3. No event is taken while a change that the client asked for is on its way to the journal, or while other sessions have
+   their slices. Then at most one more chunk is read from the connection. Other clients do not wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any, ClassVar, Protocol
+
+from twisted.internet.defer import Deferred
+from twisted.internet.error import ConnectionDone
+from twisted.internet.interfaces import IHalfCloseableProtocol
+from twisted.internet.protocol import Protocol as TwistedProtocol
+from twisted.internet.protocol import connectionDone
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from bussrv.addresses import address_key, peer_text
+from bussrv.bus.flush_schedule import NEVER
+from bussrv.bus.interfaces import IBus, IEncoding
+from bussrv.bus.sessions.ending import MOST_ENDED, after_services
+from bussrv.errors import NotAllowed, OverLimit, Refused, RemoteProtocolError
+from bussrv.events import LimitReached
+from bussrv.memory.bundle import Bundle
+from bussrv.net.session.backlog import Backlog
+from bussrv.net.session.identification import Identification
+from bussrv.net.session.link import StreamLink
+from bussrv.net.session.long_answer import LongAnswer
+from bussrv.net.session.unread import FREE_INPUT, Reader, Unread, check_reader
+from bussrv.net.session.work import WaitsForWork
+from bussrv.net.transport.complaints import Complaints
+from bussrv.policy.credentials import Proof
+from bussrv.policy.permissions import NOTHING, Action, Permissions
+from bussrv.registry import rules
+from bussrv.settings import Settings
+from bussrv.values import Publication, Traffic, quoted
+
+LARGE_INPUT = 32 << 10
+"""Bytes that were read between two sends. So many come from a client that sends faster than the server reads."""
+
+
+class Siblings(Protocol):
+    """The connections of one port; see :class:`bussrv.net.session.factory.StreamFactory`."""
+
+    protocols: set[StreamProtocol]
+    complaints: Complaints
+    in_turns: bool
+
+
+@implementer(IHalfCloseableProtocol)
+class StreamProtocol(WaitsForWork, TwistedProtocol):
+    """One connection of a stream format.
+
+    Subclasses implement :meth:`make_reader`, :meth:`encoding` and :meth:`received`. They may override
+    :meth:`make_backlog`, :meth:`make_link`, :meth:`opened`, :meth:`malformed`, :meth:`not_admitted` and :meth:`closed`.
+
+    :cvar FORMAT: the name of the wire format.
+    :cvar LAST_WORDS: a client that read too slowly has so many seconds to read why it is cut.
+    :ivar dialed: whether this server connected to the other side; otherwise the other side connected.
+    :ivar is_admitted: whether the bus has admitted the client already.
+    :ivar is_link: whether the other side is a linked server.
+    :ivar has_ended: whether the session has ended, or does so a slice at a time.
+    :ivar identification: who the client has proved to be.
+    """
+
+    FORMAT: ClassVar[str]
+    LAST_WORDS: ClassVar[float] = 5.0
+    dialed = is_admitted = is_link = False
+    factory: Siblings
+    transport: Any
+    session_id: str
+    link: StreamLink = None  # type: ignore[assignment]  # a client that is not admitted has none
+
+    def __init__(self, bus: IBus, reactor: Any) -> None:
+        self._bus = bus
+        self.reactor = reactor
+        self.traffic = Traffic()
+        self._reader = check_reader(self.make_reader())
+        self.identification = Identification(self, bus)
+        self._slice_end, self._read_at = 0.0, NEVER  # seconds of the reactor; the second: of the first unserved input
+        self._unflushed = 0  # bytes read since frames were last sent
+        self._waits_for_slice = False
+        self._address = ""
+        self._is_taking_events = self._is_paused = self._input_ended = self.has_ended = False
+        self._abort_call: Any = None
+        self._is_closing = self._is_gone = False
+        self._gone: Deferred[None] = Deferred()
+
+    def make_reader(self) -> Reader:
+        """A reader of the client's bytes.
+
+        Called first of all: there is no session, link or transport yet, but :attr:`settings`.
+        """
+        raise NotImplementedError
+
+    def encoding(self) -> IEncoding:
+        """How objects and publications are encoded for the client."""
+        raise NotImplementedError
+
+    def make_backlog(self) -> Backlog:
+        """The queue of frames that wait for the client."""
+        return Backlog()
+
+    def make_link(self, backlog: Backlog) -> StreamLink:
+        """The link: it sends frames to the client."""
+        return StreamLink(self, self.encoding(), self._bus.settings.max_outbound, backlog, self._bus.streams.outflow)
+
+    def opened(self) -> None:
+        """Called when the session is open."""
+
+    def next_event(self) -> Any:
+        """The next event of the client; ``None``: more bytes are needed.
+
+        :raises RemoteProtocolError: the input is malformed.
+        """
+        return self._reader.next_event()
+
+    def received(self, event: Any) -> None:
+        """Serve an event that the client sent."""
+        raise NotImplementedError
+
+    def last_words(self, reason: str) -> Bundle | None:
+        """The reason, for a client that is cut because it reads too slowly; ``None``: it cannot be told."""
+        return None
+
+    def malformed(self, error: RemoteProtocolError) -> None:
+        """Called when the client sent something malformed, before the session ends."""
+
+    def connectionMade(self) -> None:
+        """Open a session for the client, if limits admit it."""
+        for set_option in ("setTcpKeepAlive", "setTcpNoDelay"):
+            getattr(self.transport, set_option, lambda on: None)(True)
+        self.factory.protocols.add(self)
+        peer = peer_text(self.transport.getPeer())
+        try:
+            if not (self.dialed or self.is_admitted):
+                self._bus.admit(self.FORMAT, peer)
+        except OverLimit as refusal:
+            self._refuse_session(refusal)
+            return
+        backlog, self._address = self.make_backlog(), address_key(peer)
+        backlog.holding = self._bus.streams.outbound.open(self._address, self.outbound_is_full)
+        inbound = self._bus.streams.inbound.open(self._address, self._inbound_is_full)
+        self._unread = Unread(self._reader, inbound, self._check_stranger)
+        self.link = self.make_link(backlog)
+        self.session_id = self._bus.open(self.FORMAT, peer, self.link).id
+        try:
+            proof = None if self.dialed else self.identification.by_certificate(self.transport)
+            if proof is None:
+                self.opened()
+            else:
+                self.busy_with(self._open_as(proof))
+        except Exception:
+            self.serving_failed(Failure())
+
+    async def _open_as(self, proof: Proof) -> None:
+        """The client has proved who it is by its certificate."""
+        with suppress(Refused):
+            await self.identification.prove(proof)
+        if not self.has_ended:
+            self.opened()
+
+    def _refuse_session(self, refusal: OverLimit) -> None:
+        self.has_ended = True
+        self.not_admitted(refusal)
+        self.transport.loseConnection()
+
+    def not_admitted(self, refusal: OverLimit) -> None:
+        """Called when the client is over a limit, before its connection is closed. There is no session."""
+
+    def dataReceived(self, data: bytes) -> None:
+        """Read a chunk. Its events are served in the next slice of the session."""
+        if self.has_ended:
+            return
+        self.traffic.bytes_in += len(data)
+        try:
+            self._reader.feed(data)
+        except Exception:
+            self.serving_failed(Failure())
+            return
+        self._unflushed += len(data)
+        if self._read_at is NEVER:
+            self._read_at = self.reactor.seconds()
+        if self.is_busy or self._waits_for_slice:
+            # Not before a second chunk comes: most clients wait for their answer, and cost no system calls then.
+            self._is_paused = True
+            self.transport.pauseProducing()
+            self._unread.count()
+        else:
+            self._serve_soon()
+
+    def _serve_soon(self) -> None:
+        if not self._waits_for_slice:
+            self._waits_for_slice = True
+            self._bus.slices.do(self._serve_slice, self._address)
+
+    def _serve_slice(self, until: float) -> bool:
+        """Serve the client until about ``until``, in seconds of the reactor; see :data:`bussrv.slices.Work`."""
+        self._slice_end = until
+        self._waits_for_slice = self._take_events() and not self.is_busy and not self.has_ended
+        if not (self._waits_for_slice or self.is_busy or self.has_ended):
+            self._read_on()
+        return self._waits_for_slice
+
+    def _read_on(self) -> None:
+        """All input is served: read on, or end the session if the client has sent its last."""
+        self._read_at = NEVER
+        if self._is_paused:
+            self._is_paused = False
+            self.transport.resumeProducing()
+        if self._input_ended:
+            why = self.reason_of_end("client-closed")
+            self._end_services(why, partial(self.end, why))
+
+    def _end_services(self, reason: str, then: Callable[[], object]) -> None:
+        """End the services of the session for ``reason``, some in each slice, then call ``then``."""
+        self._end_services_of("" if self.has_ended else self.session_id, reason, then)
+
+    def _end_services_of(self, session_id: str, reason: str, then: Callable[[], object]) -> None:
+        ending = after_services(self._bus.registry, session_id, reason, self.reactor.seconds, then)
+        self._bus.slices.do(ending, self._address)
+
+    def _take_events(self) -> bool:
+        """Serve events until the slice is over, then send frames. :returns: whether events may be left."""
+        if self._is_taking_events:
+            return False
+        self._is_taking_events = True
+        try:
+            while not self.is_busy and not self.has_ended and not self.link.is_closing:
+                event = self.next_event()
+                if event is None:
+                    return self.slice_is_over()
+                self.traffic.objects_in += 1
+                self.received(event)
+                if self.slice_is_over():
+                    return True
+        except RemoteProtocolError as error:
+            self._refuse_input(error)
+        except Exception:
+            self.serving_failed(Failure())
+        finally:
+            self._is_taking_events = False
+            self._flush()
+        return False
+
+    def slice_is_over(self) -> bool:
+        """Whether other sessions are to be served now."""
+        return bool(self.reactor.seconds() >= self._slice_end)
+
+    def _flush(self) -> None:
+        size, self._unflushed = self._unflushed, 0
+        if self.factory.in_turns:
+            self._bus.flush_in_turn(self.session_id, size, self._read_at)
+        else:
+            self._bus.flush(self._read_at)
+        if not self.has_ended:
+            self._unread.count()
+        if size >= LARGE_INPUT:
+            self._wait_for_outflow()
+
+    def _wait_for_outflow(self) -> None:
+        """Or a fast sender of large objects would fill the backlogs of clients that read fast enough."""
+        if self._bus.streams.outflow.is_busy and not self.is_busy and not self.has_ended:
+            self.busy_until(self._bus.streams.outflow.round())
+
+    def _refuse_input(self, error: RemoteProtocolError) -> None:
+        self._bus.counters[error.reason] += 1
+        self.factory.complaints.malformed(self.session_id, peer_text(self.transport.getPeer()), error)
+        try:
+            self.malformed(error)
+        except Exception:
+            self.serving_failed(Failure())
+        self.end(error.reason)
+
+    def has_input(self) -> bool:
+        """Whether something that the client sent may be left."""
+        return True
+
+    def is_unserved(self) -> bool:
+        """Whether input of the client waits to be served, so that the server and not the client is late."""
+        return self.is_busy or self._waits_for_slice
+
+    # What authors of wire formats serve clients with. The registry and the bus themselves do not ask the policy.
+
+    @property
+    def settings(self) -> Settings:
+        """The options of the server, as they are now."""
+        return self._bus.settings
+
+    def send(self, frames: Sequence[bytes]) -> None:
+        """Send the client frames of its wire format, after what was collected for it."""
+        self._bus.send(self.session_id, frames)
+
+    async def subscribe(self, service: str, options: dict[str, Any] | None = None) -> None:
+        """The client wants the publications on a service from now on; to be awaited by :meth:`busy_with`.
+
+        :raises Refused: ``not-authenticated``, ``not-allowed``, or as :meth:`IRegistry.subscribe` does.
+        """
+        self._check_may("watch", service)
+        await self.until_ready(service)
+        await self._bus.registry.subscribe(self.session_id, service, options)
+        if self._bus.registry.state.subscription(self.session_id, service) is None:
+            raise _withdrawn("watch", service)
+
+    async def provide(self, service: str) -> None:
+        """The client provides a service from now on; to be awaited by :meth:`busy_with`.
+
+        :raises Refused: ``not-authenticated``, ``not-allowed``, or as :meth:`IRegistry.register_service` does.
+        """
+        self._check_may("provide", service)
+        await self._bus.registry.register_service(self.session_id, service)
+        if not self._bus.registry.state.provides(self.session_id, service):
+            raise _withdrawn("provide", service)
+
+    def publish(self, publication: Publication) -> None:
+        """The client publishes on a service that it provides.
+
+        :raises Refused: ``not-authenticated``, ``not-allowed`` or ``not-registered``.
+        """
+        service = publication.service
+        self._check_may("publish", service)
+        rules.may_unregister(self._bus.registry.state, self.session_id, service)
+        self._bus.publish(self.session_id, publication)
+        if not self._is_taking_events:
+            self._bus.flush()
+
+    def state_of(self, service: str) -> bytes:
+        """The present state of a service, as the client may know it: to be sent right after :meth:`subscribe`.
+
+        :returns: the last payload that was published, or the snapshot of a hosted service; empty if there is none.
+        """
+        return self._bus.last(service, self.permissions())
+
+    async def until_ready(self, service: str) -> None:
+        """Wait until the present state of a service can be made in little time. The session may end meanwhile."""
+        ready = self._bus.ready(service, self.permissions())
+        if ready is not None:
+            await ready
+
+    def permissions(self) -> Permissions:
+        """The permissions of the session, as they are now."""
+        return self._bus.access.of(self._bus.registry.state.sessions.get(self.session_id))
+
+    def _check_may(self, action: Action, service: object) -> None:
+        self.identification.check_may_join()
+        if isinstance(service, str) and not self._bus.may(self.session_id, action, service):
+            raise NotAllowed(f"the policy does not allow you to {action} {quoted(service)}")
+
+    async def send_in_slices(self, frames: Iterator[bytes]) -> None:
+        """Send an answer that may be long; to be awaited by :meth:`busy_with`. See :class:`LongAnswer`."""
+        send = partial(self._bus.send, self.session_id)
+        await LongAnswer(frames, send, self.link, self._bus.slices, self._address).sent
+
+    def serving_failed(self, failure: Failure) -> None:
+        """Serving the client failed; see :meth:`WaitsForWork.serving_failed`."""
+        self._bus.counters["internal-error"] += 1
+        self.factory.complaints.broken(self.session_id, peer_text(self.transport.getPeer()), failure)
+        self.end("internal-error")
+
+    def work_is_done(self) -> None:
+        """See :meth:`WaitsForWork.work_is_done`."""
+        self._read_at = self.reactor.seconds()  # the client waited for the journal until now
+        if self._is_paused or self._input_ended or self.has_input():
+            self._serve_soon()
+        else:
+            self._flush()
+            self._read_at = NEVER
+
+    def overflow(self, limit: int) -> None:
+        """The client reads too slowly: end its session, after the present frames were sent to the others."""
+        self._end_soon_over_limit("max-outbound", limit, "slow-consumer")
+
+    def outbound_is_full(self) -> None:
+        """All backlogs together are too large: end this session soon; see :mod:`bussrv.memory.limits`."""
+        self.link.give_up()
+        most = self._bus.settings.max_outbound_total
+        self._end_soon_over_limit("max-outbound-total", most, "outbound-full")
+
+    def _end_soon_over_limit(self, limit: str, value: int, reason: str) -> None:
+        # In slices: an object that is one too many may be so for thousands of clients.
+        then = partial(self._end_over_limit, limit, value, reason)
+        self.reactor.callLater(0, self._end_services, reason, then)
+
+    def _end_over_limit(self, limit: str, value: int, reason: str) -> None:
+        if self.has_ended:
+            return
+        self._bus.counters[reason] += 1
+        self.factory.complaints.cut(self.session_id, peer_text(self.transport.getPeer()), reason, limit, value)
+        self._note_limit(limit, value, reason)
+        # If the memory of all is full, what was begun is lost already, and nothing that follows could be read.
+        words = self.last_words(reason) if reason == "slow-consumer" else None
+        if words is not None:
+            self.link.say_last(words)
+        self._close_session(reason)
+        if words is None:
+            self.link.drop()
+        else:
+            seconds = min(self.LAST_WORDS, self._bus.settings.close_timeout)
+            self._abort_call = self.reactor.callLater(seconds, self._abort)
+            self.link.finish()
+
+    def _inbound_is_full(self) -> None:
+        """The unfinished input of all clients is too large: end this session; see :mod:`bussrv.memory.limits`."""
+        most = self._bus.settings.max_inbound_total
+        self._note_limit("max-inbound-total", most, "inbound-full")
+        message = f"more than {most} bytes of unfinished input, of all clients together, are waiting"
+        self._refuse_input(RemoteProtocolError("inbound-full", message))
+
+    def _check_stranger(self) -> None:
+        """A client that may do nothing before it proves who it is sends no more than a login needs."""
+        if not (self.has_ended or self.dialed or self.is_link) and self.permissions() is NOTHING:
+            message = (
+                f"a client that has not said who it is sends at most {FREE_INPUT} bytes before its login is checked"
+            )
+            self._refuse_input(RemoteProtocolError("packet-too-large", message))
+
+    def _note_limit(self, limit: str, value: int, reason: str) -> None:
+        session = self._bus.registry.state.sessions[self.session_id]
+        self._bus.registry.note_from_stranger(LimitReached(limit=limit, value=value, reason=reason, **session.about()))
+
+    def end(self, reason: str, most: float | None = None) -> Deferred[None]:
+        """End the session for ``reason``, and the connection when the client has taken what is queued.
+
+        :param most: seconds after which the connection is cut; no longer than ``--close-timeout``.
+        :returns: fires when the connection is gone.
+        """
+        gone = self.gone()
+        if not self.has_ended:
+            self._close_session(reason)
+            self._abort_call = self.reactor.callLater(self._bus.settings.close_timeout, self._abort)
+            self.link.finish()
+        if most is not None and self._abort_call is not None:
+            self._abort_call.reset(min(most, max(0.0, self._abort_call.getTime() - self.reactor.seconds())))
+        return gone
+
+    def turn_away(self, reason: str) -> Deferred[None]:
+        """The same, and tell the client why, if the wire format has a message for that."""
+        return self.end(reason)
+
+    def say_farewell(self, seconds: float) -> None:
+        """Called when the server is about to stop: the session ends within so many seconds."""
+
+    def gone(self) -> Deferred[None]:
+        """:returns: fires when the connection is gone."""
+        gone: Deferred[None] = Deferred()
+        self._gone.addCallback(lambda _: gone.callback(None))
+        return gone
+
+    def _abort(self) -> None:
+        self._abort_call = None
+        self.link.drop()
+
+    def _close_session(self, reason: str) -> None:
+        self.has_ended = True
+        self._unread.clear()
+        self.identification.cancel()
+        if len(self._bus.registry.state.provided_by(self.session_id)) <= MOST_ENDED:
+            self._close_on_bus(reason)
+        else:
+            self._is_closing = True
+            self._bus.send(self.session_id, [])  # what was collected for the client, while it may be sent
+            self._end_services_of(self.session_id, reason, partial(self._close_on_bus, reason))
+        try:
+            self.closed(reason)
+        except Exception:
+            # The session is closed already; the connection still has to be.
+            self.serving_failed(Failure())
+
+    def _close_on_bus(self, reason: str) -> None:
+        self._is_closing = False
+        self._bus.close(self.session_id, reason, self.traffic)
+        if self._is_gone:
+            self._all_is_gone()
+
+    def closed(self, reason: str) -> None:
+        """Called when the session is closed."""
+
+    def reason_of_end(self, reason: str) -> str:
+        """The reason of the end of a session whose connection was not ended by this server.
+
+        :param reason: as the transport has it.
+        """
+        return reason
+
+    def readConnectionLost(self) -> None:
+        """The client sends no more, but may still read: finish its requests, then close."""
+        self._input_ended = True
+        if not self.is_busy:
+            self._serve_soon()
+
+    def writeConnectionLost(self) -> None:
+        """The client reads no more; the end of the connection is reported separately."""
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """The connection is gone."""
+        if self.link is not None:
+            self.link.stopProducing()
+        why = self.reason_of_end("client-closed" if reason.check(ConnectionDone) else "connection-lost")
+        # In slices: thousands of connections may be lost at once, for example if a machine goes down.
+        self._end_services(why, partial(self._connection_is_gone, why))
+
+    def _connection_is_gone(self, why: str) -> None:
+        if not self.has_ended:
+            self._close_session(why)
+        if self._abort_call is not None:
+            self._abort_call.cancel()
+            self._abort_call = None
+        self._is_gone = True
+        if not self._is_closing:
+            self._all_is_gone()
+
+    def _all_is_gone(self) -> None:
+        """The connection and the session are gone."""
+        self.factory.protocols.discard(self)
+        self._gone.callback(None)
+        if not self.is_busy:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """Let go of all parts that refer to the connection, so that its memory is free at once.
+
+        Otherwise it is free when the garbage collector looks at old objects, which may take minutes: with many clients
+        that come and go, that is memory for all who came meanwhile.
+        """
+        for part in ("link", "identification", "_unread"):
+            vars(self).pop(part, None)
+
+
+def _withdrawn(action: Action, service: str) -> Refused:
+    """The session ended, or its permission was withdrawn, while the change was on its way to the disk."""
+    return NotAllowed(f"you are not allowed any more to {action} {quoted(service)}")

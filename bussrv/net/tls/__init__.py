@@ -1,0 +1,1 @@
+"""TLS, at ports and at links."""

@@ -1,0 +1,1 @@
+"""Transports: TCP, UDP and what stands before them."""
