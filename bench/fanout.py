@@ -26,7 +26,6 @@ from twisted.internet.task import Clock
 
 from bussrv.bus.bus import Bus
 from bussrv.bus.taps.tap import TapFilter
-from bussrv.clock import SystemClock
 from bussrv.compiled import HOT_PATH
 from bussrv.formats.objects.object_system import ObjectsProtocol
 from bussrv.journal.memory import MemoryJournal
@@ -38,6 +37,7 @@ from bussrv.registry.registry import Registry
 from bussrv.server.collector import tune_collector
 from bussrv.server.service import new_id
 from bussrv.settings import Settings
+from bussrv.turns.clock import SystemClock
 
 CHUNK = 120 << 10
 

@@ -41,7 +41,6 @@ from journal_load import closed_loop, open_loop, reactor, without_journal
 from twisted.internet.defer import Deferred
 from twisted.internet.task import react
 
-from bussrv.clock import SystemClock
 from bussrv.events import ServiceRegistered
 from bussrv.journal.batch import BatchWriter, make_entry
 from bussrv.journal.files import FILES, Files
@@ -54,6 +53,7 @@ from bussrv.journal.upkeep import Upkeep, UpkeepPolicy
 from bussrv.journal.writer import FileJournal
 from bussrv.registry.fold import RegistryFold
 from bussrv.server.collector import tune_collector
+from bussrv.turns.clock import SystemClock
 
 BOOT = "5f1c2ab94e07"
 

@@ -13,10 +13,10 @@ from twisted.internet import reactor as installed_reactor
 from twisted.internet.abstract import FileDescriptor
 from twisted.internet.defer import Deferred
 
-from bussrv.clock import SystemClock
 from bussrv.journal.interfaces import IJournal
 from bussrv.journal.memory import MemoryJournal
 from bussrv.registry.registry import Registry
+from bussrv.turns.clock import SystemClock
 
 WARM_UP = 0.1
 """Seconds that are not counted."""

@@ -29,14 +29,11 @@ BASE = ("bussrv.version", "bussrv.errors", "bussrv.values", "bussrv.events")
 LAYERS: tuple[tuple[str, ...], ...] = (
     (
         *BASE,
-        *(
-            f"bussrv.{name}"
-            for name in ("clock", "addresses", "histogram", "patterns", "reactor_turn", "slices", "tally")
-        ),
+        *(f"bussrv.{name}" for name in ("addresses", "counts", "patterns", "turns")),
         *("bussrv._speedups", "bussrv.compiled"),
         *("bussrv.terminal", "bussrv.toml_lines"),
     ),
-    ("bussrv.options", "bussrv.settings", "bussrv.admin_limits"),
+    ("bussrv.options", "bussrv.settings"),
     ("bussrv.wire", "bussrv.journal"),
     ("bussrv.registry",),
     ("bussrv.policy",),
@@ -63,8 +60,8 @@ BESIDE: Table = {
         *(f"bussrv.journal.{name}" for name in ("segment", "versions")),
         "bussrv.registry.fold",
     ),
-    "bussrv.inspection": (*BASE, "bussrv.terminal", "bussrv.clock", "bussrv.journal", "bussrv.registry"),
-    "bussrv.synth": (*BASE, "bussrv.journal", "bussrv.registry", "bussrv.settings"),
+    "bussrv.inspection": (*BASE, "bussrv.terminal", "bussrv.turns.clock", "bussrv.journal", "bussrv.registry"),
+    "bussrv.synth": (*BASE, "bussrv.counts.throttle", "bussrv.journal", "bussrv.registry", "bussrv.settings"),
     "bussrv.starter": (*BASE, "bussrv.journal.keys", "bussrv.policy.users", "bussrv.server.option_texts"),
     "bussrv.cli": ("bussrv",),
     "bussrv.demo": (*BASE, "bussrv.wire", "bussrv.journal.reading", "bussrv.client", "bussrv.cli", "bussrv.testing"),
@@ -75,7 +72,7 @@ BESIDE: Table = {
 THIRD_PARTIES: Table = {
     "bussrv.version": (),
     "bussrv.errors": (),
-    "bussrv.clock": (),
+    "bussrv.turns.clock": (),
     "bussrv.interfaces": ("zope",),
     "bussrv.client": (),
     "bussrv.demo": (),

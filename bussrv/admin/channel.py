@@ -1,6 +1,6 @@
 """One HTTP connection, with limits: bytes of a head and of a body, and time for both.
 
-1. Input is parsed in slices (:mod:`bussrv.slices`), so that no flood of requests delays the clients of the bus.
+1. Input is parsed in slices (:mod:`bussrv.turns.slices`), so that no flood of requests delays the clients of the bus.
 2. A connection has one request at a time. The next one is looked at when the client has taken the answer.
 3. A request that is over a limit is answered with a problem, and ends the connection.
 """

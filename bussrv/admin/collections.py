@@ -22,7 +22,7 @@ from bussrv.admin.channel import SLICES
 from bussrv.admin.problems import Problem
 from bussrv.admin.routes import END, Parameter, Route
 from bussrv.patterns import Wildcards
-from bussrv.slices import Slices
+from bussrv.turns.slices import Slices
 
 LIMIT = 100
 """The items of a page, unless the request says otherwise."""

@@ -14,7 +14,7 @@ from bussrv.admin.figures import Figures
 from bussrv.admin.health import readiness
 from bussrv.admin.interfaces import AdministeredServer
 from bussrv.admin.sending import EventStream
-from bussrv.histogram import Histogram, quantile
+from bussrv.counts.histogram import Histogram, quantile
 from bussrv.journal.record import format_time
 
 INTERVAL = 1.0

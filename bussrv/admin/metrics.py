@@ -26,8 +26,8 @@ from bussrv.admin.health import CHECKS, Readiness, readiness
 from bussrv.admin.interfaces import AdministeredServer
 from bussrv.bus.sessions.totals import Total
 from bussrv.compiled import HOT_PATH
+from bussrv.counts.histogram import SECONDS, Histogram
 from bussrv.errors import COUNTERS, REASONS
-from bussrv.histogram import SECONDS, Histogram
 from bussrv.version import VERSION
 
 DAY = 86_400

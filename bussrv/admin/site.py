@@ -26,10 +26,10 @@ from bussrv.admin.routes import Route, Routes, parse_query
 from bussrv.admin.sending import EventStream, send
 from bussrv.admin.state import Shared
 from bussrv.admin.streams import Streams
+from bussrv.counts.tally import Tally
+from bussrv.counts.throttle import LOG_BURST, LOG_RATE, Throttle
 from bussrv.net.tls.connection import TlsConnection
 from bussrv.net.transport.accepting import ClosedAtOnce
-from bussrv.registry.throttle import LOG_BURST, LOG_RATE, Throttle
-from bussrv.tally import Tally
 
 BURST = 2
 """A user, or an address, may send the requests of so many seconds at the same time."""

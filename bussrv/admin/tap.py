@@ -23,7 +23,7 @@ from bussrv.admin.sending import EventStream
 from bussrv.admin.writes import journal
 from bussrv.bus.taps.tap import Tap, TapFilter, Tapped
 from bussrv.journal.record import format_time
-from bussrv.slices import Slices
+from bussrv.turns.slices import Slices
 from bussrv.wire.objects import decode_raw
 
 MOST_RATE = 1_000

@@ -46,7 +46,6 @@ from bussrv.bus.sessions.announcing import Announcing
 from bussrv.bus.sessions.totals import Totals
 from bussrv.bus.sessions.withdrawal import Withdrawal
 from bussrv.bus.taps.taps import Taps
-from bussrv.clock import Clock
 from bussrv.errors import OverLimit, Refused
 from bussrv.memory.bundle import Bundle
 from bussrv.memory.resources import Streams
@@ -56,7 +55,8 @@ from bussrv.policy.permissions import Action, Permissions
 from bussrv.registry.registry import Registry
 from bussrv.registry.session import Session
 from bussrv.settings import Settings
-from bussrv.slices import Slices
+from bussrv.turns.clock import Clock
+from bussrv.turns.slices import Slices
 from bussrv.values import Publication, Traffic
 from bussrv.wire import objects as wire
 from bussrv.wire.forwarded import with_route

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from math import inf
 from typing import Any
 
-from bussrv.histogram import Histogram
-from bussrv.reactor_turn import EndOfReactorTurn
+from bussrv.counts.histogram import Histogram
+from bussrv.turns.reactor_turn import EndOfReactorTurn
 
 MOST_PUT_OFF = 128 << 10
 """The most bytes of input before collected frames are sent: they take memory, and receivers wait for them."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from bussrv.bus.services.hosted import Hosted
     from bussrv.bus.sessions.totals import Totals
     from bussrv.bus.taps.tap import Tap, TapFilter
-    from bussrv.histogram import Histogram
+    from bussrv.counts.histogram import Histogram
     from bussrv.memory.bundle import Bundle
     from bussrv.memory.resources import Streams
     from bussrv.policy.access import Access
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from bussrv.registry.interfaces import IRegistry
     from bussrv.registry.session import Session
     from bussrv.settings import Settings
-    from bussrv.slices import Slices
+    from bussrv.turns.slices import Slices
     from bussrv.values import Interest, Publication, Traffic
     from bussrv.wire.objects import BusObject, ObjectReader
 
@@ -395,7 +395,9 @@ class IBus(ISessions, IRouting, IPermissions, IForwarding, IHosting, ISending):
         "``list``: each is called with the id of a session that has other permissions from now on."
     )
     links: ILinks = Attribute("The :class:`ILinks`.")
-    slices: Slices = Attribute("The :class:`bussrv.slices.Slices`: whatever may take long is done a slice at a time.")
+    slices: Slices = Attribute(
+        "The :class:`bussrv.turns.slices.Slices`: whatever may take long is done a slice at a time."
+    )
     reloadables: list[IReloadable] = Attribute("``list``: what is read again when the server reads its files again.")
     splicing: ISplicing = Attribute("The :class:`ISplicing`: routes objects of members without reading each of them.")
     link_splicing: ISplicing = Attribute("The :class:`ISplicing` for objects of linked servers.")

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import msgspec
 
-from bussrv.clock import SystemClock
 from bussrv.errors import JournalError
 from bussrv.inspection.words import write
 from bussrv.journal.keys import PublicKey, generate, public_path, read_private, read_public
@@ -21,6 +20,7 @@ from bussrv.journal.sealing import MARKER, Sealer
 from bussrv.journal.segment import first_seq, list_segments
 from bussrv.journal.verify import Fault, Report, verify
 from bussrv.registry.fold import RegistryFold
+from bussrv.turns.clock import SystemClock
 
 FAULTY = 1
 

@@ -18,9 +18,8 @@ from typing import Literal
 from msgspec import Struct
 from twisted.logger import Logger
 
-from bussrv.clock import Clock
+from bussrv.counts.histogram import Histogram
 from bussrv.events import Event, JournalDegraded, JournalRestored
-from bussrv.histogram import Histogram
 from bussrv.journal import record
 from bussrv.journal.condition import Head
 from bussrv.journal.files import FILES, Files
@@ -33,6 +32,7 @@ from bussrv.journal.record import Record, Stamped
 from bussrv.journal.recovery import Recovered
 from bussrv.journal.segment import Extent, SegmentFile, ended_change
 from bussrv.journal.space import Space
+from bussrv.turns.clock import Clock
 
 SyncMode = Literal["always", "interval", "off"]
 

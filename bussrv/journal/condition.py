@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
-from bussrv.histogram import Histogram
+from bussrv.counts.histogram import Histogram
 
 
 class JournalCondition(Struct, frozen=True, kw_only=True):

@@ -9,11 +9,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from bussrv.clock import Clock
 from bussrv.journal.closed import stored_size
 from bussrv.journal.manifest import Seal
 from bussrv.journal.segment import first_seq, list_segments
 from bussrv.journal.space import Space
+from bussrv.turns.clock import Clock
 
 DAY = 86_400.0
 

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from twisted.logger import Logger
 
-from bussrv.clock import Clock
 from bussrv.events import JournalPruned
 from bussrv.journal import closed
 from bussrv.journal.batch import BatchWriter
@@ -21,6 +20,7 @@ from bussrv.journal.files import FILES, Files
 from bussrv.journal.manifest import Pruned, Seal, last_seq
 from bussrv.journal.sealing import Reason, Sealer, in_words
 from bussrv.journal.segment import first_seq, is_there, list_segments
+from bussrv.turns.clock import Clock
 
 Later = Callable[[Callable[[], None]], object]
 

@@ -8,7 +8,6 @@ from typing import Literal
 
 from msgspec.structs import asdict
 
-from bussrv.clock import Clock
 from bussrv.journal.chain import START
 from bussrv.journal.files import FILES, Files
 from bussrv.journal.foreign import set_aside
@@ -16,6 +15,7 @@ from bussrv.journal.keys import PrivateKey
 from bussrv.journal.manifest import MANIFEST_NAME, Manifest, Pruned, Seal, last_seq
 from bussrv.journal.manifest_file import ManifestFile
 from bussrv.journal.segment import Extent
+from bussrv.turns.clock import Clock
 
 MARKER = "rotate"
 """A file of this name in the journal directory asks the writer to end the segment; removed when that is sealed."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bussrv.clock import Clock
 from bussrv.journal.files import FILES, Files
+from bussrv.turns.clock import Clock
 from bussrv.values import data_size
 
 MIN_FREE = 1 << 30

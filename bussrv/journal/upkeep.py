@@ -20,7 +20,6 @@ from pathlib import Path
 from msgspec import Struct
 from twisted.logger import Logger
 
-from bussrv.clock import Clock
 from bussrv.errors import JournalError
 from bussrv.journal import closed
 from bussrv.journal.batch import PULSE, BatchWriter, ended_damage
@@ -31,6 +30,7 @@ from bussrv.journal.manifest_file import read_manifest
 from bussrv.journal.retention import Later, Retention
 from bussrv.journal.sealing import MARKER, Sealer, in_words
 from bussrv.journal.segment import Extent, ended_change, first_seq, is_compressed, list_segments, segment_name
+from bussrv.turns.clock import Clock
 
 log = Logger()
 

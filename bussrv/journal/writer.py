@@ -34,8 +34,8 @@ from bussrv.journal.interfaces import IJournal, Waiter
 from bussrv.journal.lock import DirectoryGone, Locked
 from bussrv.journal.record import HEAD_SIZE, Record, Stamped
 from bussrv.journal.upkeep import Upkeep
-from bussrv.reactor_turn import EndOfReactorTurn
-from bussrv.slices import Slices
+from bussrv.turns.reactor_turn import EndOfReactorTurn
+from bussrv.turns.slices import Slices
 
 MOST_COLLECTING = 0.002
 """The most seconds for which several entries wait for more before they are handed over."""

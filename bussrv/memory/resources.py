@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from bussrv.memory.limits import Holdings
 from bussrv.memory.send_turns import Outflow
 from bussrv.settings import Settings
-from bussrv.slices import Slices, by_steps
+from bussrv.turns.slices import Slices, by_steps
 
 
 class Expiring(Protocol):

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from twisted.internet.defer import Deferred
 
 from bussrv.memory.bundle import Bundle
-from bussrv.reactor_turn import EndOfReactorTurn
+from bussrv.turns.reactor_turn import EndOfReactorTurn
 
 PIECE = 128 << 10
 """The most bytes of a piece. More than a transport reads at once, so that output keeps pace with input."""

@@ -12,7 +12,7 @@ from typing import Any
 from twisted.internet.defer import Deferred
 
 from bussrv.net.session.protocol import StreamProtocol
-from bussrv.slices import Slices, by_steps
+from bussrv.turns.slices import Slices, by_steps
 
 STEP = 0.05
 """Seconds between two looks at which sessions are to end."""

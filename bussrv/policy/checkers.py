@@ -20,12 +20,12 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import Attribute, implementer
 
-from bussrv.clock import SystemClock
 from bussrv.errors import ConfigError
 from bussrv.policy.certificate_users import FIELDS, user_of
 from bussrv.policy.credentials import Denial, Password, Proof, Token
 from bussrv.policy.tokens import MAX_TOKEN, TokenUse, digest, read_tokens
 from bussrv.policy.users import NOBODY, SecretHash, check_user, read_users
+from bussrv.turns.clock import SystemClock
 
 PATIENCE = 30.0
 """Seconds that a checker of somebody else may take: others wait meanwhile."""

@@ -23,8 +23,8 @@ from typing import Generic, TypeVar
 
 from msgspec import Struct
 
+from bussrv.counts.tally import Tally
 from bussrv.policy.login_history import WRONG, LoginHistory, Origin
-from bussrv.tally import Tally
 
 Login = TypeVar("Login")
 

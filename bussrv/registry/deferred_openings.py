@@ -14,9 +14,9 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from bussrv.addresses import address_key
+from bussrv.counts.throttle import MAX_KEYS, STRANGER_BURST, STRANGER_RATE, Throttle
 from bussrv.events import SessionOpened
 from bussrv.registry.strangers import TOTAL_BURST
-from bussrv.registry.throttle import MAX_KEYS, STRANGER_BURST, STRANGER_RATE, Throttle
 
 
 class DeferredOpenings:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bussrv.clock import Clock
 from bussrv.registry.session import Session
+from bussrv.turns.clock import Clock
 
 
 class Lifetimes:

@@ -7,10 +7,10 @@ from typing import Any
 
 from twisted.logger import Logger
 
+from bussrv.counts.throttle import LOG_BURST, LOG_RATE, Throttle
 from bussrv.events import Event
 from bussrv.journal.record import Stamped
 from bussrv.registry.interfaces import IRegistryObserver
-from bussrv.registry.throttle import LOG_BURST, LOG_RATE, Throttle
 
 log = Logger()
 

@@ -16,7 +16,6 @@ from twisted.internet.defer import Deferred, fail
 from zope.interface import implementer
 
 from bussrv import events as ev
-from bussrv.clock import Clock
 from bussrv.errors import OverLimit, Refused
 from bussrv.journal.interfaces import IJournal
 from bussrv.registry import rules
@@ -35,6 +34,7 @@ from bussrv.registry.state import RegistryState
 from bussrv.registry.strangers import Strangers
 from bussrv.registry.write_ahead import WriteAhead
 from bussrv.settings import Settings
+from bussrv.turns.clock import Clock
 from bussrv.values import Interest, Traffic, excerpt
 
 MOST_TOGETHER = 200

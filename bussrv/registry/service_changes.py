@@ -10,7 +10,6 @@ from __future__ import annotations
 from functools import lru_cache
 
 from bussrv import events as ev
-from bussrv.clock import Clock
 from bussrv.errors import Refused
 from bussrv.registry.pending import Tell
 from bussrv.registry.reserved import ReservedNames
@@ -18,6 +17,7 @@ from bussrv.registry.spending import Spending
 from bussrv.registry.state import RegistryState
 from bussrv.registry.write_ahead import WriteAhead
 from bussrv.settings import Settings
+from bussrv.turns.clock import Clock
 from bussrv.values import check_service_name
 
 SHORT = 256

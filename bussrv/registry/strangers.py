@@ -11,8 +11,8 @@ from collections.abc import Callable, Hashable
 from typing import cast
 
 from bussrv.addresses import address_key
+from bussrv.counts.throttle import Throttle
 from bussrv.events import Event
-from bussrv.registry.throttle import Throttle
 
 BURST = 5
 """The burst of an address, in seconds at its rate."""

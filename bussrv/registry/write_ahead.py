@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bussrv import events as ev
-from bussrv.clock import Clock
 from bussrv.errors import JournalUnavailable, Refused
 from bussrv.journal.interfaces import IJournal
 from bussrv.journal.record import Stamped
@@ -21,6 +20,7 @@ from bussrv.registry.planned import PlannedState
 from bussrv.registry.session import Session
 from bussrv.registry.spending import Spending
 from bussrv.registry.state import RegistryState
+from bussrv.turns.clock import Clock
 
 
 class WriteAhead:

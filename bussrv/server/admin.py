@@ -16,7 +16,6 @@ from bussrv.admin.login import Login
 from bussrv.admin.port import AdminPort
 from bussrv.admin.token_file import beside, read, read_or_make
 from bussrv.bus.interfaces import Effects, IBus, Use
-from bussrv.clock import Clock
 from bussrv.errors import ConfigError
 from bussrv.events import Event
 from bussrv.interfaces import IListener
@@ -31,6 +30,7 @@ from bussrv.server.links import DialedLinks
 from bussrv.server.logtext import Threshold
 from bussrv.server.ports import CannotListen, start, would_start
 from bussrv.server.rehearsal import why_not_made
+from bussrv.turns.clock import Clock
 
 log = Logger()
 

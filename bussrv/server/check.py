@@ -9,7 +9,6 @@ from typing import Any
 from twisted.internet.defer import succeed
 
 from bussrv.bus.bus import Bus
-from bussrv.clock import SystemClock
 from bussrv.errors import ConfigError
 from bussrv.formats.objects.dialing import make_dialer
 from bussrv.interfaces import IHostedService, IWireFormat
@@ -28,6 +27,7 @@ from bussrv.server.logtext import Threshold
 from bussrv.server.ports import listener_of, would_start
 from bussrv.server.rehearsal import Rehearsal
 from bussrv.server.sources import Given
+from bussrv.turns.clock import SystemClock
 
 _IDENTITY = frozenset({"auth", "policy", "inbus-user", "insecure"})
 """Options without which nobody can say who may reach a port."""

@@ -20,7 +20,7 @@ from bussrv.policy.permissions import NOTHING
 from bussrv.server.config import Config
 from bussrv.server.faults import noting
 from bussrv.server.plugins import checker_factories
-from bussrv.slices import by_steps
+from bussrv.turns.slices import by_steps
 
 
 def make_checkers(config: Config, utc: Callable[[], int], reactor: Any, faults: list[str]) -> list[Checker]:

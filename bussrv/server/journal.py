@@ -15,7 +15,6 @@ from msgspec import Struct
 from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
 
-from bussrv.clock import Clock
 from bussrv.errors import JournalError
 from bussrv.journal.batch import BatchWriter, Rotation, SyncMode
 from bussrv.journal.condition import Head, JournalCondition
@@ -39,6 +38,7 @@ from bussrv.registry.state import RegistryState
 from bussrv.server.faults import noting
 from bussrv.server.rehearsal import why_not_made
 from bussrv.server.sources import of_option
+from bussrv.turns.clock import Clock
 
 log = Logger()
 

@@ -20,7 +20,6 @@ from bussrv.admin.interfaces import Reloaded
 from bussrv.bus.bus import Bus
 from bussrv.bus.interfaces import Use
 from bussrv.bus.sessions.membership import MembershipAnnouncer
-from bussrv.clock import Clock, SystemClock
 from bussrv.compiled import HOT_PATH
 from bussrv.errors import ConfigError, JournalError
 from bussrv.interfaces import IDrainedListener, IHostedService, IListener, IWireFormat
@@ -48,6 +47,7 @@ from bussrv.server.reload import Reload
 from bussrv.server.signals import obey_signals, stop
 from bussrv.server.supervisor import Supervisor
 from bussrv.services.hosting import HostedServices
+from bussrv.turns.clock import Clock, SystemClock
 from bussrv.values import Traffic
 from bussrv.version import VERSION
 

@@ -18,6 +18,7 @@ from zope.interface import implementer
 from bussrv import events as ev
 from bussrv.bus.interfaces import IBus, IEncoding, ISessionLink
 from bussrv.bus.services.hosted import Hosted
+from bussrv.counts.throttle import LOG_BURST, LOG_RATE, Throttle
 from bussrv.errors import Refused
 from bussrv.interfaces import IFilteredService, IHostedService, IPreparedService, IServiceHost, IServiceObject
 from bussrv.journal.interfaces import IJournal
@@ -27,7 +28,6 @@ from bussrv.policy.access import OWN_PROTOCOL
 from bussrv.policy.permissions import Permissions
 from bussrv.registry.interfaces import IRegistryObserver
 from bussrv.registry.observers import Kinds
-from bussrv.registry.throttle import LOG_BURST, LOG_RATE, Throttle
 from bussrv.values import Traffic, quoted
 
 log = Logger()

@@ -19,7 +19,7 @@ from bussrv.policy.permissions import EVERYTHING, Permissions
 from bussrv.registry.live_snapshot import LiveSnapshot
 from bussrv.registry.state import RegistryState
 from bussrv.services.live_view import LiveView
-from bussrv.slices import Slices, by_steps
+from bussrv.turns.slices import Slices, by_steps
 
 MOST_KEPT = 16
 """For how many sets of permissions a view is kept."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from bussrv import events as ev
+from bussrv.counts.throttle import Throttle
 from bussrv.errors import OverLimit
-from bussrv.registry.throttle import Throttle
 from bussrv.settings import Settings
 from bussrv.synth.attacker import Attacker
 

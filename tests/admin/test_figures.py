@@ -19,7 +19,7 @@ from bussrv.admin.limits import limited
 from bussrv.admin.live import INTERVAL, Live, LiveFigures
 from bussrv.admin.metrics import CODES, METRICS, Metrics
 from bussrv.admin.refusals import COUNTERS
-from bussrv.histogram import SECONDS, Histogram
+from bussrv.counts.histogram import SECONDS, Histogram
 from bussrv.journal.condition import JournalCondition
 from bussrv.values import Traffic
 from tests.bus.harness import BusHarness, RecordingLink

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from bussrv import events as ev
-from bussrv.registry.throttle import STRANGER_BURST
+from bussrv.counts.throttle import STRANGER_BURST
 from bussrv.wire.objects import MAX_ADDED, ObjectReader
 from tests.hostile.cases_floods import nested_rules
 from tests.hostile.rows import (

@@ -9,9 +9,9 @@ from ipaddress import ip_network
 from twisted.logger import capturedLogs
 
 from bussrv import events as ev
+from bussrv.counts.throttle import STRANGER_BURST
 from bussrv.errors import REASONS
 from bussrv.formats.inbus.drops import LOG_BURST, LOG_BURST_OF_ALL
-from bussrv.registry.throttle import STRANGER_BURST
 from bussrv.wire import inbus
 from tests.formats.network import Network, drain
 from tests.hostile.cases_inbus import ROWS, SERVER, SOURCE, Row, datagram

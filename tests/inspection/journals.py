@@ -9,7 +9,6 @@ from pathlib import Path
 from unittest.mock import patch
 
 from bussrv import events as ev
-from bussrv.clock import Clock
 from bussrv.events import Event
 from bussrv.journal.batch import BatchWriter, Rotation, make_entry
 from bussrv.journal.files import Files
@@ -24,6 +23,7 @@ from bussrv.journal.upkeep import Upkeep, UpkeepPolicy
 from bussrv.registry.fold import RegistryFold
 from bussrv.registry.snapshot import snapshot
 from bussrv.registry.state import RegistryState
+from bussrv.turns.clock import Clock
 from tests.journal.support import FakeClock
 
 KEY = PrivateKey(b"1" * 32)

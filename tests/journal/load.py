@@ -4,13 +4,13 @@ import sys
 from pathlib import Path
 
 from bussrv import events as ev
-from bussrv.clock import SystemClock
 from bussrv.journal.batch import BatchWriter, Rotation
 from bussrv.journal.lock import JournalLock
 from bussrv.journal.record import Stamped
 from bussrv.journal.recovery import recover
 from bussrv.journal.writer import FileJournal
 from bussrv.registry.fold import RegistryFold
+from bussrv.turns.clock import SystemClock
 from tests.journal.support import FakeReactor
 
 OUTSTANDING = 20

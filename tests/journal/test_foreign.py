@@ -12,7 +12,6 @@ import pytest
 from twisted.logger import LogLevel, capturedLogs
 
 from bussrv import events as ev
-from bussrv.clock import SystemClock
 from bussrv.errors import JournalError, JournalUnavailable
 from bussrv.journal import batch as batch_module
 from bussrv.journal import upkeep as upkeep_module
@@ -29,6 +28,7 @@ from bussrv.journal.upkeep import Upkeep, UpkeepPolicy
 from bussrv.journal.verify import verify
 from bussrv.journal.writer import FileJournal
 from bussrv.registry.fold import RegistryFold
+from bussrv.turns.clock import SystemClock
 from tests.counters import KnownCounters
 from tests.journal.kept import at_once
 from tests.journal.support import FakeReactor, stamp

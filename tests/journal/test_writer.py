@@ -9,7 +9,6 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from bussrv import events as ev
-from bussrv.clock import SystemClock
 from bussrv.errors import JournalUnavailable
 from bussrv.journal import batch as batch_module
 from bussrv.journal import writer as writer_module
@@ -20,6 +19,7 @@ from bussrv.journal.reading import read_header
 from bussrv.journal.recovery import Recovered, recover
 from bussrv.journal.segment import first_seq, list_segments, segment_name
 from bussrv.journal.writer import FileJournal
+from bussrv.turns.clock import SystemClock
 from tests.journal.support import (
     PATIENCE,
     Disk,

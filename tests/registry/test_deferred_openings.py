@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bussrv import events as ev
+from bussrv.counts.throttle import STRANGER_BURST as BURST
+from bussrv.counts.throttle import STRANGER_RATE as RATE
 from bussrv.registry import deferred_openings
 from bussrv.registry.claims import Claims
 from bussrv.registry.deferred_openings import DeferredOpenings
-from bussrv.registry.throttle import STRANGER_BURST as BURST
-from bussrv.registry.throttle import STRANGER_RATE as RATE
 from bussrv.values import ModeInterest, Traffic
 from tests.journal.support import fold
 from tests.registry.support import Bench

@@ -4,12 +4,12 @@ import pytest
 from zope.interface.verify import verifyClass, verifyObject
 
 from bussrv import events as ev
+from bussrv.counts.throttle import STRANGER_BURST, STRANGER_RATE
 from bussrv.journal.memory import MemoryJournal
 from bussrv.registry.claims import Claims
 from bussrv.registry.interfaces import IRegistry, IRegistryObserver
 from bussrv.registry.registry import Registry
 from bussrv.registry.session import ISession, Session
-from bussrv.registry.throttle import STRANGER_BURST, STRANGER_RATE
 from bussrv.values import ModeInterest, Traffic
 from tests.journal.support import fold
 from tests.registry.support import SERVER, Bench, Watcher, outcome_of

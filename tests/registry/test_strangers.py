@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bussrv import events as ev
-from bussrv.registry import throttle
+from bussrv.counts import throttle
 from bussrv.registry.deferred_openings import DeferredOpenings
 from bussrv.registry.strangers import TOTAL_BURST, Strangers
 

@@ -17,7 +17,6 @@ from twisted.internet.error import CannotListenError
 from twisted.internet.testing import MemoryReactorClock
 
 from bussrv.bus.bus import Bus
-from bussrv.clock import SystemClock
 from bussrv.journal.memory import MemoryJournal
 from bussrv.policy.users import user_line
 from bussrv.registry.registry import Registry
@@ -25,6 +24,7 @@ from bussrv.server.admin import AdminInterface
 from bussrv.server.check import unstarted
 from bussrv.server.config import Config
 from bussrv.settings import Settings
+from bussrv.turns.clock import SystemClock
 from tests.end_to_end.test_bad_start import run
 from tests.forked import ForkedServer, refused_start
 from tests.net.tls.tls_clients import Place

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from bussrv.clock import SystemClock
 from bussrv.errors import JournalError
 from bussrv.journal import closed
 from bussrv.journal.batch import Rotation
@@ -20,6 +19,7 @@ from bussrv.journal.segment import is_compressed, list_segments
 from bussrv.journal.upkeep import UpkeepPolicy
 from bussrv.journal.verify import verify
 from bussrv.server.journal import JournalConfig, JournalPlace
+from bussrv.turns.clock import SystemClock
 from tests.journal.support import PATIENCE, FakeReactor, actors, note
 
 EACH = Rotation(bytes=1)

@@ -50,7 +50,7 @@ def test_what_is_no_level_is_named(text: str, wrong: str) -> None:
     ("namespace", "part"),
     [
         ("bussrv.journal.upkeep", "journal"),
-        ("bussrv.slices", "slices"),
+        ("bussrv.turns.slices", "slices"),
         ("twisted.internet.base", "twisted"),
         ("log_legacy", "twisted"),
         ("bussrvish.journal", ""),

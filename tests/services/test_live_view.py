@@ -22,7 +22,7 @@ from bussrv.registry.state import RegistryState
 from bussrv.services.live_view import LiveView
 from bussrv.services.live_views import KEPT_SECONDS, MADE_EVERY, MOST_KEPT, LiveViews
 from bussrv.services.registry_view import shown_snapshot
-from bussrv.slices import Slices
+from bussrv.turns.slices import Slices
 from tests.registry.histories import SESSIONS
 from tests.registry.histories import histories as histories_of
 from tests.size import sized

@@ -8,7 +8,7 @@ from typing import Any
 from twisted.logger import Logger
 
 from bussrv.bus.groups.fanout import Group
-from bussrv.registry.throttle import LOG_BURST, LOG_RATE, Throttle
+from bussrv.counts.throttle import LOG_BURST, LOG_RATE, Throttle
 
 log = Logger()
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from bussrv.registry.throttle import Throttle
-from bussrv.slices import Slices
+from bussrv.counts.throttle import Throttle
+from bussrv.turns.slices import Slices
 
 MOST_STEPS = 32
 """The most steps in one slice."""

@@ -28,6 +28,7 @@ from bussrv.bus.links.paths import MAX_HOPS, Paths, RemoteSession
 from bussrv.bus.links.remote_sessions import RemoteSessions
 from bussrv.bus.links.rights import Deny, LinkRights
 from bussrv.bus.requests.gone_providers import GoneProviders
+from bussrv.counts.throttle import LOG_RATE, Throttle
 from bussrv.errors import Refused
 from bussrv.journal.record import Stamped
 from bussrv.policy.access import Access
@@ -35,9 +36,8 @@ from bussrv.policy.permissions import Permissions
 from bussrv.registry.interfaces import IRegistryObserver
 from bussrv.registry.registry import Registry
 from bussrv.registry.session import SERVER_ROLE, Session
-from bussrv.registry.throttle import LOG_RATE, Throttle
 from bussrv.settings import Settings
-from bussrv.slices import Slices
+from bussrv.turns.slices import Slices
 from bussrv.values import Interest
 from bussrv.wire.forwarded import with_marks
 from bussrv.wire.objects import max_relayed

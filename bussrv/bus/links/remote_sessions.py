@@ -21,7 +21,7 @@ from bussrv.bus.sessions.ending import after_services
 from bussrv.errors import Refused
 from bussrv.registry.claims import Claims
 from bussrv.registry.registry import Registry
-from bussrv.slices import Slices
+from bussrv.turns.slices import Slices
 from bussrv.values import Traffic
 
 RETRY_DELAY = 1.0

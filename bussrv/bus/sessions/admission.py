@@ -13,11 +13,11 @@ from zope.interface import implementer
 
 from bussrv import events as ev
 from bussrv.addresses import address_key, is_exempt
+from bussrv.counts.throttle import Throttle
 from bussrv.errors import OverLimit
 from bussrv.journal.record import Stamped
 from bussrv.registry.interfaces import IRegistry, IRegistryObserver
 from bussrv.registry.observers import Kinds
-from bussrv.registry.throttle import Throttle
 from bussrv.settings import Settings
 
 T = TypeVar("T")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from itertools import islice
 
 from bussrv.registry.interfaces import IRegistry
-from bussrv.slices import Work
+from bussrv.turns.slices import Work
 
 MOST_ENDED = 100
 """The most services of a session that end in one slice."""

@@ -24,7 +24,7 @@ from bussrv.registry.interfaces import IRegistryObserver
 from bussrv.registry.observers import Kinds
 from bussrv.registry.registry import Registry
 from bussrv.registry.session import Session
-from bussrv.slices import Slices, by_steps
+from bussrv.turns.slices import Slices, by_steps
 
 WITHDRAWN = "permission-withdrawn"
 """The reason of what a session lost, and of the end of a session that may not be a member any more."""

@@ -10,8 +10,8 @@ from twisted.python.failure import Failure
 
 from bussrv import events as ev
 from bussrv.bus.interfaces import IBus
+from bussrv.counts.throttle import Throttle
 from bussrv.errors import Refused
-from bussrv.registry.throttle import Throttle
 from bussrv.values import MAX_SERVICE_NAME
 from bussrv.wire import inbus as wire
 

@@ -16,8 +16,8 @@ from bussrv import events as ev
 from bussrv.addresses import address_key, format_address, is_local
 from bussrv.bus.copied_limits import CopiedLimits
 from bussrv.bus.interfaces import IBus
+from bussrv.counts.throttle import Throttle
 from bussrv.formats.inbus.drops import FORMAT, Drops
-from bussrv.registry.throttle import Throttle
 
 MAX_TARGETS = 100_000
 """For how many addresses it is remembered what they were sent in the last second."""

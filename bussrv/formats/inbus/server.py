@@ -53,9 +53,9 @@ from bussrv.formats.inbus.subscribers import UNREACHABLE_GRACE, LedgerEntry, Sub
 from bussrv.journal.record import Stamped, format_time
 from bussrv.net.listening import DatagramListener
 from bussrv.net.transport.udp_batches import MOST_SEGMENTS
-from bussrv.reactor_turn import EndOfReactorTurn
 from bussrv.registry.interfaces import IRegistryObserver
-from bussrv.slices import by_steps
+from bussrv.turns.reactor_turn import EndOfReactorTurn
+from bussrv.turns.slices import by_steps
 from bussrv.wire import inbus as wire
 
 LEDGER_SHOWN = 100

@@ -27,10 +27,10 @@ from bussrv.addresses import host_of, is_in, peer_text
 from bussrv.bus.interfaces import IBus
 from bussrv.bus.links.advertisement_fields import ADVERTISEMENTS
 from bussrv.bus.routing.compiled_result import Spliced
+from bussrv.counts.throttle import Throttle
 from bussrv.errors import REASONS, Refused
 from bussrv.formats.objects.members import FramedProtocol, Identify
 from bussrv.net.tls.link_tokens import is_private
-from bussrv.registry.throttle import Throttle
 from bussrv.values import quoted
 from bussrv.wire.objects import BusObject, ObjectReader
 

@@ -10,7 +10,7 @@ from zope.interface import implementer
 
 from bussrv.bus.groups.frames import Delivery
 from bussrv.bus.interfaces import IEncoding
-from bussrv.registry.throttle import Throttle
+from bussrv.counts.throttle import Throttle
 from bussrv.settings import Settings
 from bussrv.wire import spp as wire
 

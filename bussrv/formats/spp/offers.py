@@ -1,7 +1,7 @@
 """Offers and removals: what SPP clients are told of the services that there are.
 
 Many services may appear and go at once, and each change is for every client. So changes are collected, and clients are
-told a slice at a time (:mod:`bussrv.slices`): the first ones at once if the server has nothing else to do.
+told a slice at a time (:mod:`bussrv.turns.slices`): the first ones at once if the server has nothing else to do.
 
 Each client is given:
 
@@ -25,7 +25,7 @@ from bussrv.bus.interfaces import IBus
 from bussrv.memory.bundle import Bundle
 from bussrv.net.session.link import StreamLink
 from bussrv.policy.permissions import EVERYTHING, Permissions
-from bussrv.slices import Work
+from bussrv.turns.slices import Work
 from bussrv.wire import spp as wire
 
 STEP = 100

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from bussrv.addresses import address_key, is_exempt
+from bussrv.counts.tally import Tally
 from bussrv.errors import OverLimit
 from bussrv.settings import Settings
-from bussrv.tally import Tally
 
 Client = TypeVar("Client")
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from twisted.internet.defer import Deferred
 
 from bussrv.net.session.link import StreamLink
-from bussrv.slices import Slices
+from bussrv.turns.slices import Slices
 
 SLICE_BYTES = 64 << 10
 """The most bytes of an answer that are sent in one slice, and one frame more."""
@@ -18,7 +18,7 @@ class LongAnswer:
 
     :param frames: makes the frames; an empty one is not sent, but others may be served.
     :param send: sends some frames, after everything sent before.
-    :param address: the address of the client; see :class:`bussrv.slices.Slices`.
+    :param address: the address of the client; see :class:`bussrv.turns.slices.Slices`.
     :ivar sent: fires when all frames are sent, and fails as ``frames`` does. If the session ends first, it never fires.
     """
 

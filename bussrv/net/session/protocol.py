@@ -2,7 +2,8 @@
 
 1. Each chunk of bytes is fed to a *reader* (:class:`bussrv.net.session.unread.Reader`). It makes *events* of them:
    objects or packets.
-2. Events are served one by one, a slice of time at a time (:mod:`bussrv.slices`), so that every session is served.
+2. Events are served one by one, a slice of time at a time (:mod:`bussrv.turns.slices`), so that every session is
+   served.
 3. No event is taken while a change that the client asked for is on its way to the journal, or while other sessions have
    their slices. Then at most one more chunk is read from the connection. Other clients do not wait.
 """
@@ -202,7 +203,7 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
             self._bus.slices.do(self._serve_slice, self._address)
 
     def _serve_slice(self, until: float) -> bool:
-        """Serve the client until about ``until``, in seconds of the reactor; see :data:`bussrv.slices.Work`."""
+        """Serve the client until about ``until``, in seconds of the reactor; see :data:`bussrv.turns.slices.Work`."""
         self._slice_end = until
         self._waits_for_slice = self._take_events() and not self.is_busy and not self.has_ended
         if not (self._waits_for_slice or self.is_busy or self.has_ended):

@@ -1,6 +1,6 @@
 """A connection that speaks TLS: to the reactor a protocol, to the session that it serves a transport.
 
-The session begins when the handshake is done. Handshakes and reading are done in slices (:mod:`bussrv.slices`): a
+The session begins when the handshake is done. Handshakes and reading are done in slices (:mod:`bussrv.turns.slices`): a
 handshake takes about a millisecond, and so does a chunk of very small records.
 """
 
@@ -16,7 +16,7 @@ from zope.interface import implementer
 
 from bussrv.addresses import address_key, peer_text
 from bussrv.net.tls.output import TlsOutput
-from bussrv.slices import Slices
+from bussrv.turns.slices import Slices
 
 FED = 16
 """The most records that are given to TLS at once. It does all that they ask for: a record of 27 bytes that asks for new

@@ -14,11 +14,11 @@ from typing import Any
 from bussrv import events as ev
 from bussrv.addresses import address_key
 from bussrv.bus.interfaces import IBus
+from bussrv.counts.tally import Tally
 from bussrv.errors import OverLimit
 from bussrv.net.tls.connection import TlsConnection
 from bussrv.net.transport.complaints import Complaints
 from bussrv.net.transport.patience import Patience
-from bussrv.tally import Tally
 
 
 class _Handshake:

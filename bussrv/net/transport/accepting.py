@@ -17,7 +17,7 @@ from twisted.internet.protocol import Protocol
 from twisted.logger import ILogObserver, LogEvent, Logger
 from zope.interface import implementer
 
-from bussrv.registry.throttle import Throttle
+from bussrv.counts.throttle import Throttle
 
 REST = 0.2
 """Seconds that a port rests when it could accept nothing."""

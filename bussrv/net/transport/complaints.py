@@ -8,8 +8,8 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from bussrv.addresses import host_of
+from bussrv.counts.throttle import LOG_RATE, Throttle
 from bussrv.errors import RemoteProtocolError
-from bussrv.registry.throttle import LOG_RATE, Throttle
 
 LOG_BURST = 10
 """The most lines of log that one address may cause at once. After that it may cause ``LOG_RATE`` lines a second."""

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from bussrv.reactor_turn import EndOfReactorTurn
+from bussrv.turns.reactor_turn import EndOfReactorTurn
 
 MOST_LOST = 32
 """The most connections of a port that are ended in one turn of the reactor."""

@@ -18,8 +18,8 @@ from twisted.python.failure import Failure
 from zope.interface import directlyProvides, implementer, providedBy
 
 from bussrv.addresses import host_of, peer_text
+from bussrv.counts.throttle import LOG_BURST, LOG_RATE, Throttle
 from bussrv.errors import RemoteProtocolError
-from bussrv.registry.throttle import LOG_BURST, LOG_RATE, Throttle
 from bussrv.wire.proxy import Source, read_header
 
 PREFIX = "haproxy:"

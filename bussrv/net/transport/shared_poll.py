@@ -21,8 +21,8 @@ from twisted.internet.interfaces import IReadDescriptor
 from twisted.logger import Logger
 from zope.interface import implementer
 
+from bussrv.counts.throttle import LOG_BURST, LOG_RATE, Throttle
 from bussrv.net.transport.losing import MOST_LOST, Losses
-from bussrv.registry.throttle import LOG_BURST, LOG_RATE, Throttle
 
 ENDING = (select.EPOLLHUP | select.EPOLLERR | select.EPOLLRDHUP) if hasattr(select, "epoll") else 0
 """The events of a connection whose other end is gone, or sends no more."""

@@ -9,8 +9,8 @@ from twisted.logger import Logger, LogPublisher
 
 import bussrv.bus.links.jobs
 from bussrv.bus.links.jobs import MOST_STEPS, Jobs
-from bussrv.registry.throttle import LOG_BURST, LOG_RATE, Throttle
-from bussrv.slices import Slices
+from bussrv.counts.throttle import LOG_BURST, LOG_RATE, Throttle
+from bussrv.turns.slices import Slices
 
 
 @pytest.fixture

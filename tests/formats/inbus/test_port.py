@@ -15,7 +15,6 @@ from twisted.internet.task import Clock, deferLater
 
 from bussrv import events as ev
 from bussrv.bus.bus import Bus
-from bussrv.clock import SystemClock
 from bussrv.formats.inbus import intake as inbus_intake
 from bussrv.formats.inbus import server as inbus
 from bussrv.formats.inbus.subscribers import UNREACHABLE_GRACE, LedgerEntry
@@ -23,6 +22,7 @@ from bussrv.journal.memory import MemoryJournal
 from bussrv.net.transport import icmp
 from bussrv.registry.registry import Registry
 from bussrv.settings import Settings
+from bussrv.turns.clock import SystemClock
 from bussrv.wire import inbus as wire
 
 reactor: Any = the_reactor

@@ -12,7 +12,7 @@ from twisted.internet.task import Clock
 
 from bussrv.formats.spp.offers import MOST_UNUSED, Offers
 from bussrv.policy.permissions import EVERYTHING
-from bussrv.slices import Slices
+from bussrv.turns.slices import Slices
 from bussrv.values import Publication
 from bussrv.wire import spp
 from bussrv.wire.spp import Info, Offer, Removed, SppReader

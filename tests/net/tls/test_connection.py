@@ -13,7 +13,7 @@ from twisted.internet.task import Clock
 from twisted.logger import capturedLogs
 
 from bussrv.net.tls.connection import TlsConnection, record_buffer
-from bussrv.slices import Slices
+from bussrv.turns.slices import Slices
 from tests.formats.network import Transport
 from tests.net.tls.tls_clients import Place
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bussrv.tally import Tally
+from bussrv.counts.tally import Tally
 
 
 @given(st.lists(st.tuples(st.booleans(), st.sampled_from("abcd")), max_size=60))

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bussrv.registry import throttle
-from bussrv.registry.throttle import Throttle
+from bussrv.counts import throttle
+from bussrv.counts.throttle import Throttle
 
 
 class Reference:

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from twisted.internet.task import Clock
 from twisted.logger import Logger, LogPublisher
 
-import bussrv.slices
-from bussrv.slices import SLICES_A_TURN, Slices
+import bussrv.turns.slices
+from bussrv.turns.slices import SLICES_A_TURN, Slices
 
 SLICE = 1.0
 STEP = 0.25
@@ -104,7 +104,7 @@ def test_of_what_is_left_each_address_gets_a_slice_in_turn() -> None:
 
 
 def test_work_that_fails_ends_alone(monkeypatch) -> None:
-    monkeypatch.setattr(bussrv.slices, "log", Logger(observer=LogPublisher()))
+    monkeypatch.setattr(bussrv.turns.slices, "log", Logger(observer=LogPublisher()))
     clock, done = Clock(), []
     slices = Slices(clock, SLICE, Counter())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bussrv.histogram import SECONDS, Histogram, quantile
+from bussrv.counts.histogram import SECONDS, Histogram, quantile
 
 TIMES = st.lists(st.floats(0, 9.9), min_size=1, max_size=50)
 

@@ -1,0 +1,1 @@
+"""Counting: how many of each, how long, and how often."""
