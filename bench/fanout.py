@@ -33,7 +33,7 @@ from bussrv.net.session.factory import StreamFactory
 from bussrv.policy.access import Access
 from bussrv.policy.file import parse_policy
 from bussrv.policy.rules import Rules
-from bussrv.registry.registry import Registry
+from bussrv.registry.changes.registry import Registry
 from bussrv.server.collector import tune_collector
 from bussrv.server.service import new_id
 from bussrv.settings import Settings

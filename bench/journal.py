@@ -51,7 +51,7 @@ from bussrv.journal.recovery import Recovered
 from bussrv.journal.sealing import Sealer
 from bussrv.journal.upkeep import Upkeep, UpkeepPolicy
 from bussrv.journal.writer import FileJournal
-from bussrv.registry.fold import RegistryFold
+from bussrv.registry.state.fold import RegistryFold
 from bussrv.server.collector import tune_collector
 from bussrv.turns.clock import SystemClock
 

@@ -15,7 +15,7 @@ from twisted.internet.defer import Deferred
 
 from bussrv.journal.interfaces import IJournal
 from bussrv.journal.memory import MemoryJournal
-from bussrv.registry.registry import Registry
+from bussrv.registry.changes.registry import Registry
 from bussrv.turns.clock import SystemClock
 
 WARM_UP = 0.1

@@ -58,7 +58,7 @@ BESIDE: Table = {
         *(f"bussrv.journal.{name}" for name in ("keys", "manifest")),
         *(f"bussrv.journal.{name}" for name in ("manifest_file", "moments", "reading", "record", "regular", "scan")),
         *(f"bussrv.journal.{name}" for name in ("segment", "versions")),
-        "bussrv.registry.fold",
+        "bussrv.registry.state.fold",
     ),
     "bussrv.inspection": (*BASE, "bussrv.terminal", "bussrv.turns.clock", "bussrv.journal", "bussrv.registry"),
     "bussrv.synth": (*BASE, "bussrv.counts.throttle", "bussrv.journal", "bussrv.registry", "bussrv.settings"),
@@ -102,8 +102,8 @@ NO_TWISTED: tuple[str, ...] = (
     "bussrv.events",
     "bussrv.interfaces",
     "bussrv.wire",
-    "bussrv.registry.state",
-    "bussrv.registry.snapshot",
+    "bussrv.registry.state.state",
+    "bussrv.registry.state.snapshot",
     "bussrv.journal.record",
     "bussrv.journal.evidence",
     "bussrv.journal.segment",
@@ -384,7 +384,7 @@ def test_what_must_not_load_twisted_does_not() -> None:
 
 @pytest.mark.processes
 def test_the_check_of_what_is_loaded_can_fail() -> None:
-    assert "twisted.internet.defer" in loaded_twisted(["bussrv.registry.registry"])
+    assert "twisted.internet.defer" in loaded_twisted(["bussrv.registry.changes.registry"])
 
 
 def loaded_twisted(names: list[str]) -> list[str]:

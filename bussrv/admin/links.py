@@ -13,7 +13,7 @@ from bussrv.admin.interfaces import AdministeredServer
 from bussrv.bus.links.facts import LinkFacts
 from bussrv.bus.links.lost import LostLink
 from bussrv.journal.record import format_time
-from bussrv.registry.session import SERVER_ROLE
+from bussrv.registry.state.session import SERVER_ROLE
 
 
 class LinkItem(Struct, frozen=True, kw_only=True):

@@ -23,8 +23,8 @@ from bussrv.journal.bounds import MAX_LINE
 from bussrv.journal.moments import END, Moment, parse_moment
 from bussrv.journal.reading import read_header
 from bussrv.journal.segment import CORRUPT, first_seq, list_segments, open_segment
-from bussrv.registry.history import snapshots
-from bussrv.registry.snapshot import encoded_pieces
+from bussrv.registry.state.history import snapshots
+from bussrv.registry.state.snapshot import encoded_pieces
 
 MOST_BYTES = 1 << 20
 """The most bytes of records of one page."""

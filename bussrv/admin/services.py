@@ -10,8 +10,8 @@ from bussrv.admin.call import Call
 from bussrv.admin.collections import Page, in_steps, page_of
 from bussrv.admin.problems import Problem
 from bussrv.journal.record import format_time
-from bussrv.registry.session import Session
-from bussrv.registry.state import RegistryState
+from bussrv.registry.state.session import Session
+from bussrv.registry.state.state import RegistryState
 from bussrv.values import Interest
 
 FEW = 3

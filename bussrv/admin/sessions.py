@@ -14,8 +14,8 @@ from bussrv.admin.subscriptions import SubscriptionItem
 from bussrv.admin.subscriptions import item as subscription_item
 from bussrv.bus.interfaces import IBus
 from bussrv.journal.record import format_time
-from bussrv.registry.session import Session
-from bussrv.registry.state import RegistryState
+from bussrv.registry.state.session import Session
+from bussrv.registry.state.state import RegistryState
 from bussrv.values import Traffic
 
 

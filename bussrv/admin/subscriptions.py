@@ -10,7 +10,7 @@ from bussrv.admin.call import Call
 from bussrv.admin.collections import Page, page_of
 from bussrv.bus.interfaces import IBus
 from bussrv.journal.record import format_time
-from bussrv.registry.session import Session, Subscription
+from bussrv.registry.state.session import Session, Subscription
 from bussrv.values import Interest
 
 LEASED = "inbus"

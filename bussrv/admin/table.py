@@ -28,7 +28,7 @@ from bussrv.admin.answers import JSON
 from bussrv.admin.collections import LIMIT, MOST, Page
 from bussrv.admin.interfaces import Reloaded
 from bussrv.admin.routes import END, Parameter, Route
-from bussrv.registry.snapshot import Snapshot
+from bussrv.registry.state.snapshot import Snapshot
 
 MOST_SEQ = (1 << 63) - 1
 MOMENT = r"^([0-9]{1,18}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z)" + END

@@ -21,7 +21,7 @@ from bussrv.bus.interfaces import IBus
 from bussrv.bus.sessions.withdrawal import BY_OPERATOR
 from bussrv.errors import BadValue, JournalError, JournalUnavailable
 from bussrv.policy.access import OWN_PROTOCOL
-from bussrv.registry.session import Session
+from bussrv.registry.state.session import Session
 
 DONE = Answer(b"", status=204)
 

@@ -52,8 +52,8 @@ from bussrv.memory.resources import Streams
 from bussrv.policy.access import Access
 from bussrv.policy.identity import Identity
 from bussrv.policy.permissions import Action, Permissions
-from bussrv.registry.registry import Registry
-from bussrv.registry.session import Session
+from bussrv.registry.changes.registry import Registry
+from bussrv.registry.state.session import Session
 from bussrv.settings import Settings
 from bussrv.turns.clock import Clock
 from bussrv.turns.slices import Slices

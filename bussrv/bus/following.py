@@ -16,9 +16,9 @@ from bussrv.bus.services.hosted_subscribers import HostedSubscribers
 from bussrv.bus.services.last_values import LastValues
 from bussrv.journal.record import Stamped
 from bussrv.policy.access import Access
+from bussrv.registry.changes.observers import Kinds
+from bussrv.registry.changes.registry import Registry
 from bussrv.registry.interfaces import IRegistryObserver
-from bussrv.registry.observers import Kinds
-from bussrv.registry.registry import Registry
 
 
 @implementer(IRegistryObserver)

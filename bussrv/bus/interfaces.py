@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from bussrv.policy.interfaces import IIdentity
     from bussrv.policy.permissions import Action, Permissions
     from bussrv.registry.interfaces import IRegistry
-    from bussrv.registry.session import Session
+    from bussrv.registry.state.session import Session
     from bussrv.settings import Settings
     from bussrv.turns.slices import Slices
     from bussrv.values import Interest, Publication, Traffic

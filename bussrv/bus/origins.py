@@ -5,7 +5,7 @@ from __future__ import annotations
 from bussrv.bus.routing.batch import Source
 from bussrv.bus.routing.recipients import Origin
 from bussrv.policy.access import Access
-from bussrv.registry.registry import Registry
+from bussrv.registry.changes.registry import Registry
 from bussrv.wire.objects import encode_json
 
 

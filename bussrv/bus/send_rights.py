@@ -25,7 +25,7 @@ from bussrv.bus.routing.recipients import Origin
 from bussrv.errors import NotAllowed, OverLimit, Refused
 from bussrv.policy.access import Access
 from bussrv.policy.permissions import EVERYTHING, Action, Permissions, content
-from bussrv.registry.registry import Registry
+from bussrv.registry.changes.registry import Registry
 from bussrv.values import Publication, excerpt, quoted
 from bussrv.wire.forwarded import with_value
 from bussrv.wire.objects import BusObject, encode_json

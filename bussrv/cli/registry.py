@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from bussrv.cli import output
 
 if TYPE_CHECKING:
-    from bussrv.registry.session import Session, Subscription
-    from bussrv.registry.snapshot import Snapshot
+    from bussrv.registry.state.session import Session, Subscription
+    from bussrv.registry.state.snapshot import Snapshot
 
 
 LESS = ("USER", "PEER", "WANTS", "ADDED", "OPENED", "ROUTING ID", "HOME")

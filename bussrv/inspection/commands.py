@@ -21,8 +21,8 @@ from bussrv.journal.header import Header
 from bussrv.journal.moments import END, Moment
 from bussrv.journal.reading import Keep, Line, follow, read_end
 from bussrv.journal.record import Record
-from bussrv.registry.history import snapshots_by_server
-from bussrv.registry.snapshot import Snapshot
+from bussrv.registry.state.history import snapshots_by_server
+from bussrv.registry.state.snapshot import Snapshot
 from bussrv.terminal import cleaned, word
 
 POLL_SECONDS = 0.2

@@ -8,8 +8,8 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from msgspec import Struct
 
-from bussrv.registry.session import Session, Subscription
-from bussrv.registry.snapshot import Snapshot
+from bussrv.registry.state.session import Session, Subscription
+from bussrv.registry.state.snapshot import Snapshot
 from bussrv.terminal import word
 
 T = TypeVar("T")

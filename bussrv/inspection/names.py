@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from bussrv.events import Event
 from bussrv.journal.pseudonym_keys import Kind, identities, join, renamed, split
-from bussrv.registry.session import Session
+from bussrv.registry.state.session import Session
 
 Named = TypeVar("Named", Event, Session)
 

@@ -19,7 +19,7 @@ from bussrv.journal.recovery import recover
 from bussrv.journal.sealing import MARKER, Sealer
 from bussrv.journal.segment import first_seq, list_segments
 from bussrv.journal.verify import Fault, Report, verify
-from bussrv.registry.fold import RegistryFold
+from bussrv.registry.state.fold import RegistryFold
 from bussrv.turns.clock import SystemClock
 
 FAULTY = 1

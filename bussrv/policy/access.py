@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from bussrv.policy.permissions import EVERYTHING, NOTHING, Permissions
-from bussrv.registry.session import ISession
+from bussrv.registry.state.session import ISession
 
 ANONYMOUS = "anonymous"
 """The user, as policies name it, of a session that has not proved who it is."""

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
     from bussrv.events import Event
     from bussrv.journal.record import Stamped
-    from bussrv.registry.claims import Claims
-    from bussrv.registry.pending import Tell
-    from bussrv.registry.reserved import ReservedNames
-    from bussrv.registry.session import Session
-    from bussrv.registry.spending import Spending
-    from bussrv.registry.state import RegistryState
+    from bussrv.registry.changes.pending import Tell
+    from bussrv.registry.changes.reserved import ReservedNames
+    from bussrv.registry.limits.spending import Spending
+    from bussrv.registry.state.claims import Claims
+    from bussrv.registry.state.session import Session
+    from bussrv.registry.state.state import RegistryState
     from bussrv.values import Interest, Traffic
 
 
@@ -42,12 +42,16 @@ class IRegistry(Interface):
     """
 
     state: RegistryState = Attribute(
-        "The :class:`bussrv.registry.state.RegistryState` that others see. To be read only."
+        "The :class:`bussrv.registry.state.state.RegistryState` that others see. To be read only."
     )
     changes: int = Attribute("``int``: how many changes observers were told of since the start.")
-    spending: Spending = Attribute("The :class:`bussrv.registry.spending.Spending`: whether changes have to wait.")
+    spending: Spending = Attribute(
+        "The :class:`bussrv.registry.limits.spending.Spending`: whether changes have to wait."
+    )
 
-    reserved: ReservedNames = Attribute("The :class:`bussrv.registry.reserved.ReservedNames`: no client may have them.")
+    reserved: ReservedNames = Attribute(
+        "The :class:`bussrv.registry.changes.reserved.ReservedNames`: no client may have them."
+    )
 
     def open_session(protocol: str, peer: str, persistent: bool = False) -> Session:
         """Open a session for a client. :returns: its :class:`ISession`, with a fresh routing id."""
@@ -69,7 +73,7 @@ class IRegistry(Interface):
     ) -> Deferred[Session]:
         """Replace the claims and the interest of a session.
 
-        :param claims: a :class:`bussrv.registry.claims.Claims`.
+        :param claims: a :class:`bussrv.registry.state.claims.Claims`.
         :param interest: ``None`` for a remote session: its own server applies it.
         :param may_share: whether the session may have a further routing id that others have, too; by default any.
         :returns: fires with the session. If the routing id that it asks for is taken, the session keeps its own.

@@ -15,7 +15,7 @@ from bussrv.interfaces import IHostedService, IWireFormat
 from bussrv.journal.memory import MemoryJournal
 from bussrv.net.listening import DatagramListener, StreamPort
 from bussrv.net.transport.proxied import PREFIX
-from bussrv.registry.registry import Registry
+from bussrv.registry.changes.registry import Registry
 from bussrv.server import admin, config, policy
 from bussrv.server.config import ADMIN, CONFIG, Config
 from bussrv.server.exposure import check_endpoints

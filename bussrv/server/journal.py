@@ -33,8 +33,8 @@ from bussrv.journal.sealing import MARKER, Sealer
 from bussrv.journal.space import Space
 from bussrv.journal.upkeep import Upkeep, UpkeepPolicy
 from bussrv.journal.writer import FileJournal
-from bussrv.registry.fold import RegistryFold
-from bussrv.registry.state import RegistryState
+from bussrv.registry.state.fold import RegistryFold
+from bussrv.registry.state.state import RegistryState
 from bussrv.server.faults import noting
 from bussrv.server.rehearsal import why_not_made
 from bussrv.server.sources import of_option

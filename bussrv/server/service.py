@@ -24,7 +24,7 @@ from bussrv.compiled import HOT_PATH
 from bussrv.errors import ConfigError, JournalError
 from bussrv.interfaces import IDrainedListener, IHostedService, IListener, IWireFormat
 from bussrv.journal.recovery import Recovered
-from bussrv.registry.registry import Registry
+from bussrv.registry.changes.registry import Registry
 from bussrv.server.admin import AdminInterface, View
 from bussrv.server.check import check_places
 from bussrv.server.collector import tune_collector

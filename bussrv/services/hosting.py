@@ -26,8 +26,8 @@ from bussrv.journal.record import Stamped
 from bussrv.memory.bundle import Bundle
 from bussrv.policy.access import OWN_PROTOCOL
 from bussrv.policy.permissions import Permissions
+from bussrv.registry.changes.observers import Kinds
 from bussrv.registry.interfaces import IRegistryObserver
-from bussrv.registry.observers import Kinds
 from bussrv.values import Traffic, quoted
 
 log = Logger()

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from bussrv import events as ev
 from bussrv.policy.permissions import Permissions
-from bussrv.registry.live_snapshot import (
+from bussrv.registry.state.live_snapshot import (
     FEW,
     SERVICE_CHANGES,
     SESSION_CHANGES,
@@ -24,8 +24,8 @@ from bussrv.registry.live_snapshot import (
     SUBSCRIPTION_CHANGES,
     json_of,
 )
-from bussrv.registry.session import Session, Subscription
-from bussrv.registry.state import RegistryState
+from bussrv.registry.state.session import Session, Subscription
+from bussrv.registry.state.state import RegistryState
 from bussrv.services.registry_view import is_visible, visible_ids
 
 BUCKETS = 512

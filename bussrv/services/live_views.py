@@ -16,8 +16,8 @@ from twisted.internet.defer import Deferred
 
 from bussrv import events as ev
 from bussrv.policy.permissions import EVERYTHING, Permissions
-from bussrv.registry.live_snapshot import LiveSnapshot
-from bussrv.registry.state import RegistryState
+from bussrv.registry.state.live_snapshot import LiveSnapshot
+from bussrv.registry.state.state import RegistryState
 from bussrv.services.live_view import LiveView
 from bussrv.turns.slices import Slices, by_steps
 

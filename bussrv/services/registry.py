@@ -1,7 +1,7 @@
 """``bus/registry``: the registry as JSON, then every journaled event, exactly as in the journal.
 
-The snapshot is that of :mod:`bussrv.registry.snapshot`. Its ``seq`` is the number of the last record that was applied:
-the first update is the next record.
+The snapshot is that of :mod:`bussrv.registry.state.snapshot`. Its ``seq`` is the number of the last record that was
+applied: the first update is the next record.
 
 With a policy, subscribers without ``admin = "read"`` are shown what they may know of
 (:mod:`bussrv.services.registry_view`). Their records are numbered by themselves, and have no hash of the record before:
@@ -20,7 +20,7 @@ from bussrv.interfaces import IPreparedService, IServiceHost
 from bussrv.journal import record
 from bussrv.journal.record import Record
 from bussrv.policy.permissions import EVERYTHING, Permissions
-from bussrv.registry.live_snapshot import LiveSnapshot
+from bussrv.registry.state.live_snapshot import LiveSnapshot
 from bussrv.services.live_views import LiveViews
 from bussrv.services.registry_view import Change, change, shown_events
 

@@ -17,9 +17,9 @@ from msgspec.structs import replace
 
 from bussrv import events as ev
 from bussrv.policy.permissions import Permissions
-from bussrv.registry.session import Session, Subscription
-from bussrv.registry.snapshot import Snapshot
-from bussrv.registry.state import RegistryState
+from bussrv.registry.state.session import Session, Subscription
+from bussrv.registry.state.snapshot import Snapshot
+from bussrv.registry.state.state import RegistryState
 
 Timed = tuple[int, ev.Event]
 """An event, and when it was, in UTC microseconds."""

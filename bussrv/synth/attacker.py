@@ -13,11 +13,11 @@ from msgspec import Struct, field
 
 from bussrv import events as ev
 from bussrv.journal.record import Stamped
-from bussrv.registry.session import SERVER_ROLE
-from bussrv.registry.state import RegistryState
+from bussrv.registry.state.session import SERVER_ROLE
+from bussrv.registry.state.state import RegistryState
 
 if TYPE_CHECKING:
-    from bussrv.registry.registry import Registry
+    from bussrv.registry.changes.registry import Registry
 
 
 class Attack(Struct, kw_only=True, omit_defaults=True):

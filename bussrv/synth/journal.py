@@ -14,7 +14,7 @@ from bussrv.journal.record import Stamped
 from bussrv.journal.recovery import recover
 from bussrv.journal.sealing import Sealer
 from bussrv.journal.upkeep import Upkeep, UpkeepPolicy
-from bussrv.registry.fold import RegistryFold
+from bussrv.registry.state.fold import RegistryFold
 from bussrv.synth.attacker import Attack
 from bussrv.synth.faults import Distortion, Fault
 from bussrv.synth.world import UPTIME, World

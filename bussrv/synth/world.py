@@ -20,10 +20,10 @@ from bussrv import events as ev
 from bussrv.errors import Refused
 from bussrv.journal.interfaces import IJournal, Waiter
 from bussrv.journal.record import Record, Stamped
-from bussrv.registry.claims import Claims
-from bussrv.registry.registry import Registry
-from bussrv.registry.session import SERVER_ROLE, Session
-from bussrv.registry.state import RegistryState
+from bussrv.registry.changes.registry import Registry
+from bussrv.registry.state.claims import Claims
+from bussrv.registry.state.session import SERVER_ROLE, Session
+from bussrv.registry.state.state import RegistryState
 from bussrv.synth.attacker import Attack
 from bussrv.synth.attacks import Attacks
 from bussrv.values import Interest, ModeInterest, RuleInterest, Traffic

@@ -22,8 +22,8 @@ from bussrv.journal.moments import Moment
 from bussrv.journal.reading import read_journal
 from bussrv.journal.record import encode
 from bussrv.journal.segment import list_segments
-from bussrv.registry.history import snapshots
-from bussrv.registry.snapshot import encode as encode_snapshot
+from bussrv.registry.state.history import snapshots
+from bussrv.registry.state.snapshot import encode as encode_snapshot
 from bussrv.testing.server import RunningServer
 from tests.admin.test_running import get
 from tests.attacks.bystanders import Bystanders

@@ -17,8 +17,8 @@ from msgspec.structs import replace
 from bussrv import events as ev
 from bussrv.journal.reading import read_journal
 from bussrv.journal.record import Record
-from bussrv.registry.fold import RegistryFold
-from bussrv.registry.session import Session
+from bussrv.registry.state.fold import RegistryFold
+from bussrv.registry.state.session import Session
 from bussrv.synth.faults import KINDS
 from bussrv.synth.journal import write_journal
 from tests.audit.journals import START, STEP, Writer

@@ -17,7 +17,7 @@ from bussrv.journal import chain, record
 from bussrv.journal.header import Damage, Header, Part, Previous, encode_header, encode_part
 from bussrv.journal.record import Record
 from bussrv.journal.segment import segment_name
-from bussrv.registry.fold import RegistryFold
+from bussrv.registry.state.fold import RegistryFold
 
 START = 1_800_000_000_000_000
 STEP = 1_250_000

@@ -14,8 +14,8 @@ from bussrv.errors import JournalError
 from bussrv.journal import header
 from bussrv.journal.record import Record, decode
 from bussrv.journal.segment import first_seq, is_compressed, list_segments
-from bussrv.registry.fold import RegistryFold
-from bussrv.registry.state import RegistryState
+from bussrv.registry.state.fold import RegistryFold
+from bussrv.registry.state.state import RegistryState
 from tests.audit.oracles.consistency import Placed
 
 

@@ -13,7 +13,7 @@ from bussrv.journal import verify as verify_module
 from bussrv.journal.evidence.findings import Finding
 from bussrv.journal.recovery import Damaged, recover
 from bussrv.journal.verify import verify
-from bussrv.registry.fold import RegistryFold
+from bussrv.registry.state.fold import RegistryFold
 from tests.audit.conftest import CLEAN, Collection, Rows
 from tests.audit.mutants import INTEGRITY, SHAPES, Mutant, Mutation, Named
 from tests.audit.mutations import MUTATIONS, TRIED

@@ -15,8 +15,8 @@ from bussrv.formats.inbus.outlet import InbusPublish
 from bussrv.formats.objects.members import OBJECT_FRAMES
 from bussrv.formats.spp.info import SppInfo
 from bussrv.journal.memory import MemoryJournal
-from bussrv.registry.claims import Claims
-from bussrv.registry.registry import Registry
+from bussrv.registry.changes.registry import Registry
+from bussrv.registry.state.claims import Claims
 from bussrv.settings import Settings
 from bussrv.values import Publication, Traffic
 from bussrv.wire.objects import ObjectReader, encode, encode_json

@@ -11,8 +11,8 @@ from bussrv.bus.interest.interests import Kind
 from bussrv.bus.interfaces import IBus, ISessionLink
 from bussrv.bus.sessions.membership import MembershipAnnouncer
 from bussrv.policy.permissions import EVERYTHING
+from bussrv.registry.changes.registry import Registry
 from bussrv.registry.interfaces import IRegistryObserver
-from bussrv.registry.registry import Registry
 from bussrv.settings import Settings
 from bussrv.values import Publication, Traffic
 from tests.bus.harness import SERVER, BusHarness, RecordingLink

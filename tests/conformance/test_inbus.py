@@ -10,7 +10,7 @@ from twisted.logger import capturedLogs
 
 from bussrv import events as ev
 from bussrv.formats.inbus.subscribers import UNREACHABLE_GRACE
-from bussrv.registry.state import RegistryState
+from bussrv.registry.state.state import RegistryState
 from bussrv.server.plugins import wire_formats
 from bussrv.settings import Settings
 from bussrv.wire import inbus
@@ -488,7 +488,7 @@ def test_a_name_that_a_journal_holds_stays_though_it_could_not_be_new(monkeypatc
     """Its subscriber may renew and unsubscribe it, and is given what is published; nobody else begins with it."""
     before = Network(inbus_lease=400)
     with monkeypatch.context() as older:
-        for module in ("registry.rules", "formats.inbus.subscribers"):
+        for module in ("registry.changes.rules", "formats.inbus.subscribers"):
             older.setattr(f"bussrv.{module}.check_service_name", lambda name: name)
         before.udp.subscribe(ODD, port=5001)
         before.udp.publish(ODD, b"1")

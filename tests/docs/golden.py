@@ -29,7 +29,7 @@ from bussrv.journal.salvage import salvage
 from bussrv.journal.sealing import MARKER, Sealer
 from bussrv.journal.segment import segment_name
 from bussrv.journal.upkeep import Upkeep, UpkeepPolicy
-from bussrv.registry.fold import RegistryFold
+from bussrv.registry.state.fold import RegistryFold
 from bussrv.values import ModeInterest, RuleInterest
 
 PLACE = Path(__file__).parents[2] / "docs" / "reference" / "journal-format"

@@ -24,8 +24,8 @@ from bussrv.journal.manifest_file import read_manifest
 from bussrv.journal.record import Record
 from bussrv.journal.segment import TORN_SUFFIX, first_seq, is_compressed, list_segments, torn_size
 from bussrv.journal.verify import Report, verify
-from bussrv.registry.history import Moment, snapshots
-from bussrv.registry.snapshot import encode
+from bussrv.registry.state.history import Moment, snapshots
+from bussrv.registry.state.snapshot import encode
 from bussrv.testing.server import RunningServer
 from bussrv.wire import spp
 from tests.end_to_end.doomed import SEGMENT_BYTES, Load, Told, choose_doom

@@ -21,8 +21,8 @@ from bussrv.journal.memory import MemoryJournal
 from bussrv.net.session.factory import StreamFactory
 from bussrv.net.session.protocol import StreamProtocol
 from bussrv.policy.identity import UsersOfNetworks
-from bussrv.registry.registry import Registry
-from bussrv.registry.state import RegistryState
+from bussrv.registry.changes.registry import Registry
+from bussrv.registry.state.state import RegistryState
 from bussrv.settings import Settings
 from bussrv.wire import inbus, spp
 from bussrv.wire.objects import ObjectReader, encode

@@ -46,7 +46,7 @@ from bussrv.policy.identity import Identity
 from bussrv.policy.rules import Rules
 from bussrv.policy.tokens import TokenUse, digest
 from bussrv.policy.users import SecretHash
-from bussrv.registry.fold import RegistryFold
+from bussrv.registry.state.fold import RegistryFold
 from bussrv.server.identity import Checkers
 from bussrv.settings import Settings
 from bussrv.wire.objects import BusObject, ObjectReader, encode

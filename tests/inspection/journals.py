@@ -20,9 +20,9 @@ from bussrv.journal.recovery import recover
 from bussrv.journal.sealing import MARKER, Sealer
 from bussrv.journal.segment import list_segments
 from bussrv.journal.upkeep import Upkeep, UpkeepPolicy
-from bussrv.registry.fold import RegistryFold
-from bussrv.registry.snapshot import snapshot
-from bussrv.registry.state import RegistryState
+from bussrv.registry.state.fold import RegistryFold
+from bussrv.registry.state.snapshot import snapshot
+from bussrv.registry.state.state import RegistryState
 from bussrv.turns.clock import Clock
 from tests.journal.support import FakeClock
 
@@ -49,7 +49,7 @@ PROTOCOLS = ("objects", "business", "inbus", "spp")
 @contextmanager
 def small_snapshots(size: int) -> Iterator[None]:
     """Let snapshots have several parts, of about ``size`` bytes."""
-    with patch("bussrv.registry.fold.STATE_BYTES", size):
+    with patch("bussrv.registry.state.fold.STATE_BYTES", size):
         yield
 
 

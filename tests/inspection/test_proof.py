@@ -33,7 +33,7 @@ from bussrv.journal.segment import first_seq, list_segments, segment_name
 from bussrv.journal.upkeep import Upkeep, UpkeepPolicy
 from bussrv.journal.verify import verify
 from bussrv.journal.writer import FileJournal
-from bussrv.registry.fold import RegistryFold
+from bussrv.registry.state.fold import RegistryFold
 from tests.audit.commands import BUSSRV, ROOT
 from tests.inspection.journals import House
 from tests.inspection.shell import Shell

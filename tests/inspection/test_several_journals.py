@@ -14,13 +14,13 @@ from bussrv.errors import JournalError
 from bussrv.inspection.difference import difference
 from bussrv.journal.moments import END, Moment
 from bussrv.journal.record import Record, format_time
-from bussrv.registry.history import snapshots_by_server
-from bussrv.registry.snapshot import snapshot
-from bussrv.registry.state import RegistryState
+from bussrv.registry.state.history import snapshots_by_server
+from bussrv.registry.state.snapshot import snapshot
+from bussrv.registry.state.state import RegistryState
 from tests.audit.commands import BUSSRV, run
 from tests.inspection.shell import Shell
 from tests.inspection.test_reading import write
-from tests.registry.test_history import complete
+from tests.registry.state.test_history import complete
 from tests.size import sized
 
 SERVERS = ["hall", "attic", "cellar"]

@@ -8,7 +8,7 @@ from bussrv.journal.recovery import recover
 from bussrv.journal.sealing import Sealer
 from bussrv.journal.segment import list_segments
 from bussrv.journal.upkeep import Upkeep, UpkeepPolicy
-from bussrv.registry.fold import RegistryFold
+from bussrv.registry.state.fold import RegistryFold
 from tests.journal.support import Disk, FakeClock, stamp, writer
 
 

@@ -9,7 +9,7 @@ from bussrv.journal.lock import JournalLock
 from bussrv.journal.record import Stamped
 from bussrv.journal.recovery import recover
 from bussrv.journal.writer import FileJournal
-from bussrv.registry.fold import RegistryFold
+from bussrv.registry.state.fold import RegistryFold
 from bussrv.turns.clock import SystemClock
 from tests.journal.support import FakeReactor
 

@@ -23,8 +23,8 @@ from bussrv.journal.reading import read_journal
 from bussrv.journal.record import Stamped, encode
 from bussrv.journal.recovery import recover
 from bussrv.journal.segment import SegmentFile, list_segments
-from bussrv.registry.fold import RegistryFold
-from bussrv.registry.state import RegistryState
+from bussrv.registry.state.fold import RegistryFold
+from bussrv.registry.state.state import RegistryState
 
 PATIENCE = 20.0
 """How many seconds a test waits for the writer thread before it fails."""

@@ -32,7 +32,7 @@ from bussrv.journal.recovery import Damaged, recover
 from bussrv.journal.salvage import salvage
 from bussrv.journal.segment import CORRUPT, compressed_path, list_segments, segment_name
 from bussrv.journal.verify import verify
-from bussrv.registry.fold import RegistryFold
+from bussrv.registry.state.fold import RegistryFold
 from tests.inspection.journals import clean_journal
 from tests.journal.kept import Kept, seals
 

@@ -11,7 +11,7 @@ from bussrv.journal import batch, header, keys, manifest, record, upkeep
 from bussrv.journal.closed import compress
 from bussrv.journal.files import PRIVATE, SEALED
 from bussrv.journal.segment import COMPRESSED_SUFFIX, NEW_SUFFIX, SUFFIX, TORN_SUFFIX, segment_name
-from bussrv.registry import fold
+from bussrv.registry.state import fold
 
 PAGE = Path(__file__).parents[2].joinpath("docs", "reference", "journal-format", "index.md").read_text("utf-8")
 COMMON = [field.name for field in msgspec.structs.fields(ev.Event)]

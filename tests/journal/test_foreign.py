@@ -27,7 +27,7 @@ from bussrv.journal.segment import list_segments
 from bussrv.journal.upkeep import Upkeep, UpkeepPolicy
 from bussrv.journal.verify import verify
 from bussrv.journal.writer import FileJournal
-from bussrv.registry.fold import RegistryFold
+from bussrv.registry.state.fold import RegistryFold
 from bussrv.turns.clock import SystemClock
 from tests.counters import KnownCounters
 from tests.journal.kept import at_once

@@ -15,7 +15,7 @@ from bussrv.journal.header import Damage, Header, Previous, decode_header, encod
 from bussrv.journal.record import Record, decode, encode
 from bussrv.journal.segment import first_seq, list_segments
 from bussrv.journal.verify import verify
-from bussrv.registry.fold import RegistryFold
+from bussrv.registry.state.fold import RegistryFold
 from tests.audit.days import clean_shape, write_days
 from tests.docs.golden import OLDER as OLDER_JOURNALS
 from tests.docs.golden import PLACE, UPGRADED

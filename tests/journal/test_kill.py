@@ -10,7 +10,7 @@ from bussrv.journal.lock import JournalLock
 from bussrv.journal.reading import read_header
 from bussrv.journal.recovery import recover
 from bussrv.journal.segment import list_segments
-from bussrv.registry.fold import RegistryFold
+from bussrv.registry.state.fold import RegistryFold
 from tests.journal.support import every_record, fold
 from tests.size import sized
 

@@ -22,7 +22,7 @@ from bussrv.journal.manifest import MANIFEST_NAME
 from bussrv.journal.reading import SegmentReader
 from bussrv.journal.recovery import recover
 from bussrv.journal.segment import is_compressed, list_segments
-from bussrv.registry.fold import RegistryFold
+from bussrv.registry.state.fold import RegistryFold
 from tests.journal.support import (
     Disk,
     FakeClock,

@@ -15,7 +15,7 @@ from bussrv.journal.reading import read_header
 from bussrv.journal.record import Record
 from bussrv.journal.recovery import Damaged, Recovered, recover
 from bussrv.journal.segment import list_segments, segment_name
-from bussrv.registry.fold import RegistryFold
+from bussrv.registry.state.fold import RegistryFold
 from tests.journal.support import (
     STORY,
     actors,

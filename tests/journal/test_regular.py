@@ -24,7 +24,7 @@ from bussrv.journal.regular import NotRegular, read_regular
 from bussrv.journal.segment import list_segments
 from bussrv.journal.upkeep import UpkeepPolicy
 from bussrv.journal.verify import verify
-from bussrv.registry.fold import RegistryFold
+from bussrv.registry.state.fold import RegistryFold
 from tests.journal.kept import Kept
 
 pytestmark = pytest.mark.timeout(20)

@@ -16,7 +16,7 @@ from bussrv.journal.record import Record, decode, encode
 from bussrv.journal.recovery import Damaged, recover
 from bussrv.journal.salvage import salvage
 from bussrv.journal.segment import CORRUPT, first_seq, list_segments, open_segment, segment_name
-from bussrv.registry.fold import RegistryFold
+from bussrv.registry.state.fold import RegistryFold
 from tests.journal.support import (
     STORY,
     Disk,

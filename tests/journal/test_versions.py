@@ -15,7 +15,7 @@ from bussrv.journal.recovery import recover
 from bussrv.journal.segment import list_segments, open_segment
 from bussrv.journal.verify import verify
 from bussrv.journal.versions import READ_VERSIONS, of_today
-from bussrv.registry.fold import RegistryFold
+from bussrv.registry.state.fold import RegistryFold
 from tests.docs.golden import OLDER, PLACE, UPGRADED, write_upgraded
 from tests.tables import each_row
 

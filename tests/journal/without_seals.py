@@ -10,7 +10,7 @@ from unittest.mock import patch
 from bussrv.journal import verify as module
 from bussrv.journal.manifest import MANIFEST_NAME
 from bussrv.journal.verify import Fault, verify
-from bussrv.registry.fold import RegistryFold
+from bussrv.registry.state.fold import RegistryFold
 
 
 def faults_without_seals(journal: Path) -> list[Fault]:

@@ -7,9 +7,9 @@ from zope.interface import implementer
 
 from bussrv import events as ev
 from bussrv.journal.memory import MemoryJournal
+from bussrv.registry.changes.registry import Registry
 from bussrv.registry.interfaces import IRegistryObserver
-from bussrv.registry.registry import Registry
-from bussrv.registry.state import RegistryState
+from bussrv.registry.state.state import RegistryState
 from tests.journal.support import FakeClock
 
 SERVER = "server-id"

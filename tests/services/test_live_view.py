@@ -16,9 +16,9 @@ from twisted.internet.task import Clock
 from bussrv import events as ev
 from bussrv.policy.file import parse_policy
 from bussrv.policy.permissions import EVERYTHING, Permissions
-from bussrv.registry.live_snapshot import FEW, LiveSnapshot
-from bussrv.registry.snapshot import Snapshot
-from bussrv.registry.state import RegistryState
+from bussrv.registry.state.live_snapshot import FEW, LiveSnapshot
+from bussrv.registry.state.snapshot import Snapshot
+from bussrv.registry.state.state import RegistryState
 from bussrv.services.live_view import LiveView
 from bussrv.services.live_views import KEPT_SECONDS, MADE_EVERY, MOST_KEPT, LiveViews
 from bussrv.services.registry_view import shown_snapshot

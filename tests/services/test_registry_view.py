@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from bussrv import events as ev
 from bussrv.journal import record
 from bussrv.policy.file import parse_policy
-from bussrv.registry import snapshot
-from bussrv.registry.session import Session, Subscription
-from bussrv.registry.state import RegistryState
+from bussrv.registry.state import snapshot
+from bussrv.registry.state.session import Session, Subscription
+from bussrv.registry.state.state import RegistryState
 from tests.formats.network import Member, Watcher
 from tests.services.scene import Hosting
 from tests.size import sized

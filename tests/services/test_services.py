@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bussrv.journal import record
-from bussrv.registry.state import RegistryState
+from bussrv.registry.state.state import RegistryState
 from bussrv.services.statistics import merge_patch
 from tests.services.scene import Hosting
 

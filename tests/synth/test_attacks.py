@@ -10,7 +10,7 @@ from bussrv.addresses import host_of
 from bussrv.cli.main import main
 from bussrv.journal.reading import read_journal
 from bussrv.journal.verify import verify
-from bussrv.registry.state import RegistryState
+from bussrv.registry.state.state import RegistryState
 from bussrv.synth.attacker import Attack
 from bussrv.synth.attacks import PER_ATTACK
 from bussrv.synth.journal import write_journal

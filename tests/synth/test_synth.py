@@ -12,8 +12,8 @@ from bussrv.journal.keys import generate, read_private
 from bussrv.journal.reading import read_journal
 from bussrv.journal.recovery import recover
 from bussrv.journal.verify import verify
-from bussrv.registry.fold import RegistryFold
-from bussrv.registry.state import RegistryState
+from bussrv.registry.state.fold import RegistryFold
+from bussrv.registry.state.state import RegistryState
 from bussrv.synth.faults import KINDS
 from bussrv.synth.journal import BEGIN, EACH, write_journal
 from bussrv.synth.world import DAILY, HOUR, World

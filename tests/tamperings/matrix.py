@@ -16,7 +16,7 @@ from bussrv.journal import verify as verify_module
 from bussrv.journal.keys import PrivateKey, PublicKey
 from bussrv.journal.upkeep import UpkeepPolicy
 from bussrv.journal.verify import Report, verify
-from bussrv.registry.fold import RegistryFold
+from bussrv.registry.state.fold import RegistryFold
 from tests.inspection.journals import KEY, STRANGER, House
 from tests.tampering import Copy
 from tests.tamperings import of_lines, of_segments

@@ -19,7 +19,7 @@ from bussrv.journal.evidence.segments import is_verified, why_unreadable
 from bussrv.journal.header import Header
 from bussrv.journal.manifest import Seal
 from bussrv.journal.segment import COMPRESSED_SUFFIX, CORRUPT, open_segment
-from bussrv.registry.fold import RegistryFold
+from bussrv.registry.state.fold import RegistryFold
 
 
 class Source(Struct, frozen=True):

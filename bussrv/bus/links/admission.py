@@ -11,9 +11,9 @@ from bussrv.bus.links.link import Link
 from bussrv.bus.links.paths import Paths
 from bussrv.bus.links.remote_sessions import RemoteSessions
 from bussrv.errors import OverLimit, Refused
-from bussrv.registry.registry import Registry
-from bussrv.registry.rules import open_session
-from bussrv.registry.session import SERVER_ROLE
+from bussrv.registry.changes.registry import Registry
+from bussrv.registry.changes.rules import open_session
+from bussrv.registry.state.session import SERVER_ROLE
 from bussrv.settings import Settings
 
 

@@ -26,7 +26,7 @@ from msgspec.structs import replace
 
 from bussrv.bus.links.paths import RemoteSession
 from bussrv.errors import Refused
-from bussrv.registry.session import SERVER_ROLE
+from bussrv.registry.state.session import SERVER_ROLE
 from bussrv.values import check_known_name, check_routing_id, check_service_name
 
 NOTIFY = ("routing/subscribe/notify", "routing/subscribe/notification")

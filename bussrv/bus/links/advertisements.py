@@ -17,8 +17,8 @@ from bussrv.bus.links.link import Link
 from bussrv.bus.links.paths import MAX_HOPS, Paths, RemoteSession
 from bussrv.policy.access import OWN_PROTOCOL
 from bussrv.policy.permissions import EVERYTHING, Permissions
-from bussrv.registry.registry import Registry
-from bussrv.registry.session import SERVER_ROLE
+from bussrv.registry.changes.registry import Registry
+from bussrv.registry.state.session import SERVER_ROLE
 from bussrv.settings import Settings
 from bussrv.values import ModeInterest
 from bussrv.wire import objects as wire

@@ -33,9 +33,9 @@ from bussrv.errors import Refused
 from bussrv.journal.record import Stamped
 from bussrv.policy.access import Access
 from bussrv.policy.permissions import Permissions
+from bussrv.registry.changes.registry import Registry
 from bussrv.registry.interfaces import IRegistryObserver
-from bussrv.registry.registry import Registry
-from bussrv.registry.session import SERVER_ROLE, Session
+from bussrv.registry.state.session import SERVER_ROLE, Session
 from bussrv.settings import Settings
 from bussrv.turns.slices import Slices
 from bussrv.values import Interest

@@ -12,7 +12,7 @@ from collections.abc import Callable, Container, Iterator
 
 from msgspec import Struct
 
-from bussrv.registry.session import SERVER_ROLE
+from bussrv.registry.state.session import SERVER_ROLE
 
 MAX_HOPS = 16
 """The most servers that an object or an advertisement may pass."""

@@ -19,8 +19,8 @@ from twisted.python.failure import Failure
 from bussrv.bus.links.paths import Paths, RemoteSession
 from bussrv.bus.sessions.ending import after_services
 from bussrv.errors import Refused
-from bussrv.registry.claims import Claims
-from bussrv.registry.registry import Registry
+from bussrv.registry.changes.registry import Registry
+from bussrv.registry.state.claims import Claims
 from bussrv.turns.slices import Slices
 from bussrv.values import Traffic
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from bussrv.bus.requests.open_requests import OpenRequests
 from bussrv.bus.requests.records import Ask
-from bussrv.registry.registry import Registry
+from bussrv.registry.changes.registry import Registry
 from bussrv.turns.slices import Slices, by_steps
 from bussrv.values import quoted
 

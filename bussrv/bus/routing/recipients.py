@@ -15,7 +15,7 @@ from bussrv.bus.interest.interests import Kind
 from bussrv.bus.links.link import Link
 from bussrv.bus.links.links import Links
 from bussrv.policy.permissions import EVERYTHING, Permissions
-from bussrv.registry.registry import Registry
+from bussrv.registry.changes.registry import Registry
 
 
 class Origin(Struct, frozen=True):

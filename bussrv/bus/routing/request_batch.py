@@ -31,7 +31,7 @@ from bussrv.bus.routing.single import Router
 from bussrv.bus.send_rights import Judge
 from bussrv.bus.taps.taps import Taps
 from bussrv.errors import OverLimit
-from bussrv.registry.registry import Registry
+from bussrv.registry.changes.registry import Registry
 from bussrv.wire.forwarded import route_ending, with_route, with_value
 from bussrv.wire.objects import NUL, BusObject, decode_raw, encode, encode_json
 

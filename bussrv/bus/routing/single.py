@@ -19,8 +19,8 @@ from bussrv.bus.requests.gone_providers import GoneProviders
 from bussrv.bus.requests.open_requests import OpenRequests
 from bussrv.bus.requests.records import Ask, Asked, is_id
 from bussrv.bus.routing.recipients import Addressed, Copies, Origin, Recipients
-from bussrv.registry.registry import Registry
-from bussrv.registry.session import SERVER_ROLE
+from bussrv.registry.changes.registry import Registry
+from bussrv.registry.state.session import SERVER_ROLE
 from bussrv.wire import objects as wire
 from bussrv.wire.forwarded import plainly, with_value
 from bussrv.wire.objects import BusObject

@@ -11,8 +11,8 @@ from zope.interface import implementer
 from bussrv import events as ev
 from bussrv.journal.record import Stamped
 from bussrv.policy.permissions import EVERYTHING, Permissions
+from bussrv.registry.changes.observers import Kinds
 from bussrv.registry.interfaces import IRegistry, IRegistryObserver
-from bussrv.registry.observers import Kinds
 
 STEP = 100
 """How many names are looked at in one step."""

@@ -20,7 +20,7 @@ from bussrv.bus.services.hosted import Hosted
 from bussrv.errors import Refused
 from bussrv.policy.access import Access
 from bussrv.policy.permissions import EVERYTHING, Permissions
-from bussrv.registry.registry import Registry
+from bussrv.registry.changes.registry import Registry
 from bussrv.values import Publication
 
 

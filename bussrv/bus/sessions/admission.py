@@ -16,8 +16,8 @@ from bussrv.addresses import address_key, is_exempt
 from bussrv.counts.throttle import Throttle
 from bussrv.errors import OverLimit
 from bussrv.journal.record import Stamped
+from bussrv.registry.changes.observers import Kinds
 from bussrv.registry.interfaces import IRegistry, IRegistryObserver
-from bussrv.registry.observers import Kinds
 from bussrv.settings import Settings
 
 T = TypeVar("T")

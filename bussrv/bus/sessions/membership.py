@@ -10,9 +10,9 @@ from bussrv import events as ev
 from bussrv.bus.interfaces import IBus
 from bussrv.journal.record import Stamped
 from bussrv.policy.permissions import Permissions
+from bussrv.registry.changes.observers import Kinds
 from bussrv.registry.interfaces import IRegistryObserver
-from bussrv.registry.observers import Kinds
-from bussrv.registry.session import ISession
+from bussrv.registry.state.session import ISession
 
 _JOINED = {"objects": "routing/subscribe/notify", "rules": "routing/subscribe/notification"}
 """The event that announces a member, by the vocabulary of the one who is told. Business Object (seed 000) has none."""

@@ -20,10 +20,10 @@ from bussrv.bus.interfaces import ISessionLink, Withdrawn
 from bussrv.journal.record import Stamped
 from bussrv.policy.access import OWN_PROTOCOL, Access
 from bussrv.policy.permissions import EVERYTHING, NOTHING, Action, Permissions
+from bussrv.registry.changes.observers import Kinds
+from bussrv.registry.changes.registry import Registry
 from bussrv.registry.interfaces import IRegistryObserver
-from bussrv.registry.observers import Kinds
-from bussrv.registry.registry import Registry
-from bussrv.registry.session import Session
+from bussrv.registry.state.session import Session
 from bussrv.turns.slices import Slices, by_steps
 
 WITHDRAWN = "permission-withdrawn"

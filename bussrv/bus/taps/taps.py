@@ -30,7 +30,7 @@ from bussrv.bus.services.bridge import as_publication
 from bussrv.bus.taps.tap import Sender, Tap, TapFilter, Tapped
 from bussrv.policy.access import Access
 from bussrv.policy.permissions import EVERYTHING, Permissions
-from bussrv.registry.registry import Registry
+from bussrv.registry.changes.registry import Registry
 from bussrv.settings import Settings
 from bussrv.values import Publication
 from bussrv.wire.objects import BusObject, Head, encode_metadata

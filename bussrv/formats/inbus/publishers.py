@@ -17,7 +17,7 @@ from bussrv.errors import Refused
 from bussrv.formats.inbus.drops import FORMAT, Drops
 from bussrv.formats.inbus.outlet import Outlet, SilentLink
 from bussrv.formats.inbus.users import InbusUsers
-from bussrv.registry import rules
+from bussrv.registry.changes import rules
 from bussrv.values import OCTET_STREAM, UTF8_TEXT, Publication
 from bussrv.wire import inbus as wire
 

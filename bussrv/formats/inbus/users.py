@@ -17,7 +17,7 @@ from bussrv.errors import NotAllowed, Refused
 from bussrv.formats.inbus.drops import FORMAT
 from bussrv.policy.credentials import Proof
 from bussrv.policy.permissions import NOTHING, Action
-from bussrv.registry.session import Session
+from bussrv.registry.state.session import Session
 from bussrv.values import excerpt, quoted
 
 

@@ -39,7 +39,7 @@ from bussrv.net.session.factory import StreamFactory
 from bussrv.net.tls.link_tokens import is_private
 from bussrv.policy.credentials import Proof
 from bussrv.policy.permissions import content
-from bussrv.registry.claims import Claims
+from bussrv.registry.state.claims import Claims
 from bussrv.values import Interest
 from bussrv.wire.objects import BadObject, BusObject, ObjectReader
 

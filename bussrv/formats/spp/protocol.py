@@ -31,7 +31,7 @@ from bussrv.net.session.factory import StreamFactory
 from bussrv.net.session.protocol import StreamProtocol
 from bussrv.policy.credentials import Credentials, Password, Token
 from bussrv.registry.interfaces import IRegistryObserver
-from bussrv.registry.session import Session
+from bussrv.registry.state.session import Session
 from bussrv.wire import spp as wire
 
 STRANGERS_PACKET = 4 << 10

@@ -16,7 +16,7 @@ from bussrv.bus.interfaces import IBus
 from bussrv.errors import TOO_MANY_LOGINS, Refused
 from bussrv.policy.credentials import Credentials, Denial, Proof
 from bussrv.policy.permissions import NOTHING
-from bussrv.registry.session import Session
+from bussrv.registry.state.session import Session
 from bussrv.values import excerpt
 
 MAX_FAILURES = 3

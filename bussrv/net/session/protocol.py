@@ -39,7 +39,7 @@ from bussrv.net.session.work import WaitsForWork
 from bussrv.net.transport.complaints import Complaints
 from bussrv.policy.credentials import Proof
 from bussrv.policy.permissions import NOTHING, Action, Permissions
-from bussrv.registry import rules
+from bussrv.registry.changes import rules
 from bussrv.settings import Settings
 from bussrv.values import Publication, Traffic, quoted
 

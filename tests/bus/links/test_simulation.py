@@ -11,7 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from bussrv.registry.state import RegistryState
+from bussrv.registry.state.state import RegistryState
 from tests.bus.links.fabric import Fabric
 from tests.formats.network import Member, Network
 from tests.size import sized

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from bussrv import events as ev
 from bussrv.policy.access import Access
 from bussrv.policy.file import parse_policy
-from bussrv.registry.session import Session
+from bussrv.registry.state.session import Session
 from tests.formats.network import Member, Network, Watcher
 from tests.size import sized
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from bussrv.formats.inbus.subscribers import RENEWALS_PER_LEASE, UNREACHABLE_GRACE
 from bussrv.journal.record import Record
-from bussrv.registry.state import RegistryState
+from bussrv.registry.state.state import RegistryState
 from bussrv.wire import inbus
 from tests.formats.network import Network
 from tests.size import sized

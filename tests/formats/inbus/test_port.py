@@ -20,7 +20,7 @@ from bussrv.formats.inbus import server as inbus
 from bussrv.formats.inbus.subscribers import UNREACHABLE_GRACE, LedgerEntry
 from bussrv.journal.memory import MemoryJournal
 from bussrv.net.transport import icmp
-from bussrv.registry.registry import Registry
+from bussrv.registry.changes.registry import Registry
 from bussrv.settings import Settings
 from bussrv.turns.clock import SystemClock
 from bussrv.wire import inbus as wire

@@ -5,7 +5,7 @@ from twisted.internet.error import InvalidAddressError, MessageLengthError
 from bussrv import events as ev
 from bussrv.bus.sessions.ending import MOST_ENDED
 from bussrv.net.transport.udp_batches import MOST_SEGMENTS
-from bussrv.registry.state import RegistryState
+from bussrv.registry.state.state import RegistryState
 from bussrv.wire import inbus
 from tests.formats.network import Network
 from tests.tables import each_row

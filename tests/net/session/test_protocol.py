@@ -26,9 +26,9 @@ from bussrv.memory.send_turns import PIECE
 from bussrv.net.listening import parse_udp
 from bussrv.net.session.protocol import StreamProtocol
 from bussrv.net.session.unread import FREE_INPUT
+from bussrv.registry.changes.registry import MOST_TOGETHER
 from bussrv.registry.interfaces import IRegistry, IRegistryObserver
-from bussrv.registry.registry import MOST_TOGETHER
-from bussrv.registry.session import ISession
+from bussrv.registry.state.session import ISession
 from bussrv.wire.objects import encode
 from tests.formats.network import Member, Network, drain
 from tests.tables import each_row

@@ -1,0 +1,1 @@
+"""Changes of the registry: checked, journaled, applied, told."""

@@ -1,0 +1,407 @@
+"""The registry: changes are checked, journaled, applied, answered, and told to the observers.
+
+``state`` is what others see. Checks are made against :mod:`bussrv.registry.changes.planned`, which also knows the
+changes that are on their way to the disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import islice
+from typing import Any
+
+from msgspec.structs import replace
+from twisted.internet.defer import Deferred, fail
+from zope.interface import implementer
+
+from bussrv import events as ev
+from bussrv.errors import OverLimit, Refused
+from bussrv.journal.interfaces import IJournal
+from bussrv.registry.changes import rules
+from bussrv.registry.changes.holds import HeldIds
+from bussrv.registry.changes.lifetimes import Lifetimes
+from bussrv.registry.changes.observers import Kinds, Observers
+from bussrv.registry.changes.pending import Tell
+from bussrv.registry.changes.reserved import ReservedNames
+from bussrv.registry.changes.service_changes import ServiceChanges
+from bussrv.registry.changes.write_ahead import WriteAhead
+from bussrv.registry.interfaces import IRegistry, IRegistryObserver
+from bussrv.registry.limits.deferred_openings import DeferredOpenings
+from bussrv.registry.limits.spending import Spending, within_budget
+from bussrv.registry.limits.strangers import Strangers
+from bussrv.registry.state.claims import Claims
+from bussrv.registry.state.session import SERVER_ROLE, Session
+from bussrv.registry.state.state import RegistryState
+from bussrv.settings import Settings
+from bussrv.turns.clock import Clock
+from bussrv.values import Interest, Traffic, excerpt
+
+MOST_TOGETHER = 200
+"""The most services that are unregistered in one change: others wait while it is applied, and observers are told."""
+
+
+@implementer(IRegistry)
+class Registry:
+    """Every session, service and subscription of one server.
+
+    :param journal: where changes are written.
+    :param clock: where times come from.
+    :param new_id: makes an id that no other session of any server has.
+    :param server_id: the routing id of this server, which no session may take.
+    :param boot: the id of this boot; session ids begin with it.
+    :param state: the registry that was recovered from the journal.
+    :param settings: how many services and subscriptions a session may have.
+    :ivar refusal_observers: each is called with every refusal, and how often it happened, also if it is not journaled.
+    :ivar reserved: the names of services that only the server itself may provide.
+    """
+
+    def __init__(
+        self,
+        journal: IJournal,
+        clock: Clock,
+        new_id: Callable[[], str],
+        *,
+        server_id: str,
+        boot: str,
+        state: RegistryState | None = None,
+        settings: Settings | None = None,
+    ) -> None:
+        self.state = RegistryState() if state is None else state
+        self._journal = journal
+        self._clock = clock
+        self._new_id = new_id
+        self._server_id = server_id
+        self._settings = Settings() if settings is None else settings
+        self._boot = boot
+        self._opened = 0
+        self._observers = Observers(self._seconds)
+        rate, total_rate = self._settings.stranger_rate, self._settings.stranger_total_rate
+        self._strangers = Strangers(rate, total_rate, self._seconds)
+        self.refusal_observers: list[Callable[[ev.Event, int], None]] = []
+        self._deferred_openings = DeferredOpenings(self._seconds, rate, total_rate)
+        self._held_ids = HeldIds(self._settings, server_id, self._seconds)
+        self._lifetimes = Lifetimes(clock)
+        self.spending = Spending(self._settings, self._seconds)
+        whom = (self._deferred_openings, self._lifetimes, self._observers, self.spending)
+        self._ahead = WriteAhead(self.state, journal, clock, *whom)
+        self._planned = self._ahead.planned
+        self.reserved = ReservedNames()
+        limits = (self.spending, self._settings, self.reserved)
+        self._service_changes = ServiceChanges(self.state, self._ahead, *limits, clock)
+
+    @property
+    def changes(self) -> int:
+        """How many changes observers were told of since the start."""
+        return self._observers.changes
+
+    def observe(self, observer: IRegistryObserver, kinds: Kinds | None = None) -> None:
+        """Tell ``observer`` of every change from now on, or of those whose events are of these ``kinds``."""
+        self._observers.add(observer, kinds)
+
+    def note(self, event: ev.Event) -> None:
+        """Journal an event. Only a successful authentication changes the registry."""
+        self._ahead.introduce(event.session)
+        stamped = self._ahead.stamp(event)
+        if isinstance(event, ev.AuthSucceeded):
+            self._ahead.apply_facts([stamped])
+            self._observers.tell([stamped])
+        else:
+            self._journal.note(stamped)
+
+    def note_from_stranger(self, event: ev.Event, times: int = 1) -> None:
+        """Journal a refusal, or a limit that a client reached, at a limited rate."""
+        for each in self.refusal_observers:
+            each(event, times)
+        if self._journal.unavailable is not None:
+            self._strangers.leave_out(event, times)
+        elif (suppressed := self._strangers.admit(event, times)) is not None:
+            self.note(replace(event, suppressed=suppressed) if suppressed else event)
+
+    # Facts: they hold at once, so nobody waits for them.
+
+    def open_session(self, protocol: str, peer: str, persistent: bool = False) -> Session:
+        """Open a session for a client."""
+        session_id, routing_id = self._next_session_id(), self._new_id()
+        opened = ev.SessionOpened(
+            protocol=protocol, session=session_id, routing_id=routing_id, peer=peer, persistent=persistent
+        )
+        written = self._deferred_openings.arrived(opened, self._journal.unavailable is None)
+        stamped = self._ahead.stamp(written or opened)
+        before = self._journal.taken
+        self._ahead.apply_facts([stamped], is_written=written is not None)
+        self._lifetimes.begin(session_id, stamped.mono)
+        session = self.state.sessions[session_id]
+        self.spending.opened(session, self._journal.taken - before)
+        self._observers.tell([stamped])
+        return session
+
+    def open_remote(self, home: str, protocol: str, routing_id: str, peer: str) -> tuple[str, Deferred[None]]:
+        """Open a session of the server ``home``, once that is durable.
+
+        :param routing_id: its own; no other session has it, see :meth:`is_free`.
+        :param peer: the address of the server that advertised it.
+        :returns: its id on this server, which may be used at once, and a Deferred that fires when it is open.
+        """
+        session_id = self._next_session_id()
+        opened = ev.SessionOpened(protocol=protocol, session=session_id, routing_id=routing_id, peer=peer, home=home)
+        return session_id, self._change(session_id, [opened])
+
+    def _next_session_id(self) -> str:
+        self._opened += 1
+        return f"{self._boot}.{self._opened}"
+
+    def is_free(self, routing_id: str) -> bool:
+        """Whether no session has that routing id of its own, sessions on their way to the disk included."""
+        return routing_id != self._server_id and self._planned.owner(routing_id) is None
+
+    def close_session(self, session_id: str, reason: str, traffic: Traffic) -> None:
+        """End a session with its services and subscriptions. Does nothing if it is closed already."""
+        session = self.state.sessions.get(session_id)
+        if session is None:
+            return
+        about, expected = session.about(), self._planned.session(session_id) or session
+        known, planned = (frozenset(each.provided_by(session_id)) for each in (self.state, self._planned))
+        ended = {
+            name: self._ahead.stamp(ev.ServiceUnregistered(service=name, reason=reason, **about))
+            for name in sorted(known | planned)
+        }
+        link_down = [self._ahead.stamp(ev.LinkDown(reason=reason, **expected.about()))] if expected.is_link else []
+        closed = self._ahead.stamp(
+            ev.SessionClosed(
+                reason=reason,
+                duration=self._lifetimes.end(session),
+                objects_in=traffic.objects_in,
+                objects_out=traffic.objects_out,
+                bytes_in=traffic.bytes_in,
+                bytes_out=traffic.bytes_out,
+                **about,
+            )
+        )
+        # A service that is being unregistered has a record on its way. Observers were never told of a service that
+        # is being registered, nor of a link that is coming up.
+        facts = [*(ended[name] for name in ended if name in planned), *link_down, closed]
+        self._ahead.apply_facts(facts, is_written=not self._deferred_openings.left(session_id))
+        self.spending.closed(session_id)
+        told_down = link_down if session.is_link else ()
+        self._held_ids.ended(session)
+        self._observers.tell([*(ended[name] for name in ended if name in known), *told_down, closed])
+
+    def lose_service(self, session_id: str, service: str, reason: str) -> None:
+        """End a service of a session at once."""
+        session = self.state.sessions.get(session_id)
+        if session is not None and session_id in self.state.services.get(service, ()):
+            self._ahead.supersede_service(session_id, service)
+            lost = self._ahead.stamp(ev.ServiceUnregistered(service=service, reason=reason, **session.about()))
+            self._ahead.apply_facts([lost])
+            self._observers.tell([lost])
+
+    def lose_subscription(self, session_id: str, service: str, reason: str) -> None:
+        """End a subscription at once."""
+        session = self.state.sessions.get(session_id)
+        if session is not None and self.state.subscription(session_id, service) is not None:
+            self._ahead.supersede_subscription(session_id, service)
+            lost = self._ahead.stamp(ev.SubscriptionRemoved(service=service, reason=reason, **session.about()))
+            self._ahead.apply_facts([lost])
+            self._observers.tell([lost])
+
+    # Changes that clients ask for.
+
+    @within_budget()
+    def identify(
+        self, claims: Claims, interest: Interest | None, may_share: Callable[[str], bool] = lambda _: True
+    ) -> Deferred[Session]:
+        """Replace the claims and the interest of a session; see :class:`IRegistry`."""
+        try:
+            planned = self._planned
+            session = rules.open_session(planned, claims.session_id)
+        except Refused as refusal:
+            return fail(refusal)
+        is_kept = self._held_ids.is_kept_from
+        routing_id = rules.grant_routing_id(planned, session, claims.routing_id, is_kept, claims.role)
+        if claims.role == SERVER_ROLE and routing_id != claims.routing_id:
+            return fail(Refused("duplicate-link", f"there is a server {claims.routing_id} already"))
+        self._held_ids.granted(session, claims.routing_id, routing_id)
+        about = {**session.about(), "routing_id": routing_id, "claimed": claims.claimed}
+        changes: list[ev.Event] = [
+            ev.SessionIdentified(
+                routing_ids=rules.grant_routing_ids(planned, session, claims.routing_ids, is_kept, may_share),
+                name=claims.name,
+                role=claims.role,
+                vocabulary=claims.vocabulary,
+                **about,
+            )
+        ]
+        if planned.subscription(session.id, None) is not None:
+            changes.append(ev.SubscriptionRemoved(reason="replaced", **about))
+        changes.append(ev.SubscriptionAdded(interest=interest, **about))
+        if claims.role == SERVER_ROLE and session.home is None and not session.is_link:
+            changes.append(ev.LinkUp(**about))
+        changed = self._change(session.id, changes)
+        return changed.addCallback(lambda _: rules.open_session(self.state, claims.session_id))
+
+    def ask_to_register(self, session_id: str, service: str, tell: Tell) -> None:
+        """Register a service of a session, and tell when that is done; see :class:`IRegistry`."""
+        if not self._service_changes.register(session_id, service, tell):
+            _tell_of(self.register_service(session_id, service), tell)
+
+    @within_budget()
+    def register_service(self, session_id: str, service: str, *, hosted: bool = False) -> Deferred[None]:
+        """Register a service of a session; does nothing if it provides the service already.
+
+        :param hosted: whether the server itself provides it, so that reserved names are allowed.
+        """
+        return _deferred(lambda tell: self._register(session_id, service, tell, hosted=hosted))
+
+    def _register(self, session_id: str, service: Any, tell: Tell, *, hosted: bool = False) -> None:
+        try:
+            planned = self._planned
+            session = rules.open_session(planned, session_id)
+            is_new = not isinstance(service, str) or not planned.provides(session_id, service)
+            if is_new:
+                rules.may_register(service, () if hosted else self.reserved)
+            if is_new and session.home is None:
+                count, most = planned.service_count(session_id), self._settings.max_services
+                rules.may_have_more(count, most, "too-many-services", "services", "max-services")
+                if not hosted:
+                    rules.may_be_more_services(planned.own_services, self._settings.max_services_total)
+        except Refused as refusal:
+            self._note_refused(ev.ServiceRefused, session_id, service, refusal)
+            tell(refusal)
+            return
+        if is_new:
+            self._ahead.change(session_id, [ev.ServiceRegistered(service=service, **session.about())], tell)
+        elif self.state.provides(session_id, service):
+            tell(None)
+        else:
+            # The registration is on its way: this one has no event, but is answered only when that one is durable.
+            self._ahead.change(session_id, [], partial(self._tell_if_provided, session_id, service, tell))
+
+    def _tell_if_provided(self, session_id: str, service: str, tell: Tell, error: Exception | None) -> None:
+        try:
+            if error is None:
+                rules.may_unregister(self.state, session_id, service)
+        except Refused as refusal:
+            error = refusal
+        tell(error)
+
+    def ask_to_unregister(self, session_id: str, service: str, tell: Tell) -> None:
+        """Unregister a service of a session, and tell when that is done; see :class:`IRegistry`."""
+        if not self._service_changes.unregister(session_id, service, tell):
+            _tell_of(self.unregister_service(session_id, service), tell)
+
+    @within_budget(lambda *_, **__: True)
+    def unregister_service(self, session_id: str, service: str) -> Deferred[None]:
+        """Unregister a service of a session."""
+        return _deferred(lambda tell: self._unregister(session_id, service, tell))
+
+    def _unregister(self, session_id: str, service: Any, tell: Tell) -> None:
+        try:
+            planned = self._planned
+            session = rules.open_session(planned, session_id)
+            rules.may_be_named(service, self.state.services)
+            rules.may_unregister(planned, session_id, service)
+        except Refused as refusal:
+            self._note_refused(ev.ServiceRefused, session_id, service, refusal)
+            tell(refusal)
+            return
+        self._ahead.change(session_id, [ev.ServiceUnregistered(service=service, **session.about())], tell)
+
+    def ask_to_unregister_all(self, session_id: str, tell: Tell) -> None:
+        """Unregister all services of a session, and tell when that is done; see :class:`IRegistry`."""
+        _tell_of(self.unregister_services(session_id), tell)
+
+    @within_budget(lambda *_, **__: True)
+    def unregister_services(self, session_id: str) -> Deferred[None]:
+        """Unregister all services of a session.
+
+        Many are unregistered in several changes, one after the other: one that the disk refuses ends that.
+        """
+        return Deferred.fromCoroutine(self._unregister_services(session_id))
+
+    async def _unregister_services(self, session_id: str) -> None:
+        names: list[str] | None = None
+        while names is None or len(names) == MOST_TOGETHER:
+            about = rules.open_session(self._planned, session_id).about()
+            names = sorted(islice(self._planned.provided_by(session_id), MOST_TOGETHER))
+            await self._change(session_id, [ev.ServiceUnregistered(service=name, **about) for name in names])
+
+    @within_budget(lambda registry, *about, **__: rules.renews_lease(registry.state, *about[:2]))
+    def subscribe(self, session_id: str, service: str, options: dict[str, Any] | None = None) -> Deferred[None]:
+        """Subscribe a session to a service, or renew its subscription."""
+        try:
+            planned = self._planned
+            session = rules.open_session(planned, session_id)
+            rules.may_be_named(service, self.state.subscriptions.get(session_id, {}), self.state.services)
+            if planned.subscription(session_id, service) is None:
+                count, most = planned.subscription_count(session_id), self._settings.max_subscriptions
+                rules.may_have_more(count, most, "too-many-subscriptions", "subscriptions", "max-subscriptions")
+        except Refused as refusal:
+            return self._refuse(ev.SubscriptionRefused, session_id, service, refusal)
+        about = session.about()
+        if planned.subscription(session_id, service) is not None:
+            return self._change(session_id, [ev.SubscriptionRenewed(service=service, options=options, **about)])
+        return self._change(session_id, [ev.SubscriptionAdded(service=service, options=options, **about)])
+
+    @within_budget(lambda *_, **__: True)
+    def unsubscribe(self, session_id: str, service: str) -> Deferred[None]:
+        """End the subscription of a session to a service."""
+        try:
+            planned = self._planned
+            session = rules.open_session(planned, session_id)
+            rules.may_be_named(service, self.state.subscriptions.get(session_id, {}))
+            rules.may_unsubscribe(planned, session_id, service)
+        except Refused as refusal:
+            return self._refuse(ev.SubscriptionRefused, session_id, service, refusal)
+        return self._change(session_id, [ev.SubscriptionRemoved(service=service, **session.about())])
+
+    def refuse_subscription(self, session_id: str, service: str, reason: str) -> None:
+        """Record that a wire format refused a subscription."""
+        self._note_refusal(ev.SubscriptionRefused, session_id, service, reason)
+
+    def _change(self, session_id: str, changes: Sequence[ev.Event]) -> Deferred[None]:
+        return _deferred(lambda tell: self._ahead.change(session_id, changes, tell))
+
+    # Refusals.
+
+    def _refuse(
+        self, kind: type[ev.ServiceRefused | ev.SubscriptionRefused], session_id: str, service: Any, refusal: Refused
+    ) -> Deferred[None]:
+        self._note_refused(kind, session_id, service, refusal)
+        return fail(refusal)
+
+    def _note_refused(
+        self, kind: type[ev.ServiceRefused | ev.SubscriptionRefused], session_id: str, service: Any, refusal: Refused
+    ) -> None:
+        self._note_refusal(kind, session_id, service, refusal.reason)
+        if isinstance(refusal, OverLimit):
+            self.note_from_stranger(ev.limit_reached(refusal, **self.state.sessions[session_id].about()))
+
+    def _note_refusal(
+        self, kind: type[ev.ServiceRefused | ev.SubscriptionRefused], session_id: str, service: Any, reason: str
+    ) -> None:
+        session = self.state.sessions.get(session_id)
+        if session is not None:
+            self.note_from_stranger(kind(service=excerpt(service), reason=reason, **session.about()))
+
+    def _seconds(self) -> float:
+        return self._clock.mono() / 1_000_000
+
+
+def _deferred(begin: Callable[[Tell], None]) -> Deferred[None]:
+    """:returns: fires as soon as ``begin``, or what it began, tells of a change."""
+    done: Deferred[None] = Deferred()
+
+    def tell(error: Exception | None) -> None:
+        if error is None:
+            done.callback(None)
+        else:
+            done.errback(error)
+
+    begin(tell)
+    return done
+
+
+def _tell_of(change: Deferred[None], tell: Tell) -> None:
+    """Tell of a change when its Deferred fires."""
+    change.addCallbacks(tell, lambda failure: tell(failure.value))

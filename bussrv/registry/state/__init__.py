@@ -1,0 +1,1 @@
+"""The registry as it is: a fold of events."""

@@ -1,0 +1,615 @@
+"""The write-ahead rule, refusals, and what observers are told."""
+
+import pytest
+from zope.interface.verify import verifyClass, verifyObject
+
+from bussrv import events as ev
+from bussrv.counts.throttle import STRANGER_BURST, STRANGER_RATE
+from bussrv.journal.memory import MemoryJournal
+from bussrv.registry.changes.registry import Registry
+from bussrv.registry.interfaces import IRegistry, IRegistryObserver
+from bussrv.registry.state.claims import Claims
+from bussrv.registry.state.session import ISession, Session
+from bussrv.values import ModeInterest, Traffic
+from tests.journal.support import fold
+from tests.registry.support import SERVER, Bench, Watcher, outcome_of
+
+EVERYTHING, NOTHING = ModeInterest(), ModeInterest(receive="none")
+
+
+@pytest.fixture
+def bench():
+    return Bench()
+
+
+def close(bench, session_id, reason="client-closed"):
+    bench.registry.close_session(session_id, reason, Traffic())
+
+
+# The interfaces.
+
+
+def test_it_is_a_registry(bench):
+    assert verifyClass(IRegistry, Registry)
+    assert verifyObject(IRegistry, bench.registry)
+    assert verifyObject(IRegistryObserver, bench.watcher)
+
+
+def test_what_it_opens_is_a_session(bench):
+    session = bench.registry.open_session("objects", "10.0.0.1:1000")
+    assert verifyClass(ISession, Session)
+    assert verifyObject(ISession, session)
+    assert (session.id, session.routing_id, session.opened) == ("boot.1", "fresh1", bench.clock.utc())
+    with pytest.raises(AttributeError):
+        session.routing_id = "another"
+
+
+# Sessions.
+
+
+def test_a_session_is_opened_and_closed_at_once_and_once(bench):
+    bench.journal.hold()
+    session_id = bench.open()
+    assert bench.state.sessions.keys() == {session_id}
+    bench.clock.advance(2.5)
+    bench.registry.close_session(session_id, "connection-lost", Traffic(1, 2, 3, 4))
+    for _ in range(2):
+        bench.registry.close_session(session_id, "client-closed", Traffic())
+    assert bench.state.sessions == {}
+    bench.journal.release()
+    assert bench.names() == bench.watcher.names() == ["session.opened", "session.closed"]
+    closed = bench.records()[1]
+    assert (closed.reason, closed.duration, closed.session) == ("connection-lost", 2_500_000, session_id)
+    assert (closed.objects_in, closed.objects_out, closed.bytes_in, closed.bytes_out) == (1, 2, 3, 4)
+    assert (closed.protocol, closed.routing_id, closed.peer) == ("objects", "fresh1", "10.0.0.1:1000")
+
+
+def test_a_clock_that_is_set_back_makes_no_negative_duration(bench):
+    session_id = bench.open()
+    bench.clock.now_utc -= 7_000_000
+    close(bench, session_id)
+    assert bench.records(ev.SessionClosed)[0].duration == 0
+
+
+def test_what_a_session_provided_is_unregistered_before_it_is_closed(bench):
+    session_id = bench.open()
+    for service in ("tv", "radio"):
+        bench.registry.register_service(session_id, service)
+    bench.registry.subscribe(session_id, "clock")
+    told = len(bench.watcher.told)
+    close(bench, session_id, "lease-expired")
+    ended = bench.watcher.told[told:]
+    assert [(ev.event_name(event), event.service, event.reason) for event in ended] == [
+        ("service.unregistered", "radio", "lease-expired"),
+        ("service.unregistered", "tv", "lease-expired"),
+        ("session.closed", None, "lease-expired"),
+    ]
+    assert bench.records()[-3:] == ended
+    assert (bench.state.services, bench.state.subscriptions) == ({}, {})
+
+
+# The write-ahead rule.
+
+
+def changes(bench, session_id):
+    registry = bench.registry
+    return {
+        "identify": lambda: registry.identify(Claims(session_id=session_id, name="n"), EVERYTHING),
+        "register": lambda: registry.register_service(session_id, "tv"),
+        "unregister": lambda: registry.unregister_service(session_id, "old tv"),
+        "subscribe": lambda: registry.subscribe(session_id, "clock", {"version": 2}),
+        "renew": lambda: registry.subscribe(session_id, "old clock"),
+        "unsubscribe": lambda: registry.unsubscribe(session_id, "old clock"),
+    }
+
+
+@pytest.fixture(params=["identify", "register", "unregister", "subscribe", "renew", "unsubscribe"])
+def change(request, bench):
+    """Something that a session asks for, and the session."""
+    session_id = bench.open()
+    bench.registry.register_service(session_id, "old tv")
+    bench.registry.subscribe(session_id, "old clock")
+    bench.clock.advance(1)
+    return changes(bench, session_id)[request.param], session_id
+
+
+def test_a_change_is_durable_before_anybody_is_told(bench, change):
+    ask, _ = change
+    before, told, written = bench.state.copy(), list(bench.watcher.told), list(bench.journal.records)
+    bench.journal.hold()
+    outcome = outcome_of(ask())
+    assert (outcome, bench.state, bench.watcher.told, bench.journal.records) == ([], before, told, written)
+    bench.journal.release()
+    assert len(outcome) == 1
+    assert bench.state != before
+    assert bench.state == fold(bench.journal.records) == bench.watcher.view
+    assert bench.watcher.told[len(told) :] == bench.records()[len(written) :] != []
+
+
+def test_a_change_that_cannot_be_written_is_not_made(bench, change):
+    ask, _ = change
+    before, told = bench.state.copy(), list(bench.watcher.told)
+    bench.journal.fail("full")
+    assert outcome_of(ask()) == ["journal-unavailable"]
+    bench.journal.fail(None)
+    bench.journal.hold()
+    outcome = outcome_of(ask())
+    bench.journal.fail("full")
+    assert outcome == ["journal-unavailable"]
+    assert (bench.state, bench.watcher.told) == (before, told)
+    bench.journal.fail(None)
+    assert outcome_of(ask()) != ["journal-unavailable"]
+    assert bench.state == fold(bench.journal.records) != before
+
+
+def test_a_change_of_a_session_that_closed_meanwhile_is_refused(bench, change):
+    ask, session_id = change
+    bench.journal.hold()
+    outcome = outcome_of(ask())
+    close(bench, session_id)
+    told = list(bench.watcher.told)
+    assert outcome_of(ask()) == ["session-closed"]
+    bench.journal.release()
+    assert outcome == ["session-closed"]
+    assert bench.watcher.told == told
+    assert bench.state == fold(bench.journal.records) == bench.watcher.view
+    assert bench.state.sessions == {}
+
+
+def test_a_change_that_cannot_be_encoded_hurts_nobody_else(bench, monkeypatch):
+    session_id = bench.open()
+    with monkeypatch.context() as patch:
+        patch.setattr(MemoryJournal, "write", lambda self, stamped, waiter: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            bench.registry.register_service(session_id, "tv")
+    bench.journal.hold()
+    outcome = outcome_of(bench.registry.register_service(session_id, "tv"))
+    assert outcome == []
+    bench.journal.release()
+    assert bench.names() == ["session.opened", "service.registered"]
+
+
+# Checks see what is on its way.
+
+
+def test_of_two_who_ask_for_one_routing_id_the_first_gets_it(bench):
+    first, second = bench.open(), bench.open()
+    bench.journal.hold()
+    outcomes = [
+        outcome_of(bench.registry.identify(Claims(session_id=each, routing_id="door"), EVERYTHING))
+        for each in (first, second)
+    ]
+    bench.journal.release()
+    assert [outcome[0].routing_id for outcome in outcomes] == ["door", "fresh2"]
+    assert [event.routing_id for event in bench.records(ev.SessionIdentified)] == ["door", "fresh2"]
+    assert bench.state.owner("door") == first
+
+
+def test_a_routing_id_that_is_just_given_up_is_not_given_away_when_that_fails(bench):
+    """Who gives it up keeps it then, and who asked for it has to ask again."""
+    first, second = bench.open(), bench.open()
+    bench.registry.identify(Claims(session_id=first, routing_id="door"), EVERYTHING)
+    bench.journal.hold()
+    given_up = outcome_of(bench.registry.identify(Claims(session_id=first, routing_id="gate"), EVERYTHING))
+    taken = outcome_of(bench.registry.identify(Claims(session_id=second, routing_id="door"), EVERYTHING))
+    bench.journal.fail("full")
+    bench.journal.fail(None)
+    assert (given_up, taken) == (["journal-unavailable"], ["journal-unavailable"])
+    again = outcome_of(bench.registry.identify(Claims(session_id=second, routing_id="door"), EVERYTHING))
+    assert (bench.state.owner("door"), again[0].routing_id) == (first, "fresh2")
+
+
+def test_who_asks_again_as_soon_as_it_is_refused_is_not_mistaken_for_the_others(bench):
+    session_id = bench.open()
+    bench.journal.hold()
+    again = []
+
+    def ask_again(_):
+        bench.journal.fail(None)
+        bench.journal.hold()
+        again.append(outcome_of(bench.registry.register_service(session_id, "tv")))
+
+    bench.registry.register_service(session_id, "tv").addErrback(ask_again)
+    second = outcome_of(bench.registry.register_service(session_id, "radio"))
+    bench.journal.fail("full")
+    assert (second, again) == (["journal-unavailable"], [[]])
+    # It is on its way, and known to be.
+    third = outcome_of(bench.registry.register_service(session_id, "tv"))
+    bench.journal.release()
+    assert (again, third) == ([[None]], [None])
+    assert bench.names() == ["session.opened", "service.registered"]
+    assert bench.state == fold(bench.journal.records)
+
+
+def test_who_proved_who_it_is_stays_that_whatever_it_claims(bench):
+    session_id = bench.open()
+    proof = {**bench.state.sessions[session_id].about(), "actor": "anna"}
+    bench.registry.note(ev.AuthSucceeded(method="password", **proof))
+    claim = Claims(session_id=session_id, claimed="ben")
+    session = outcome_of(bench.registry.identify(claim, NOTHING))[0]
+    assert (session.actor, session.claimed) == ("anna", "ben")
+    assert bench.watcher.names()[:3] == ["session.opened", "auth.succeeded", "session.identified"]
+    assert bench.state == fold(bench.journal.records)
+    bench.registry.close_session(session_id, "client-closed", Traffic())
+    closed = bench.journal.records[-1].event
+    assert (closed.actor, closed.claimed) == ("anna", "ben")
+
+
+def test_an_identity_replaces_the_one_before(bench):
+    session_id = bench.open()
+    identify = bench.registry.identify
+    identify(Claims(session_id=session_id, routing_id="door", routing_ids=("a", "a", SERVER), claimed="anna"), NOTHING)
+    session = outcome_of(identify(Claims(session_id=session_id, name="panel"), EVERYTHING))[0]
+    assert session is bench.state.sessions[session_id]
+    assert (session.routing_id, session.routing_ids, session.claimed, session.name) == ("door", (), None, "panel")
+    assert bench.state.subscription(session_id, None).interest == EVERYTHING
+    assert bench.watcher.names()[1:] == [
+        "session.identified",
+        "subscription.added",
+        "session.identified",
+        "subscription.removed",
+        "subscription.added",
+    ]
+    assert bench.records(ev.SessionIdentified)[0].routing_ids == ("a",)
+
+
+def test_registering_again_changes_nothing(bench):
+    session_id = bench.open()
+    assert outcome_of(bench.registry.register_service(session_id, "tv")) == [None]
+    assert outcome_of(bench.registry.register_service(session_id, "tv")) == [None]
+    assert bench.names() == ["session.opened", "service.registered"]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_registering_again_is_answered_no_sooner_than_the_first_time(bench, fails):
+    session_id = bench.open()
+    bench.journal.hold()
+    outcomes = [outcome_of(bench.registry.register_service(session_id, "tv")) for _ in range(2)]
+    assert outcomes == [[], []]
+    bench.journal.fail("full") if fails else bench.journal.release()
+    assert outcomes == [["journal-unavailable"] if fails else [None]] * 2
+    assert bench.records(ev.ServiceRegistered) == bench.watcher.told[1:]
+    assert len(bench.watcher.told) == 1 + (not fails)
+
+
+def test_registering_again_is_refused_when_the_first_time_is_over_by_then(bench):
+    session_id = bench.open()
+    bench.journal.hold()
+    outcomes = [outcome_of(bench.registry.register_service(session_id, "tv")) for _ in range(2)]
+    bench.journal.release(1)
+    bench.registry.lose_service(session_id, "tv", "lease-expired")
+    bench.journal.release()
+    assert outcomes == [[None], ["not-registered"]]
+    assert bench.state == fold(bench.journal.records)
+
+
+def test_subscribing_again_renews(bench):
+    session_id = bench.open()
+    bench.registry.subscribe(session_id, "tv", {"version": 1})
+    bench.clock.advance(1)
+    bench.registry.subscribe(session_id, "tv", {"version": 2})
+    subscription = bench.state.subscription(session_id, "tv")
+    assert (subscription.renewed - subscription.added, subscription.options) == (1_000_000, {"version": 2})
+    assert bench.names()[1:] == ["subscription.added", "subscription.renewed"]
+
+
+# What is over without anybody asking.
+
+
+def test_a_lease_that_ran_out(bench):
+    session_id = bench.open()
+    bench.registry.register_service(session_id, "tv")
+    bench.registry.subscribe(session_id, "tv")
+    bench.journal.hold()
+    bench.registry.lose_service(session_id, "tv", "lease-expired")
+    bench.registry.lose_subscription(session_id, "tv", "lease-expired")
+    for lose in (bench.registry.lose_service, bench.registry.lose_subscription):
+        lose(session_id, "tv", "lease-expired")
+        lose(session_id, "unknown", "lease-expired")
+        lose("unknown", "tv", "lease-expired")
+    assert (bench.state.services, bench.state.subscriptions) == ({}, {})
+    bench.journal.release()
+    assert [(name, event.reason) for name, event in zip(bench.names(), bench.records(), strict=True)][-2:] == [
+        ("service.unregistered", "lease-expired"),
+        ("subscription.removed", "lease-expired"),
+    ]
+    assert bench.watcher.told == bench.records()
+
+
+@pytest.mark.parametrize(
+    ("asked", "lose", "reason"),
+    [
+        (["unregister"], "lose_service", "not-registered"),
+        (["unregister", "register"], "lose_service", "not-registered"),
+        (["subscribe"], "lose_subscription", "no-such-subscription"),
+        (["unsubscribe"], "lose_subscription", "no-such-subscription"),
+        (["unsubscribe", "subscribe"], "lose_subscription", "no-such-subscription"),
+    ],
+)
+@pytest.mark.parametrize("fails", [False, True])
+def test_what_is_over_overtakes_what_was_asked_about_it(bench, asked, lose, reason, fails):
+    session_id, registry = bench.open(), bench.registry
+    registry.register_service(session_id, "tv")
+    registry.subscribe(session_id, "tv", {"version": 1})
+    ask = {
+        "register": registry.register_service,
+        "unregister": registry.unregister_service,
+        "subscribe": registry.subscribe,
+        "unsubscribe": registry.unsubscribe,
+    }
+    bench.journal.hold()
+    other = outcome_of(registry.subscribe(session_id, "other"))
+    outcomes = [outcome_of(ask[each](session_id, "tv")) for each in asked]
+    getattr(registry, lose)(session_id, "tv", "lease-expired")
+    told = list(bench.watcher.told)
+    bench.journal.fail("full") if fails else bench.journal.release()
+    bench.journal.fail(None)
+    assert outcomes == [["journal-unavailable" if fails else reason]] * len(asked)
+    assert other == ["journal-unavailable" if fails else None]
+    assert bench.state == fold(bench.journal.records) == bench.watcher.view
+    assert [event for event in bench.watcher.told[len(told) :] if event.service == "tv"] == []
+    # It can be asked for anew.
+    assert outcome_of(registry.register_service(session_id, "tv")) == [None]
+    assert outcome_of(registry.subscribe(session_id, "tv")) == [None]
+    assert bench.state == fold(bench.journal.records) == bench.watcher.view
+
+
+def test_a_service_that_was_just_being_registered_when_its_session_closed(bench):
+    session_id = bench.open()
+    bench.journal.hold()
+    bench.registry.register_service(session_id, "tv").addErrback(lambda _: None)
+    close(bench, session_id)
+    bench.journal.release()
+    assert bench.names() == ["session.opened", "service.registered", "service.unregistered", "session.closed"]
+    assert bench.watcher.names() == ["session.opened", "session.closed"]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_service_that_was_just_being_unregistered_when_its_session_closed(bench, fails):
+    """Everybody hears that it is gone, whatever becomes of the record that it asked for."""
+    session_id = bench.open()
+    bench.registry.register_service(session_id, "tv")
+    bench.journal.hold()
+    bench.registry.unregister_service(session_id, "tv").addErrback(lambda _: None)
+    close(bench, session_id)
+    bench.journal.fail("full") if fails else bench.journal.release()
+    names = ["session.opened", "service.registered", "service.unregistered", "session.closed"]
+    assert bench.watcher.names() == names
+    assert bench.names() == ([names[0], names[1], names[3]] if fails else names)
+
+
+# Refusals.
+
+
+def refusals(bench, session_id):
+    registry = bench.registry
+    return [
+        (registry.register_service, "bus/clock", ev.ServiceRefused, "reserved-name"),
+        (registry.register_service, "", ev.ServiceRefused, "bad-service-name"),
+        (registry.register_service, {"a": [7]}, ev.ServiceRefused, "bad-service-name"),
+        (registry.unregister_service, "tv", ev.ServiceRefused, "not-registered"),
+        (registry.unregister_service, ["tv"], ev.ServiceRefused, "bad-service-name"),
+        (registry.subscribe, "a\0b", ev.SubscriptionRefused, "bad-service-name"),
+        (registry.subscribe, "\ud800" * 400, ev.SubscriptionRefused, "bad-service-name"),
+        (registry.unsubscribe, "tv", ev.SubscriptionRefused, "no-such-subscription"),
+        (registry.unsubscribe, ["tv"], ev.SubscriptionRefused, "bad-service-name"),
+    ]
+
+
+@pytest.mark.parametrize("number", range(9))
+def test_what_is_refused_is_journaled(bench, number):
+    session_id = bench.open("10.0.0.1:1000")
+    ask, service, kind, reason = refusals(bench, session_id)[number]
+    before = bench.state.copy()
+    assert outcome_of(ask(session_id, service)) == [reason]
+    (refused,) = bench.records(kind)
+    assert (refused.reason, refused.session, refused.peer, refused.suppressed) == (
+        reason,
+        session_id,
+        "10.0.0.1:1000",
+        None,
+    )
+    assert len(refused.service.encode()) <= 4 * 255
+    assert bench.state == before
+    assert bench.watcher.names() == ["session.opened"]
+
+
+def test_a_refusal_by_a_wire_format_is_journaled(bench):
+    session_id = bench.open()
+    bench.registry.refuse_subscription(session_id, "tv", "no-such-service")
+    (refused,) = bench.records(ev.SubscriptionRefused)
+    assert (refused.service, refused.reason) == ("tv", "no-such-service")
+
+
+def test_of_a_session_that_is_gone_nothing_is_journaled(bench):
+    session_id = bench.open()
+    close(bench, session_id)
+    written = len(bench.journal.records)
+    for ask, service, _, _ in refusals(bench, session_id):
+        assert outcome_of(ask(session_id, service)) == ["session-closed"]
+    assert outcome_of(bench.registry.identify(Claims(session_id=session_id), EVERYTHING)) == ["session-closed"]
+    bench.registry.refuse_subscription(session_id, "tv", "no-such-service")
+    assert len(bench.journal.records) == written
+
+
+def test_nobody_fills_the_journal_with_refusals(bench):
+    """By address: a second connection of the same host does not help; another host is not held back."""
+    first, second, other = bench.open("10.0.0.1:1000"), bench.open("10.0.0.1:1001"), bench.open("10.0.0.2:1000")
+
+    def refuse(session_id, times):
+        for _ in range(times):
+            bench.registry.register_service(session_id, "bus/x").addErrback(lambda _: None)
+
+    def journaled(session_id):
+        return [event.suppressed for event in bench.records(ev.ServiceRefused) if event.session == session_id]
+
+    refuse(first, 30)
+    refuse(second, 100)
+    assert journaled(first) == [None] * 30
+    assert journaled(second) == [None] * (STRANGER_BURST - 30)
+    refuse(other, 1)
+    assert journaled(other) == [None]
+    bench.registry.unsubscribe(second, "tv").addErrback(lambda _: None)
+    assert len(bench.records(ev.SubscriptionRefused)) == 1
+    bench.clock.advance(2 / STRANGER_RATE)
+    refuse(first, 5)
+    assert journaled(first)[30:] == [80, None]
+    bench.clock.advance(1000)
+    refuse(second, 1)
+    assert journaled(second)[-1] == 3
+
+
+@pytest.mark.parametrize(
+    ("one", "another", "same"),
+    [
+        ("10.0.0.1:1", "10.0.0.1:2", True),
+        ("10.0.0.1", "10.0.0.1:2", True),
+        ("10.0.0.1:1", "10.0.0.2:1", False),
+        ("[2001:db8::1]:1", "[2001:db8::1]:2", True),
+        ("[2001:db8::1]:1", "[2001:db8::2]:1", True),
+        ("2001:db8::1", "2001:db8:0:1::1", False),
+        ("/run/a.sock", "/run/b.sock", False),
+        (None, None, True),
+    ],
+)
+def test_an_address_is_a_host(bench, one, another, same):
+    for peer in [one] * STRANGER_BURST + [another]:
+        bench.registry.note_from_stranger(ev.LimitReached(limit="max-sessions", value=1, peer=peer))
+    assert len(bench.journal.records) == STRANGER_BURST + (not same)
+
+
+def test_what_changes_nothing_is_written_and_not_told(bench):
+    bench.registry.note(ev.ServerStopped())
+    assert bench.names() == ["server.stopped"]
+    assert bench.watcher.told == []
+
+
+# Observers.
+
+
+class Meddler(Watcher):
+    """Does something to the registry when it is told of a kind of event."""
+
+    def __init__(self, kind, do):
+        super().__init__()
+        self._kind, self._do = kind, do
+
+    def registry_changed(self, stamped):
+        super().registry_changed(stamped)
+        if isinstance(stamped.event, self._kind):
+            self._do(stamped.event)
+
+
+def meddling(kind, do):
+    """A bench with an observer before and one behind the meddler."""
+    bench = Bench()
+    bench.meddler, bench.last = Meddler(kind, lambda event: do(bench, event)), Watcher()
+    bench.registry.observe(bench.meddler)
+    bench.registry.observe(bench.last)
+    return bench
+
+
+def check_all_heard_the_same(bench):
+    assert bench.watcher.told == bench.meddler.told == bench.last.told
+    assert bench.watcher.view == bench.last.view == bench.state == fold(bench.journal.records)
+
+
+def test_observers_hear_in_order_even_when_one_of_them_closes_sessions():
+    bench = meddling(ev.ServiceRegistered, lambda bench, event: close(bench, "boot.1", "slow-consumer"))
+    slow, other = bench.open(), bench.open()
+    bench.registry.subscribe(slow, "tv")
+    assert outcome_of(bench.registry.register_service(other, "tv")) == [None]
+    assert bench.last.names()[-2:] == ["service.registered", "session.closed"]
+    check_all_heard_the_same(bench)
+
+
+def test_a_session_that_is_closed_while_its_own_change_is_told():
+    bench = meddling(ev.SubscriptionAdded, lambda bench, event: close(bench, event.session, "slow-consumer"))
+    session_id = bench.open()
+    claims = Claims(session_id=session_id)
+    assert outcome_of(bench.registry.identify(claims, EVERYTHING)) == ["session-closed"]
+    check_all_heard_the_same(bench)
+
+
+def test_a_session_that_is_closed_while_its_end_is_told_is_closed_once():
+    bench = meddling(ev.ServiceUnregistered, lambda bench, event: close(bench, event.session, "slow-consumer"))
+    session_id = bench.open()
+    for service in ("tv", "radio", "clock"):
+        bench.registry.register_service(session_id, service)
+    close(bench, session_id)
+    assert [event.reason for event in bench.records(ev.SessionClosed)] == ["client-closed"]
+    assert len(bench.records(ev.ServiceUnregistered)) == 3
+    check_all_heard_the_same(bench)
+
+
+def test_a_session_that_is_closed_while_its_opening_is_told():
+    bench = meddling(ev.SessionOpened, lambda bench, event: close(bench, event.session, "replaced"))
+    assert bench.registry.open_session("objects", "10.0.0.1:1").id == "boot.1"
+    assert bench.state.sessions == {}
+    check_all_heard_the_same(bench)
+
+
+def test_what_an_observer_asks_for_is_told_behind():
+    def provide(bench, event):
+        bench.registry.register_service(event.session, "tv")
+
+    bench = meddling(ev.SessionOpened, provide)
+    bench.open()
+    assert bench.last.names() == ["session.opened", "service.registered"]
+    check_all_heard_the_same(bench)
+
+
+def test_an_observer_that_fails_hurts_nobody_else():
+    bench = meddling(ev.Event, lambda bench, event: 1 / 0)
+    session_id = bench.open()
+    assert outcome_of(bench.registry.register_service(session_id, "tv")) == [None]
+    close(bench, session_id)
+    check_all_heard_the_same(bench)
+
+
+# Names that could once be new, and routing ids that are held.
+
+ODD = "\u200bbus"
+
+
+def test_a_service_whose_name_could_not_be_new_is_subscribed_to_and_unregistered_like_any_other():
+    bench = Bench()
+    provider, watcher, other = bench.open(), bench.open(), bench.open()
+    session = bench.state.sessions[provider]
+    bench.state.apply(ev.ServiceRegistered(service=ODD, **session.about()), 0)
+    registry = bench.registry
+    for done in (registry.register_service(provider, ODD), registry.subscribe(watcher, ODD)):
+        assert done.called
+        assert done.result is None
+    for refused in (registry.register_service(other, ODD), registry.subscribe(other, f"{ODD}!")):
+        assert failed(refused) == "bad-service-name"
+    assert registry.unregister_service(provider, ODD).result is None
+    assert registry.unsubscribe(watcher, ODD).result is None
+    assert failed(registry.register_service(provider, ODD)) == "bad-service-name"
+
+
+def failed(deferred):
+    reasons = []
+    deferred.addErrback(lambda failure: reasons.append(failure.value.reason))
+    return reasons[0]
+
+
+def test_a_routing_id_is_held_for_the_actor_or_the_address_that_had_it():
+    bench = Bench()
+
+    def granted(peer, wanted=None, *further):
+        session = bench.open(peer)
+        bench.registry.identify(Claims(session_id=session, routing_id=wanted, routing_ids=further), None)
+        identified = bench.state.sessions[session]
+        bench.registry.close_session(session, "client-closed", Traffic())
+        return [identified.routing_id, *identified.routing_ids]
+
+    assert granted("10.0.0.1:1", "ann") == ["ann"]
+    assert "ann" not in granted("10.0.0.2:1", "ann", "ann")
+    assert "ann" in granted("10.0.0.1:2", None, "ann")
+    bench.clock.advance(59.9)
+    assert granted("10.0.0.1:3", "ann") == ["ann"]
+    bench.clock.advance(59.9)
+    assert "ann" not in granted("10.0.0.2:1", "ann")
+    bench.clock.advance(0.2)
+    assert granted("10.0.0.2:1", "ann") == ["ann"]
