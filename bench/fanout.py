@@ -30,9 +30,9 @@ from bussrv.compiled import HOT_PATH
 from bussrv.formats.objects.object_system import ObjectsProtocol
 from bussrv.journal.memory import MemoryJournal
 from bussrv.net.session.factory import StreamFactory
-from bussrv.policy.access import Access
-from bussrv.policy.file import parse_policy
-from bussrv.policy.rules import Rules
+from bussrv.policy.permissions.access import Access
+from bussrv.policy.permissions.file import parse_policy
+from bussrv.policy.permissions.rules import Rules
 from bussrv.registry.changes.registry import Registry
 from bussrv.server.collector import tune_collector
 from bussrv.server.service import new_id

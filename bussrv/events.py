@@ -162,7 +162,9 @@ class AuthFailed(Event, frozen=True, tag="auth.failed"):
 
 
 class AccessDenied(Event, frozen=True, tag="access.denied"):
-    """A session was not allowed an ``action`` on a ``target``, by ``rule``; see :mod:`bussrv.policy.permissions`."""
+    """A session was not allowed an ``action`` on a ``target``, by ``rule``; see
+    :mod:`bussrv.policy.permissions.permissions`.
+    """
 
     OUTCOME = "refused"
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from bussrv.bus.interfaces import IBus
     from bussrv.journal.interfaces import IJournal
-    from bussrv.policy.permissions import Permissions
+    from bussrv.policy.permissions.permissions import Permissions
 
 
 class IWireFormat(Interface):
@@ -114,7 +114,8 @@ class IFilteredService(IServiceObject):
     def snapshot_for(permissions: Permissions) -> bytes:
         """The present state as sessions with these permissions see it.
 
-        :param permissions: :data:`bussrv.policy.permissions.EVERYTHING` for sessions that may know everything.
+        :param permissions: :data:`bussrv.policy.permissions.permissions.EVERYTHING` for sessions that may know
+            everything.
         """
 
 

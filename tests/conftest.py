@@ -18,7 +18,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from twisted.logger import LogEvent, Logger, LogPublisher, globalLogPublisher
 
-from bussrv.policy.users import SecretHash
+from bussrv.policy.logins.users import SecretHash
 from tests.browser import chromium, page  # noqa: F401 (fixtures of all tests)
 from tests.counters import UNKNOWN, KnownCounters
 from tests.forked import Nursery
@@ -62,7 +62,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture
 def cheap_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     """Secrets are hashed in no time."""
-    monkeypatch.setattr("bussrv.policy.users.NOBODY", SecretHash(bytes(16), bytes(32), 2, 1, 1))
+    monkeypatch.setattr("bussrv.policy.logins.users.NOBODY", SecretHash(bytes(16), bytes(32), 2, 1, 1))
 
 
 @pytest.fixture(autouse=True)

@@ -7,11 +7,11 @@ from twisted.internet.defer import Deferred, succeed
 from zope.interface import implementer
 
 from bussrv.errors import TOO_MANY_LOGINS
-from bussrv.policy.checkers import Users
-from bussrv.policy.credentials import Credentials, Denial, Password, Proof
-from bussrv.policy.identity import Identity
 from bussrv.policy.interfaces import IIdentity
-from bussrv.policy.users import SecretHash
+from bussrv.policy.logins.checkers import Users
+from bussrv.policy.logins.credentials import Credentials, Denial, Password, Proof
+from bussrv.policy.logins.identity import Identity
+from bussrv.policy.logins.users import SecretHash
 from tests.formats.network import Network
 
 USERS = {"ann": SecretHash(b"salt", bytes(32), 2, 1, 1).made_of(b"s3cret")}

@@ -21,9 +21,9 @@ from bussrv.admin.problems import Problem
 from bussrv.admin.routes import Permission
 from bussrv.bus.interfaces import IBus
 from bussrv.errors import TOO_MANY_LOGINS
-from bussrv.policy.credentials import Credentials, Denial, Password, Proof, Token
-from bussrv.policy.tokens import MAX_TOKEN
-from bussrv.policy.users import MAX_SECRET
+from bussrv.policy.logins.credentials import Credentials, Denial, Password, Proof, Token
+from bussrv.policy.logins.tokens import MAX_TOKEN
+from bussrv.policy.logins.users import MAX_SECRET
 from bussrv.values import excerpt
 
 PROTOCOL = "admin"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bussrv.errors import ConfigError
 from bussrv.net.tls.link_tokens import read_token
-from bussrv.policy.tokens import new_token
+from bussrv.policy.logins.tokens import new_token
 
 SUFFIX = ".admin-token"
 

@@ -20,7 +20,7 @@ from bussrv.admin.sessions import find
 from bussrv.bus.interfaces import IBus
 from bussrv.bus.sessions.withdrawal import BY_OPERATOR
 from bussrv.errors import BadValue, JournalError, JournalUnavailable
-from bussrv.policy.access import OWN_PROTOCOL
+from bussrv.policy.permissions.access import OWN_PROTOCOL
 from bussrv.registry.state.session import Session
 
 DONE = Answer(b"", status=204)

@@ -49,9 +49,9 @@ from bussrv.bus.taps.taps import Taps
 from bussrv.errors import OverLimit, Refused
 from bussrv.memory.bundle import Bundle
 from bussrv.memory.resources import Streams
-from bussrv.policy.access import Access
-from bussrv.policy.identity import Identity
-from bussrv.policy.permissions import Action, Permissions
+from bussrv.policy.logins.identity import Identity
+from bussrv.policy.permissions.access import Access
+from bussrv.policy.permissions.permissions import Action, Permissions
 from bussrv.registry.changes.registry import Registry
 from bussrv.registry.state.session import Session
 from bussrv.settings import Settings

@@ -15,7 +15,7 @@ from bussrv.bus.routing.single import Router
 from bussrv.bus.services.hosted_subscribers import HostedSubscribers
 from bussrv.bus.services.last_values import LastValues
 from bussrv.journal.record import Stamped
-from bussrv.policy.access import Access
+from bussrv.policy.permissions.access import Access
 from bussrv.registry.changes.observers import Kinds
 from bussrv.registry.changes.registry import Registry
 from bussrv.registry.interfaces import IRegistryObserver

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from bussrv.counts.histogram import Histogram
     from bussrv.memory.bundle import Bundle
     from bussrv.memory.resources import Streams
-    from bussrv.policy.access import Access
     from bussrv.policy.interfaces import IIdentity
-    from bussrv.policy.permissions import Action, Permissions
+    from bussrv.policy.permissions.access import Access
+    from bussrv.policy.permissions.permissions import Action, Permissions
     from bussrv.registry.interfaces import IRegistry
     from bussrv.registry.state.session import Session
     from bussrv.settings import Settings
@@ -389,7 +389,7 @@ class IBus(ISessions, IRouting, IPermissions, IForwarding, IHosting, ISending):
     settings: Settings = Attribute("The :class:`bussrv.settings.Settings`.")
     counters: Counter[str] = Attribute("``collections.Counter``: what was dropped, refused or odd, by stable code.")
     server_id: str = Attribute("``str``: the routing id of this server.")
-    access: Access = Attribute("The :class:`bussrv.policy.access.Access`: what each session may do.")
+    access: Access = Attribute("The :class:`bussrv.policy.permissions.access.Access`: what each session may do.")
     identity: IIdentity = Attribute("The :class:`IIdentity`: decides who clients are.")
     permission_observers: list[Callable[[str], None]] = Attribute(
         "``list``: each is called with the id of a session that has other permissions from now on."

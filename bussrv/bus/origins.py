@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bussrv.bus.routing.batch import Source
 from bussrv.bus.routing.recipients import Origin
-from bussrv.policy.access import Access
+from bussrv.policy.permissions.access import Access
 from bussrv.registry.changes.registry import Registry
 from bussrv.wire.objects import encode_json
 

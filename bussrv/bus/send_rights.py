@@ -23,8 +23,8 @@ from bussrv.bus.interest.interests import Kind
 from bussrv.bus.interest.vocabulary import REPLYING, REQUEST
 from bussrv.bus.routing.recipients import Origin
 from bussrv.errors import NotAllowed, OverLimit, Refused
-from bussrv.policy.access import Access
-from bussrv.policy.permissions import EVERYTHING, Action, Permissions, content
+from bussrv.policy.permissions.access import Access
+from bussrv.policy.permissions.permissions import EVERYTHING, Action, Permissions, content
 from bussrv.registry.changes.registry import Registry
 from bussrv.values import Publication, excerpt, quoted
 from bussrv.wire.forwarded import with_value

@@ -36,7 +36,7 @@ LEAST = 8
 def command(file: Path, name: str, stdin: bool, delete: bool) -> int:
     """Add, change or delete a user."""
     exclude(stdin=stdin, delete=delete)
-    from bussrv.policy.users import check_user, delete_user, put_user
+    from bussrv.policy.logins.users import check_user, delete_user, put_user
 
     try:
         user = check_user(name)

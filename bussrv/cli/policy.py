@@ -15,8 +15,8 @@ from bussrv.cli.command import Command, Group
 from bussrv.cli.parameters import OneOf, need_one
 
 if TYPE_CHECKING:
-    from bussrv.policy.permissions import Action
-    from bussrv.policy.rules import Rules
+    from bussrv.policy.permissions.permissions import Action
+    from bussrv.policy.permissions.rules import Rules
 
 DESCRIPTION = """
 Show what a policy file allows a user. It reads the file only, and asks no running server.
@@ -48,7 +48,7 @@ class Asked(NamedTuple):
 
 
 def _actions() -> Sequence[str]:
-    from bussrv.policy.rules import ACTIONS
+    from bussrv.policy.permissions.rules import ACTIONS
 
     return ACTIONS
 
@@ -132,7 +132,7 @@ def _rules(asked: Asked) -> Rules:
     """
     from bussrv.addresses import UNIX, parse_host
     from bussrv.errors import ConfigError
-    from bussrv.policy.file import read_policy
+    from bussrv.policy.permissions.file import read_policy
     from bussrv.server.option_table import BUILT_IN
     from bussrv.server.options import NO_SERVER
     from bussrv.server.plugins import installed
@@ -160,8 +160,8 @@ def _rules(asked: Asked) -> Rules:
 def _test(rules: Rules, asked: Asked, action: str, target: str, *, as_json: bool) -> int:
     from bussrv.bus.interest.interests import bare_type
     from bussrv.errors import ConfigError
-    from bussrv.policy.permissions import content
-    from bussrv.policy.rules import CONTENT_ACTIONS, EVENT
+    from bussrv.policy.permissions.permissions import content
+    from bussrv.policy.permissions.rules import CONTENT_ACTIONS, EVENT
 
     if action == "admin" and target not in ("read", "write"):
         raise ConfigError(f"{target!r} is neither read nor write")

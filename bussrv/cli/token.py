@@ -40,8 +40,8 @@ _DURATION = re.compile(r"([1-9][0-9]{0,5})([mhdw])")
 def command(file: Path, name: str, expires: str | None, delete: bool, as_json: bool) -> int:
     """Make a token, or delete those of a user."""
     exclude(expires=expires, delete=delete)
-    from bussrv.policy.tokens import add_token, delete_tokens, take_back_token
-    from bussrv.policy.users import check_user
+    from bussrv.policy.logins.tokens import add_token, delete_tokens, take_back_token
+    from bussrv.policy.logins.users import check_user
 
     try:
         user = check_user(name)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from twisted.internet.defer import Deferred
 
-    from bussrv.policy.credentials import Credentials, Denial, Proof
+    from bussrv.policy.logins.credentials import Credentials, Denial, Proof
 
 
 class IIdentity(Interface):

@@ -13,10 +13,10 @@ from bussrv.bus.interfaces import Effects, IBus, Use, Withdrawn
 from bussrv.errors import ConfigError
 from bussrv.formats.objects.server_link import LINK
 from bussrv.net.session.protocol import StreamProtocol
-from bussrv.policy.checkers import CertificateUsers, Checker, Foreign, Tokens, Users, changes
-from bussrv.policy.identity import Identity
-from bussrv.policy.login_queue import LoginLimits
-from bussrv.policy.permissions import NOTHING
+from bussrv.policy.logins.checkers import CertificateUsers, Checker, Foreign, Tokens, Users, changes
+from bussrv.policy.logins.identity import Identity
+from bussrv.policy.logins.login_queue import LoginLimits
+from bussrv.policy.permissions.permissions import NOTHING
 from bussrv.server.config import Config
 from bussrv.server.faults import noting
 from bussrv.server.plugins import checker_factories

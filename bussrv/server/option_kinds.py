@@ -9,7 +9,7 @@ from typing import Any
 
 from bussrv.errors import BadValue
 from bussrv.options import FILE, Kind, Network, Text
-from bussrv.policy.users import check_user
+from bussrv.policy.logins.users import check_user
 from bussrv.values import shown
 
 OFF = "off"

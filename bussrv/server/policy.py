@@ -8,8 +8,8 @@ from pathlib import Path
 from bussrv.admin.login import PROTOCOL
 from bussrv.bus.interfaces import Effects, IBus, Use
 from bussrv.interfaces import IWireFormat
-from bussrv.policy.file import parse_policy, read_policy, read_text
-from bussrv.policy.rules import Rules
+from bussrv.policy.permissions.file import parse_policy, read_policy, read_text
+from bussrv.policy.permissions.rules import Rules
 from bussrv.server.config import Config
 
 

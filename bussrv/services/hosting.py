@@ -24,8 +24,8 @@ from bussrv.interfaces import IFilteredService, IHostedService, IPreparedService
 from bussrv.journal.interfaces import IJournal
 from bussrv.journal.record import Stamped
 from bussrv.memory.bundle import Bundle
-from bussrv.policy.access import OWN_PROTOCOL
-from bussrv.policy.permissions import Permissions
+from bussrv.policy.permissions.access import OWN_PROTOCOL
+from bussrv.policy.permissions.permissions import Permissions
 from bussrv.registry.changes.observers import Kinds
 from bussrv.registry.interfaces import IRegistryObserver
 from bussrv.values import Traffic, quoted

@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from bussrv import events as ev
-from bussrv.policy.permissions import Permissions
+from bussrv.policy.permissions.permissions import Permissions
 from bussrv.registry.state.live_snapshot import (
     FEW,
     SERVICE_CHANGES,

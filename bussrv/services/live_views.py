@@ -15,7 +15,7 @@ from msgspec import Struct
 from twisted.internet.defer import Deferred
 
 from bussrv import events as ev
-from bussrv.policy.permissions import EVERYTHING, Permissions
+from bussrv.policy.permissions.permissions import EVERYTHING, Permissions
 from bussrv.registry.state.live_snapshot import LiveSnapshot
 from bussrv.registry.state.state import RegistryState
 from bussrv.services.live_view import LiveView

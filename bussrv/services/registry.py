@@ -19,7 +19,7 @@ from zope.interface import implementer
 from bussrv.interfaces import IPreparedService, IServiceHost
 from bussrv.journal import record
 from bussrv.journal.record import Record
-from bussrv.policy.permissions import EVERYTHING, Permissions
+from bussrv.policy.permissions.permissions import EVERYTHING, Permissions
 from bussrv.registry.state.live_snapshot import LiveSnapshot
 from bussrv.services.live_views import LiveViews
 from bussrv.services.registry_view import Change, change, shown_events

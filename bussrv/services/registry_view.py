@@ -16,7 +16,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from bussrv import events as ev
-from bussrv.policy.permissions import Permissions
+from bussrv.policy.permissions.permissions import Permissions
 from bussrv.registry.state.session import Session, Subscription
 from bussrv.registry.state.snapshot import Snapshot
 from bussrv.registry.state.state import RegistryState

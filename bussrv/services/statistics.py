@@ -20,7 +20,7 @@ from zope.interface import implementer
 
 from bussrv.interfaces import IFilteredService, IServiceHost
 from bussrv.journal.record import format_time
-from bussrv.policy.permissions import EVERYTHING, Permissions
+from bussrv.policy.permissions.permissions import EVERYTHING, Permissions
 from bussrv.version import VERSION
 
 INTERVAL = 1.0

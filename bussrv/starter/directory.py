@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from bussrv.errors import ConfigError, JournalError
 from bussrv.journal.keys import generate, public_path
-from bussrv.policy.users import user_line
+from bussrv.policy.logins.users import user_line
 from bussrv.starter import texts
 from bussrv.starter.certificates import make_certificates
 

@@ -14,7 +14,7 @@ from bussrv import events as ev
 from bussrv.admin.problems import PROBLEMS
 from bussrv.admin.routes import Route
 from bussrv.admin.table import ROUTES
-from bussrv.policy.file import parse_policy
+from bussrv.policy.permissions.file import parse_policy
 from tests.admin.scene import BEARER, Admin, Answer
 from tests.logins import USERS, identity_of
 

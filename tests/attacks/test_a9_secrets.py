@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bussrv.policy.users import user_line
+from bussrv.policy.logins.users import user_line
 from bussrv.testing.server import RunningServer
 from bussrv.wire import spp
 from tests.attacks.bystanders import scheduled, share

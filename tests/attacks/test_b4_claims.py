@@ -18,7 +18,7 @@ from bussrv.client.spp import SppClient
 from bussrv.journal.reading import read_journal
 from bussrv.journal.segment import list_segments
 from bussrv.journal.verify import verify
-from bussrv.policy.users import user_line
+from bussrv.policy.logins.users import user_line
 from tests.docs.golden import OLDER, SECOND_KEY, private_pem
 from tests.forked import ForkedServer
 

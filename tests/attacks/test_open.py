@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bussrv import events as ev
 from bussrv.client.inbus import InbusSubscriber
-from bussrv.policy.file import parse_policy
+from bussrv.policy.permissions.file import parse_policy
 from bussrv.wire import inbus
 from tests.formats.network import Network, drain
 

@@ -10,7 +10,7 @@ from bussrv.bus.groups import receivers
 from bussrv.bus.interest.interests import Kind
 from bussrv.bus.interfaces import IBus, ISessionLink
 from bussrv.bus.sessions.membership import MembershipAnnouncer
-from bussrv.policy.permissions import EVERYTHING
+from bussrv.policy.permissions.permissions import EVERYTHING
 from bussrv.registry.changes.registry import Registry
 from bussrv.registry.interfaces import IRegistryObserver
 from bussrv.settings import Settings

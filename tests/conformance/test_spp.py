@@ -8,7 +8,7 @@ from twisted.logger import globalLogPublisher
 
 from bussrv import events as ev
 from bussrv.formats.spp.info import LOG_BURST
-from bussrv.policy.users import SecretHash
+from bussrv.policy.logins.users import SecretHash
 from bussrv.settings import Settings
 from bussrv.wire import spp
 from bussrv.wire.spp import Ignored, Info, Offer, Removed

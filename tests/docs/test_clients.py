@@ -10,8 +10,8 @@ import pytest
 from bussrv.client import inbus
 from bussrv.client.objects import ObjectsClient
 from bussrv.client.spp import SppClient
-from bussrv.policy.tokens import add_token
-from bussrv.policy.users import put_user
+from bussrv.policy.logins.tokens import add_token
+from bussrv.policy.logins.users import put_user
 from bussrv.testing.server import RunningServer
 from bussrv.wire import spp
 from tests.docs.pages import blocks

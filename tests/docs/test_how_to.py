@@ -19,8 +19,8 @@ from bussrv.journal import manifest
 from bussrv.journal.recovery import Damaged, recover
 from bussrv.journal.segment import segment_name
 from bussrv.journal.versions import READ_VERSIONS, SCHEMA_VERSION
-from bussrv.policy.tokens import read_tokens
-from bussrv.policy.users import read_users
+from bussrv.policy.logins.tokens import read_tokens
+from bussrv.policy.logins.users import read_users
 from bussrv.server.exposure import check_endpoints
 from tests.docs.commands import prepare, says
 from tests.docs.pages import PAGES, ROOT, blocks, rows

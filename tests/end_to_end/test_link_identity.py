@@ -8,7 +8,7 @@ from pathlib import Path
 from bussrv import events as ev
 from bussrv.client.objects import ObjectsClient
 from bussrv.client.tls import Tls
-from bussrv.policy.tokens import add_token
+from bussrv.policy.logins.tokens import add_token
 from bussrv.testing.server import RunningServer
 from tests.docs.pages import blocks
 from tests.docs.test_how_to import commands, run

@@ -23,7 +23,7 @@ from bussrv.bus.routing.seen import CompiledSeen, Seen
 from bussrv.bus.taps.tap import TapFilter
 from bussrv.compiled import SPEEDUPS
 from bussrv.errors import Refused, RemoteProtocolError
-from bussrv.policy.permissions import EVERYTHING
+from bussrv.policy.permissions.permissions import EVERYTHING
 from bussrv.wire import spp
 from bussrv.wire.forwarded import route_ending, with_route
 from bussrv.wire.head import Fault, read_head

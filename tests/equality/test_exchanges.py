@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from bussrv.bus.routing.request_batch import Exchanges
 from bussrv.bus.taps.tap import TapFilter
-from bussrv.policy.file import parse_policy
+from bussrv.policy.permissions.file import parse_policy
 from bussrv.wire.objects import BusObject, ObjectReader, encode
 from tests.formats.network import Connection, Network
 from tests.fuzz.draw import Draw

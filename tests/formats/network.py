@@ -20,7 +20,7 @@ from bussrv.formats.websocket.protocol import WebSocketProtocol
 from bussrv.journal.memory import MemoryJournal
 from bussrv.net.session.factory import StreamFactory
 from bussrv.net.session.protocol import StreamProtocol
-from bussrv.policy.identity import UsersOfNetworks
+from bussrv.policy.logins.identity import UsersOfNetworks
 from bussrv.registry.changes.registry import Registry
 from bussrv.registry.state.state import RegistryState
 from bussrv.settings import Settings

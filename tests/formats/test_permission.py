@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from bussrv import events as ev
 from bussrv.bus.send_rights import MOST_STEPS
 from bussrv.formats.objects.denials import MOST_TOLD
-from bussrv.policy.file import parse_policy
-from bussrv.policy.permissions import EVERYTHING
+from bussrv.policy.permissions.file import parse_policy
+from bussrv.policy.permissions.permissions import EVERYTHING
 from bussrv.wire.objects import encode
 from tests.formats.network import Member, Network, drain
 from tests.size import sized
@@ -285,6 +285,6 @@ def test_an_object_does_not_wait_for_the_rules_of_all_who_may_be_given_it(monkey
         members.append(member)
     drain(members)
     assert members[0].connection.protocol.permissions().may("send", "text/plain")
-    monkeypatch.setattr("bussrv.policy.rules.ClauseTable", None)
+    monkeypatch.setattr("bussrv.policy.permissions.rules.ClauseTable", None)
     members[0].send({"type": "text/plain"})
     assert [each.names() for each in members] == [["text/plain"]] * 3

@@ -11,7 +11,7 @@ from bussrv.net.session.factory import StreamFactory
 from bussrv.net.session.identification import MAX_FAILURES
 from bussrv.net.session.protocol import StreamProtocol
 from bussrv.net.session.unread import FREE_INPUT
-from bussrv.policy.file import parse_policy
+from bussrv.policy.permissions.file import parse_policy
 from bussrv.registry.interfaces import IRegistry
 from bussrv.wire.reader import StreamReader
 from bussrv.wire.spp import Offer

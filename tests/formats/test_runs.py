@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bussrv.formats.objects.members import FramedProtocol
-from bussrv.policy.permissions import EVERYTHING
+from bussrv.policy.permissions.permissions import EVERYTHING
 from bussrv.wire import spp
 from bussrv.wire.objects import MAX_ADDED, encode
 from tests.formats.network import Network

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from bussrv import events as ev
-from bussrv.policy.file import parse_policy
-from bussrv.policy.permissions import EVERYTHING
-from bussrv.policy.rules import RulePermissions
+from bussrv.policy.permissions.file import parse_policy
+from bussrv.policy.permissions.permissions import EVERYTHING
+from bussrv.policy.permissions.rules import RulePermissions
 from bussrv.wire.spp import Info, Offer, Removed
 from tests.formats.network import Connection, Member, Network, Watcher
 

@@ -19,10 +19,10 @@ from bussrv.errors import ConfigError, Refused, RemoteProtocolError
 from bussrv.formats.objects.object_credentials import SECRETS, Offered
 from bussrv.journal.evidence.lines import LineJudge
 from bussrv.journal.evidence.manifest import EntryJudge
-from bussrv.policy.file import parse_policy
-from bussrv.policy.rules import ACTIONS
-from bussrv.policy.tokens import format_expiry, parse_token, token_line
-from bussrv.policy.users import parse_user, user_line
+from bussrv.policy.logins.tokens import format_expiry, parse_token, token_line
+from bussrv.policy.logins.users import parse_user, user_line
+from bussrv.policy.permissions.file import parse_policy
+from bussrv.policy.permissions.rules import ACTIONS
 from bussrv.wire import inbus as inbus_wire
 from bussrv.wire import spp as spp_wire
 from bussrv.wire.objects import BusObject, Head, ObjectReader

@@ -40,12 +40,12 @@ from twisted.logger import LogEvent, Logger, formatEvent, globalLogPublisher
 from bussrv import events as ev
 from bussrv.bus.groups.fanout import Group
 from bussrv.journal.record import encode_event
-from bussrv.policy.checkers import Tokens, Users
-from bussrv.policy.file import parse_policy
-from bussrv.policy.identity import Identity
-from bussrv.policy.rules import Rules
-from bussrv.policy.tokens import TokenUse, digest
-from bussrv.policy.users import SecretHash
+from bussrv.policy.logins.checkers import Tokens, Users
+from bussrv.policy.logins.identity import Identity
+from bussrv.policy.logins.tokens import TokenUse, digest
+from bussrv.policy.logins.users import SecretHash
+from bussrv.policy.permissions.file import parse_policy
+from bussrv.policy.permissions.rules import Rules
 from bussrv.registry.state.fold import RegistryFold
 from bussrv.server.identity import Checkers
 from bussrv.settings import Settings

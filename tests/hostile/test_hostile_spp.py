@@ -14,7 +14,7 @@ import pytest
 
 from bussrv import events as ev
 from bussrv.formats.spp.silence import GRACE
-from bussrv.policy.users import SecretHash
+from bussrv.policy.logins.users import SecretHash
 from bussrv.wire import spp
 from tests.formats.network import Network, Transport
 from tests.hostile.cases_spp import (

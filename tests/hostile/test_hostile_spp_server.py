@@ -10,7 +10,7 @@ import pytest
 
 from bussrv.client.objects import ObjectsClient
 from bussrv.client.spp import SppClient
-from bussrv.policy.users import SecretHash
+from bussrv.policy.logins.users import SecretHash
 from bussrv.testing.server import RunningServer
 from bussrv.wire import spp
 from tests.hostile.cases_spp import (

@@ -18,7 +18,7 @@ from twisted.internet.testing import MemoryReactorClock
 
 from bussrv.bus.bus import Bus
 from bussrv.journal.memory import MemoryJournal
-from bussrv.policy.users import user_line
+from bussrv.policy.logins.users import user_line
 from bussrv.registry.changes.registry import Registry
 from bussrv.server.admin import AdminInterface
 from bussrv.server.check import unstarted

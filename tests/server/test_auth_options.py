@@ -8,7 +8,7 @@ import pytest
 from bussrv.client.objects import BusError, ObjectsClient
 from bussrv.client.spp import SppClient
 from bussrv.errors import ConfigError
-from bussrv.policy.users import SecretHash
+from bussrv.policy.logins.users import SecretHash
 from bussrv.server.options import Options
 from bussrv.wire import spp
 from tests.forked import ForkedServer

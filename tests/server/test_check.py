@@ -10,7 +10,7 @@ import pytest
 
 from bussrv.cli.main import main
 from bussrv.journal.keys import generate
-from bussrv.policy.users import user_line
+from bussrv.policy.logins.users import user_line
 from tests.certificates import self_signed
 from tests.tables import check_each
 

@@ -7,8 +7,8 @@ import pytest
 
 from bussrv import events as ev
 from bussrv.errors import ConfigError
-from bussrv.policy.identity import Identity
-from bussrv.policy.tokens import token_line
+from bussrv.policy.logins.identity import Identity
+from bussrv.policy.logins.tokens import token_line
 from bussrv.server.identity import LOOK, Checkers
 from tests.formats.network import Member, Network, Watcher
 from tests.logins import USERS, at_once

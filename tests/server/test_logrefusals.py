@@ -13,7 +13,7 @@ from twisted.logger import capturedLogs, formatEvent
 
 from bussrv import events as ev
 from bussrv.client.spp import SppClient
-from bussrv.policy.users import user_line
+from bussrv.policy.logins.users import user_line
 from bussrv.server import logrefusals
 from bussrv.server.logrefusals import PERIOD, Refusals
 from tests.forked import ForkedServer

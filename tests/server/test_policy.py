@@ -9,8 +9,8 @@ import pytest_twisted
 from twisted.internet import reactor
 
 from bussrv.cli.main import main
-from bussrv.policy.permissions import NOTHING
-from bussrv.policy.rules import Rules
+from bussrv.policy.permissions.permissions import NOTHING
+from bussrv.policy.permissions.rules import Rules
 from bussrv.server import config
 from bussrv.server.options import StartError
 from bussrv.server.service import BusService

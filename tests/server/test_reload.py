@@ -35,8 +35,8 @@ from bussrv.journal.reading import read_journal
 from bussrv.journal.record import Stamped
 from bussrv.net.tls.connection import TlsConnection
 from bussrv.options import Option, rows
-from bussrv.policy.tokens import add_token, delete_tokens
-from bussrv.policy.users import SecretHash
+from bussrv.policy.logins.tokens import add_token, delete_tokens
+from bussrv.policy.logins.users import SecretHash
 from bussrv.registry.interfaces import IRegistryObserver
 from bussrv.server import config
 from bussrv.server.config import Config

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from twisted.internet.task import Clock
 
 from bussrv import events as ev
-from bussrv.policy.file import parse_policy
-from bussrv.policy.permissions import EVERYTHING, Permissions
+from bussrv.policy.permissions.file import parse_policy
+from bussrv.policy.permissions.permissions import EVERYTHING, Permissions
 from bussrv.registry.state.live_snapshot import FEW, LiveSnapshot
 from bussrv.registry.state.snapshot import Snapshot
 from bussrv.registry.state.state import RegistryState

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from bussrv import events as ev
 from bussrv.journal import record
-from bussrv.policy.file import parse_policy
+from bussrv.policy.permissions.file import parse_policy
 from bussrv.registry.state import snapshot
 from bussrv.registry.state.session import Session, Subscription
 from bussrv.registry.state.state import RegistryState

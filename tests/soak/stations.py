@@ -15,8 +15,8 @@ from random import Random
 from bussrv import events as ev
 from bussrv.client.tls import Tls
 from bussrv.journal.keys import generate
-from bussrv.policy.tokens import PREFIX, token_line
-from bussrv.policy.users import SecretHash
+from bussrv.policy.logins.tokens import PREFIX, token_line
+from bussrv.policy.logins.users import SecretHash
 from bussrv.testing.server import RunningServer
 from tests.certificates import BEGIN, Authority
 from tests.end_to_end.doomed import GONE, Told

@@ -19,7 +19,7 @@ from bussrv.cli import profiles
 from bussrv.cli.main import main
 from bussrv.net.tls.ports import TlsPort
 from bussrv.net.transport.endpoint_parts import take_apart
-from bussrv.policy.users import check_user
+from bussrv.policy.logins.users import check_user
 from bussrv.server import config
 from bussrv.server.plugins import hosted_services, wire_formats
 from bussrv.server.sources import of_command_line

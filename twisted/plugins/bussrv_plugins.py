@@ -70,20 +70,20 @@ clock_service = HostedService(
 users_checker = CheckerFactory(
     "users",
     takes="FILE",
-    module="bussrv.policy.checkers",
+    module="bussrv.policy.logins.checkers",
     summary="A file of users with hashes of their secrets, which `bussrv passwd` makes.",
 )
 
 tokens_checker = CheckerFactory(
     "tokens",
     takes="FILE",
-    module="bussrv.policy.checkers",
+    module="bussrv.policy.logins.checkers",
     summary="A file of hashes of bearer tokens, which `bussrv token` makes.",
 )
 
 certificates_checker = CheckerFactory(
     "certificates",
     takes="cn | dns | email | uri",
-    module="bussrv.policy.checkers",
+    module="bussrv.policy.logins.checkers",
     summary="TLS client certificates: this field of a certificate is the user.",
 )

@@ -17,7 +17,7 @@ from bussrv.bus.groups.frames import Delivery
 from bussrv.bus.interest.matching import compile_interest, permitted
 from bussrv.bus.interfaces import IEncoding, ISessionLink
 from bussrv.memory.bundle import Bundle, Joined
-from bussrv.policy.permissions import EVERYTHING, Permissions
+from bussrv.policy.permissions.permissions import EVERYTHING, Permissions
 from bussrv.values import Interest, ModeInterest
 from bussrv.wire import objects as wire
 

@@ -19,7 +19,7 @@ from msgspec import Struct
 from bussrv.bus.groups.fanout import Fanout, Group
 from bussrv.bus.interest.interests import Kind
 from bussrv.bus.interfaces import IEncoding, ISessionLink
-from bussrv.policy.permissions import EVERYTHING, Permissions
+from bussrv.policy.permissions.permissions import EVERYTHING, Permissions
 from bussrv.values import Interest
 
 MAX_REMEMBERED = 1 << 20

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from bussrv.bus.interest.interests import Kind
 from bussrv.bus.interest.vocabulary import SERVERS_ONLY
 from bussrv.patterns import Ranges, SimplePattern, Wildcards
-from bussrv.policy.permissions import EVERYTHING, Action, Permissions, content
+from bussrv.policy.permissions.permissions import EVERYTHING, Action, Permissions, content
 from bussrv.values import OCTET_STREAM, Interest, ModeInterest, RuleInterest
 
 RECEIVING: tuple[Action, ...] = ("observe", "watch")

@@ -15,8 +15,8 @@ from bussrv.bus.links.advertisement_fields import events_between
 from bussrv.bus.links.jobs import Jobs
 from bussrv.bus.links.link import Link
 from bussrv.bus.links.paths import MAX_HOPS, Paths, RemoteSession
-from bussrv.policy.access import OWN_PROTOCOL
-from bussrv.policy.permissions import EVERYTHING, Permissions
+from bussrv.policy.permissions.access import OWN_PROTOCOL
+from bussrv.policy.permissions.permissions import EVERYTHING, Permissions
 from bussrv.registry.changes.registry import Registry
 from bussrv.registry.state.session import SERVER_ROLE
 from bussrv.settings import Settings

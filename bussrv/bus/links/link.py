@@ -10,7 +10,7 @@ from bussrv.bus.groups.fanout import Group
 from bussrv.bus.interest.interests import Kind
 from bussrv.bus.links.facts import LinkFacts
 from bussrv.bus.links.paths import RemoteSession
-from bussrv.policy.permissions import Action
+from bussrv.policy.permissions.permissions import Action
 
 
 class Link(LinkFacts, eq=False):

@@ -31,8 +31,8 @@ from bussrv.bus.requests.gone_providers import GoneProviders
 from bussrv.counts.throttle import LOG_RATE, Throttle
 from bussrv.errors import Refused
 from bussrv.journal.record import Stamped
-from bussrv.policy.access import Access
-from bussrv.policy.permissions import Permissions
+from bussrv.policy.permissions.access import Access
+from bussrv.policy.permissions.permissions import Permissions
 from bussrv.registry.changes.registry import Registry
 from bussrv.registry.interfaces import IRegistryObserver
 from bussrv.registry.state.session import SERVER_ROLE, Session

@@ -19,7 +19,7 @@ from bussrv.bus.links.jobs import Jobs
 from bussrv.bus.links.link import Link
 from bussrv.bus.links.paths import Paths, RemoteSession
 from bussrv.bus.sessions.withdrawal import WITHDRAWN
-from bussrv.policy.permissions import EVERYTHING, Action, Permissions
+from bussrv.policy.permissions.permissions import EVERYTHING, Action, Permissions
 
 MOST_REMEMBERED = 1000
 """The most denials that a link is remembered by. Beyond it, any change of its rights has it begin again."""

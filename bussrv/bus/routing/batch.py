@@ -23,7 +23,7 @@ from bussrv.bus.send_rights import Judge
 from bussrv.bus.services.bridge import as_publication
 from bussrv.bus.services.publishing import Publisher
 from bussrv.bus.taps.taps import Taps
-from bussrv.policy.permissions import Permissions
+from bussrv.policy.permissions.permissions import Permissions
 from bussrv.values import Publication
 from bussrv.wire.forwarded import PLAIN_ENDING, plain_frame, route_ending, with_marks, with_route
 from bussrv.wire.objects import MAX_METADATA, NUL, BusObject, encode, max_relayed

@@ -33,7 +33,7 @@ from bussrv.bus.services.publishing import Publisher
 from bussrv.bus.taps.taps import Taps
 from bussrv.compiled import SPEEDUPS
 from bussrv.memory.bundle import Joined
-from bussrv.policy.permissions import Permissions
+from bussrv.policy.permissions.permissions import Permissions
 from bussrv.registry.changes.registry import Registry
 from bussrv.wire.forwarded import route_ending
 from bussrv.wire.objects import NUL, BusObject, ObjectReader, encode_json, read_head

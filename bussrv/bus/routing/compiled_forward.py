@@ -25,7 +25,7 @@ from bussrv.bus.routing.route_cache import MAX_REMEMBERED_ROUTE
 from bussrv.bus.routing.seen import CompiledSeen, Seen
 from bussrv.bus.services.publishing import Publisher
 from bussrv.errors import Refused, RemoteProtocolError
-from bussrv.policy.permissions import Permissions
+from bussrv.policy.permissions.permissions import Permissions
 from bussrv.wire.forwarded import route_ending
 from bussrv.wire.head import Fault, read_head
 from bussrv.wire.objects import NUL, ObjectReader

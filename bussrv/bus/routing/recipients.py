@@ -14,7 +14,7 @@ from bussrv.bus.groups.receivers import Receivers
 from bussrv.bus.interest.interests import Kind
 from bussrv.bus.links.link import Link
 from bussrv.bus.links.links import Links
-from bussrv.policy.permissions import EVERYTHING, Permissions
+from bussrv.policy.permissions.permissions import EVERYTHING, Permissions
 from bussrv.registry.changes.registry import Registry
 
 

@@ -20,7 +20,7 @@ from bussrv.bus.routing.batch import Source
 from bussrv.bus.routing.recipients import Origin
 from bussrv.bus.routing.seen import origin_of
 from bussrv.errors import Refused
-from bussrv.policy.permissions import EVERYTHING, Permissions
+from bussrv.policy.permissions.permissions import EVERYTHING, Permissions
 from bussrv.wire.forwarded import route_ending
 from bussrv.wire.objects import encode_json
 

@@ -10,7 +10,7 @@ from zope.interface import implementer
 
 from bussrv import events as ev
 from bussrv.journal.record import Stamped
-from bussrv.policy.permissions import EVERYTHING, Permissions
+from bussrv.policy.permissions.permissions import EVERYTHING, Permissions
 from bussrv.registry.changes.observers import Kinds
 from bussrv.registry.interfaces import IRegistry, IRegistryObserver
 

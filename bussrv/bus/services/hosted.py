@@ -7,7 +7,7 @@ from collections.abc import Callable
 from msgspec import Struct
 from twisted.internet.defer import Deferred
 
-from bussrv.policy.permissions import Permissions
+from bussrv.policy.permissions.permissions import Permissions
 
 
 class Hosted(Struct, frozen=True):

@@ -18,8 +18,8 @@ from bussrv.bus.groups.frames import Delivery
 from bussrv.bus.groups.receivers import Receivers
 from bussrv.bus.services.hosted import Hosted
 from bussrv.errors import Refused
-from bussrv.policy.access import Access
-from bussrv.policy.permissions import EVERYTHING, Permissions
+from bussrv.policy.permissions.access import Access
+from bussrv.policy.permissions.permissions import EVERYTHING, Permissions
 from bussrv.registry.changes.registry import Registry
 from bussrv.values import Publication
 

@@ -9,7 +9,7 @@ from bussrv.bus.groups.frames import Delivery
 from bussrv.bus.groups.receivers import Receivers
 from bussrv.bus.interest.interests import Kind
 from bussrv.bus.interfaces import Shown
-from bussrv.policy.permissions import Permissions
+from bussrv.policy.permissions.permissions import Permissions
 from bussrv.wire import objects as wire
 
 

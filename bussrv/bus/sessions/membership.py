@@ -9,7 +9,7 @@ from zope.interface import implementer
 from bussrv import events as ev
 from bussrv.bus.interfaces import IBus
 from bussrv.journal.record import Stamped
-from bussrv.policy.permissions import Permissions
+from bussrv.policy.permissions.permissions import Permissions
 from bussrv.registry.changes.observers import Kinds
 from bussrv.registry.interfaces import IRegistryObserver
 from bussrv.registry.state.session import ISession

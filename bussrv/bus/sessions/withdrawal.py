@@ -18,8 +18,8 @@ from zope.interface import implementer
 from bussrv import events as ev
 from bussrv.bus.interfaces import ISessionLink, Withdrawn
 from bussrv.journal.record import Stamped
-from bussrv.policy.access import OWN_PROTOCOL, Access
-from bussrv.policy.permissions import EVERYTHING, NOTHING, Action, Permissions
+from bussrv.policy.permissions.access import OWN_PROTOCOL, Access
+from bussrv.policy.permissions.permissions import EVERYTHING, NOTHING, Action, Permissions
 from bussrv.registry.changes.observers import Kinds
 from bussrv.registry.changes.registry import Registry
 from bussrv.registry.interfaces import IRegistryObserver

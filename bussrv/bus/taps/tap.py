@@ -12,7 +12,7 @@ from twisted.internet.defer import Deferred, succeed
 from bussrv.bus.interest.interests import bare_type
 from bussrv.bus.interest.vocabulary import REQUEST
 from bussrv.patterns import Wildcards
-from bussrv.policy.permissions import Permissions, content
+from bussrv.policy.permissions.permissions import Permissions, content
 
 MOST_ANSWERS = 1024
 """The most combinations of event, type and service whose answer a tap remembers."""

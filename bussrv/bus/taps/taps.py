@@ -28,8 +28,8 @@ from bussrv.bus.links.links import Links
 from bussrv.bus.routing.recipients import Origin
 from bussrv.bus.services.bridge import as_publication
 from bussrv.bus.taps.tap import Sender, Tap, TapFilter, Tapped
-from bussrv.policy.access import Access
-from bussrv.policy.permissions import EVERYTHING, Permissions
+from bussrv.policy.permissions.access import Access
+from bussrv.policy.permissions.permissions import EVERYTHING, Permissions
 from bussrv.registry.changes.registry import Registry
 from bussrv.settings import Settings
 from bussrv.values import Publication

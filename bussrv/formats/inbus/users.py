@@ -15,8 +15,8 @@ from bussrv import events as ev
 from bussrv.bus.interfaces import IBus
 from bussrv.errors import NotAllowed, Refused
 from bussrv.formats.inbus.drops import FORMAT
-from bussrv.policy.credentials import Proof
-from bussrv.policy.permissions import NOTHING, Action
+from bussrv.policy.logins.credentials import Proof
+from bussrv.policy.permissions.permissions import NOTHING, Action
 from bussrv.registry.state.session import Session
 from bussrv.values import excerpt, quoted
 

@@ -19,7 +19,7 @@ from bussrv.formats.objects.denials import Denials
 from bussrv.formats.objects.object_credentials import Offered
 from bussrv.memory.bundle import Bundle
 from bussrv.net.transport.patience import Patience
-from bussrv.policy.permissions import Action
+from bussrv.policy.permissions.permissions import Action
 from bussrv.registry.state.claims import Claims
 from bussrv.registry.state.session import Session
 from bussrv.values import MAX_ROUTING_ID, Interest, ModeInterest, check_routing_id, quoted

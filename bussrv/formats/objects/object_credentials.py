@@ -10,7 +10,7 @@ import msgspec
 
 from bussrv.bus.interest.vocabulary import JOINING
 from bussrv.errors import Refused
-from bussrv.policy.credentials import Credentials, Password, Token
+from bussrv.policy.logins.credentials import Credentials, Password, Token
 from bussrv.wire.objects import BusObject, decode_raw, encode_json
 
 SECRETS = ("secret", "token")

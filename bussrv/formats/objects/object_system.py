@@ -37,8 +37,8 @@ from bussrv.formats.objects.server_link import LINK, SERVED, ServerLink, watch_c
 from bussrv.net.listening import StreamListener
 from bussrv.net.session.factory import StreamFactory
 from bussrv.net.tls.link_tokens import is_private
-from bussrv.policy.credentials import Proof
-from bussrv.policy.permissions import content
+from bussrv.policy.logins.credentials import Proof
+from bussrv.policy.permissions.permissions import content
 from bussrv.registry.state.claims import Claims
 from bussrv.values import Interest
 from bussrv.wire.objects import BadObject, BusObject, ObjectReader

@@ -29,7 +29,7 @@ from bussrv.net.listening import StreamListener
 from bussrv.net.session.backlog import Backlog
 from bussrv.net.session.factory import StreamFactory
 from bussrv.net.session.protocol import StreamProtocol
-from bussrv.policy.credentials import Credentials, Password, Token
+from bussrv.policy.logins.credentials import Credentials, Password, Token
 from bussrv.registry.interfaces import IRegistryObserver
 from bussrv.registry.state.session import Session
 from bussrv.wire import spp as wire

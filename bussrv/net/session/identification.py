@@ -14,8 +14,8 @@ from twisted.internet.defer import CancelledError, Deferred
 from bussrv import events as ev
 from bussrv.bus.interfaces import IBus
 from bussrv.errors import TOO_MANY_LOGINS, Refused
-from bussrv.policy.credentials import Credentials, Denial, Proof
-from bussrv.policy.permissions import NOTHING
+from bussrv.policy.logins.credentials import Credentials, Denial, Proof
+from bussrv.policy.permissions.permissions import NOTHING
 from bussrv.registry.state.session import Session
 from bussrv.values import excerpt
 

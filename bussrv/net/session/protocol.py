@@ -37,8 +37,8 @@ from bussrv.net.session.long_answer import LongAnswer
 from bussrv.net.session.unread import FREE_INPUT, Reader, Unread, check_reader
 from bussrv.net.session.work import WaitsForWork
 from bussrv.net.transport.complaints import Complaints
-from bussrv.policy.credentials import Proof
-from bussrv.policy.permissions import NOTHING, Action, Permissions
+from bussrv.policy.logins.credentials import Proof
+from bussrv.policy.permissions.permissions import NOTHING, Action, Permissions
 from bussrv.registry.changes import rules
 from bussrv.settings import Settings
 from bussrv.values import Publication, Traffic, quoted

@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from twisted.python.failure import Failure
 
 from bussrv.errors import Refused
-from bussrv.policy.permissions import EVERYTHING
+from bussrv.policy.permissions.permissions import EVERYTHING
 from bussrv.values import Traffic
 from tests.bus.harness import SERVER, BusHarness
 from tests.bus.reference import ReferenceBus

@@ -16,10 +16,10 @@ from bussrv.formats.objects.dialing import LinkDialer, make_dialer
 from bussrv.formats.objects.server_link import LINK
 from bussrv.journal.record import encode_event
 from bussrv.net.tls.link_tokens import TokenFile
-from bussrv.policy.checkers import CertificateUsers, Tokens
-from bussrv.policy.file import parse_policy
-from bussrv.policy.identity import Identity
-from bussrv.policy.tokens import PREFIX, TokenUse, digest
+from bussrv.policy.logins.checkers import CertificateUsers, Tokens
+from bussrv.policy.logins.identity import Identity
+from bussrv.policy.logins.tokens import PREFIX, TokenUse, digest
+from bussrv.policy.permissions.file import parse_policy
 from tests.bus.links.fabric import Cable, Fabric
 from tests.bus.links.test_handshake import ask as ask_to_link
 from tests.formats.network import Network

@@ -17,7 +17,7 @@ import bussrv.bus.links.remote_sessions
 import bussrv.bus.sessions.ending
 from bussrv import events as ev
 from bussrv.bus.links.remote_sessions import MOST_PENDING, RETRY_DELAY
-from bussrv.policy.permissions import EVERYTHING
+from bussrv.policy.permissions.permissions import EVERYTHING
 from bussrv.registry.state.state import RegistryState
 from bussrv.wire.objects import encode
 from tests.bus.links.test_handshake import leave, notify, provide

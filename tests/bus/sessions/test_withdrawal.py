@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bussrv import events as ev
-from bussrv.policy.access import Access
-from bussrv.policy.file import parse_policy
+from bussrv.policy.permissions.access import Access
+from bussrv.policy.permissions.file import parse_policy
 from bussrv.registry.state.session import Session
 from tests.formats.network import Member, Network, Watcher
 from tests.size import sized

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from bussrv.bus.taps.tap import MOST_ANSWERS, TOLD_AFTER, Tap, TapFilter, Tapped
 from bussrv.bus.taps.taps import MOST_PAYLOAD
-from bussrv.policy.file import parse_policy
+from bussrv.policy.permissions.file import parse_policy
 from bussrv.wire.objects import encode
 from tests.formats.network import Member, Network, drain
 from tests.formats.websocket.browser import web_member

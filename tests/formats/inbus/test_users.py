@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from bussrv import events as ev
 from bussrv.errors import ConfigError
-from bussrv.policy.identity import UsersOfNetworks
-from bussrv.policy.permissions import EVERYTHING, NOTHING, Permissions
+from bussrv.policy.logins.identity import UsersOfNetworks
+from bussrv.policy.permissions.permissions import EVERYTHING, NOTHING, Permissions
 from bussrv.wire import inbus
 from tests.formats.network import Network
 from tests.server.configs import configured

@@ -2,9 +2,9 @@
 
 from bussrv import events as ev
 from bussrv.formats.spp.protocol import STRANGERS_PACKET
-from bussrv.policy.checkers import Tokens
-from bussrv.policy.credentials import Password
-from bussrv.policy.tokens import TokenUse, digest
+from bussrv.policy.logins.checkers import Tokens
+from bussrv.policy.logins.credentials import Password
+from bussrv.policy.logins.tokens import TokenUse, digest
 from bussrv.wire import spp
 from bussrv.wire.spp import Info, Offer, Other
 from tests.formats.network import Member, Network, Watcher

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from twisted.internet.task import Clock
 
 from bussrv.formats.spp.offers import MOST_UNUSED, Offers
-from bussrv.policy.permissions import EVERYTHING
+from bussrv.policy.permissions.permissions import EVERYTHING
 from bussrv.turns.slices import Slices
 from bussrv.values import Publication
 from bussrv.wire import spp

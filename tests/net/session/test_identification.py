@@ -7,7 +7,7 @@ import pytest
 
 from bussrv import events as ev
 from bussrv.formats.objects.members import STRANGERS_METADATA
-from bussrv.policy.permissions import EVERYTHING, NOTHING, Permissions
+from bussrv.policy.permissions.permissions import EVERYTHING, NOTHING, Permissions
 from tests.formats.network import Member, Network
 from tests.logins import USERS, Held, ask, asking
 from tests.tables import each_row

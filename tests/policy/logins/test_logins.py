@@ -13,14 +13,14 @@ from twisted.internet.task import Clock
 from twisted.logger import LogLevel, globalLogPublisher
 
 from bussrv.errors import TOO_MANY_LOGINS
-from bussrv.policy.checkers import Users, users_of
-from bussrv.policy.credentials import Denial, Password, Proof
-from bussrv.policy.identity import Identity
-from bussrv.policy.login_delays import OF_ADDRESS, OF_USER_AT_ADDRESS
-from bussrv.policy.login_queue import DEFAULT_LIMITS, LoginLimits
-from bussrv.policy.logins import MAX_CHECKING, PAUSE
-from bussrv.policy.users import MAX_SECRET, MAX_USER, SecretHash
-from bussrv.policy.verified_secrets import KEPT
+from bussrv.policy.logins.checkers import Users, users_of
+from bussrv.policy.logins.credentials import Denial, Password, Proof
+from bussrv.policy.logins.identity import Identity
+from bussrv.policy.logins.login_delays import OF_ADDRESS, OF_USER_AT_ADDRESS
+from bussrv.policy.logins.login_queue import DEFAULT_LIMITS, LoginLimits
+from bussrv.policy.logins.logins import MAX_CHECKING, PAUSE
+from bussrv.policy.logins.users import MAX_SECRET, MAX_USER, SecretHash
+from bussrv.policy.logins.verified_secrets import KEPT
 from tests.logins import USERS, identity_of
 
 

@@ -16,13 +16,13 @@ from twisted.internet.task import Clock
 from zope.interface import implementer
 from zope.interface.verify import verifyObject
 
-from bussrv.policy.certificate_users import FIELDS, user_of
-from bussrv.policy.checkers import PATIENCE, CertificateUsers, Checker, Foreign, Tokens, Users
-from bussrv.policy.credentials import Credentials, Denial, Password, Proof, Token
-from bussrv.policy.identity import Identity
 from bussrv.policy.interfaces import IIdentity
-from bussrv.policy.tokens import TokenUse, digest
-from bussrv.policy.users import SecretHash
+from bussrv.policy.logins.certificate_users import FIELDS, user_of
+from bussrv.policy.logins.checkers import PATIENCE, CertificateUsers, Checker, Foreign, Tokens, Users
+from bussrv.policy.logins.credentials import Credentials, Denial, Password, Proof, Token
+from bussrv.policy.logins.identity import Identity
+from bussrv.policy.logins.tokens import TokenUse, digest
+from bussrv.policy.logins.users import SecretHash
 from tests.logins import USERS, Held, at_once
 from tests.size import sized
 from tests.tables import each_row
@@ -118,7 +118,7 @@ def test_a_field_that_is_missing_doubled_or_no_name_is_no_user(names: list[str])
 )
 def test_several_are_asked_in_their_order(files: list[dict[str, str]], user: str, secret: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("bussrv.policy.checkers.NOBODY", CHEAP)
+        patch.setattr("bussrv.policy.logins.checkers.NOBODY", CHEAP)
         checkers = [Users({name: HASHES[each] for name, each in users.items()}) for users in files]
     found = outcome(identity_with(*checkers), Password(user, secret.encode()))
     right = [users for users in files if users.get(user) == secret]
@@ -232,7 +232,7 @@ def test_ours_are_checkers_for_every_program_with_twisted(tmp_path: Path) -> Non
 
 
 def test_users_prove_it_to_other_programs_in_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bussrv.policy.checkers.deferToThread", at_once)
+    monkeypatch.setattr("bussrv.policy.logins.checkers.deferToThread", at_once)
     users = Users({"ann": SecretHash(b"salt", bytes(32), 2, 1, 1).made_of(b"s3cret")})
     answers: list[Any] = []
     for user, secret in ((b"ann", b"s3cret"), ("ann", "s3cret"), (b"ann", b"guess"), (b"bob", b"s3cret")):

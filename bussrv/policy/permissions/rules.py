@@ -2,7 +2,7 @@
 
 A rule says whom it applies to, and has *clauses*: each allows or denies an action on the targets that a pattern
 matches. Of the clauses of all rules that apply to a session, in the order of the file, the first that matches decides.
-If none matches, the action is denied. :mod:`bussrv.policy.file` has the grammar.
+If none matches, the action is denied. :mod:`bussrv.policy.permissions.file` has the grammar.
 
 Two kinds of targets are kept apart, so that a pattern for ordinary names does not open what is special:
 
@@ -23,8 +23,8 @@ from msgspec import Struct
 from bussrv.addresses import UNIX, is_in
 from bussrv.options import Network
 from bussrv.patterns import OrderedWildcards
-from bussrv.policy.access import ANONYMOUS
-from bussrv.policy.permissions import NOTHING, Action, Decision, Permissions
+from bussrv.policy.permissions.access import ANONYMOUS
+from bussrv.policy.permissions.permissions import NOTHING, Action, Decision, Permissions
 from bussrv.values import RESERVED_PREFIX
 
 ACTIONS: Final[tuple[Action, ...]] = get_args(Action)
@@ -105,7 +105,7 @@ class Rule(Struct, frozen=True):
 
 
 class Rules:
-    """The rules of a file, in their order; a :class:`bussrv.policy.access.Policy`.
+    """The rules of a file, in their order; a :class:`bussrv.policy.permissions.access.Policy`.
 
     :param name: the name of the file that decisions show.
     """
@@ -130,7 +130,7 @@ class Rules:
         return shown(clause, self._name)
 
     def permissions(self, user: str, peer: str, protocol: str) -> Permissions:
-        """The permissions of a session; see :class:`bussrv.policy.access.Policy`."""
+        """The permissions of a session; see :class:`bussrv.policy.permissions.access.Policy`."""
         numbers = self._for(user, protocol)
         if any(self._rules[number].networks is not None for number in numbers):
             return self._of(numbers, peer)
@@ -159,7 +159,7 @@ def shown(clause: Clause, name: str) -> str:
 
 
 class RulePermissions:
-    """The permissions that some rules give; :class:`bussrv.policy.permissions.Permissions`."""
+    """The permissions that some rules give; :class:`bussrv.policy.permissions.permissions.Permissions`."""
 
     def __init__(self, rules: Iterable[Rule], name: str) -> None:
         self._name = name
@@ -189,7 +189,7 @@ class RulePermissions:
         return answer
 
     def effort(self, action: Action) -> int:
-        """How many steps a decision may take; see :class:`bussrv.policy.permissions.Permissions`."""
+        """How many steps a decision may take; see :class:`bussrv.policy.permissions.permissions.Permissions`."""
         return self._table(action).effort
 
     def sees_service(self, name: str) -> bool:

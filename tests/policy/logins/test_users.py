@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from bussrv.cli.main import main
 from bussrv.errors import ConfigError
-from bussrv.policy.users import NOBODY, SecretHash, check_user, hash_secret, parse_hash, read_users, user_line
+from bussrv.policy.logins.users import NOBODY, SecretHash, check_user, hash_secret, parse_hash, read_users, user_line
 from tests.tables import each_row
 
 CHEAP = SecretHash(b"salt", bytes(32), 2, 1, 1)

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from bussrv.policy.login_delays import OF_ADDRESS
-from bussrv.policy.login_history import LoginHistory, Origin
-from bussrv.policy.login_queue import DEFAULT_LIMITS, Check, LoginLimits, LoginQueue
+from bussrv.policy.logins.login_delays import OF_ADDRESS
+from bussrv.policy.logins.login_history import LoginHistory, Origin
+from bussrv.policy.logins.login_queue import DEFAULT_LIMITS, Check, LoginLimits, LoginQueue
 
 MOST, MOST_OF_PAIR = 8, 3
 PLACES = [Origin("A", "AB"), Origin("B", "AB"), Origin("C", "C", is_exempt=True)]

@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 
 from bussrv.errors import ConfigError
 from bussrv.journal.regular import read_regular
-from bussrv.policy.trusted import check_ended
+from bussrv.policy.logins.trusted import check_ended
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")

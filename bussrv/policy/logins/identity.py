@@ -10,11 +10,11 @@ from twisted.internet.defer import Deferred, succeed
 from zope.interface import implementer
 
 from bussrv.addresses import host_of, is_in
-from bussrv.policy.checkers import CertificateUsers, Checker, Foreign, InThread, Tokens, Users
-from bussrv.policy.credentials import Credentials, Denial, Password, Proof, Token
 from bussrv.policy.interfaces import IIdentity
-from bussrv.policy.login_queue import DEFAULT_LIMITS, LoginLimits
-from bussrv.policy.logins import Logins, Threads
+from bussrv.policy.logins.checkers import CertificateUsers, Checker, Foreign, InThread, Tokens, Users
+from bussrv.policy.logins.credentials import Credentials, Denial, Password, Proof, Token
+from bussrv.policy.logins.login_queue import DEFAULT_LIMITS, LoginLimits
+from bussrv.policy.logins.logins import Logins, Threads
 
 UsersOfNetworks = tuple[tuple[IPv4Network | IPv6Network, str], ...]
 

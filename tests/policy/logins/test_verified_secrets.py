@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bussrv.policy import login_delays, verified_secrets
-from bussrv.policy.credentials import Proof
-from bussrv.policy.login_delays import Delays, Failures
-from bussrv.policy.verified_secrets import KEPT, VerifiedSecrets
+from bussrv.policy.logins import login_delays, verified_secrets
+from bussrv.policy.logins.credentials import Proof
+from bussrv.policy.logins.login_delays import Delays, Failures
+from bussrv.policy.logins.verified_secrets import KEPT, VerifiedSecrets
 
 PROOF = Proof("ann", "password", None)
 PAIRS = st.tuples(st.text(max_size=5), st.binary(max_size=5))

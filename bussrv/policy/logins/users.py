@@ -16,8 +16,8 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from bussrv.policy.access import ANONYMOUS
-from bussrv.policy.line_file import LineFile
+from bussrv.policy.logins.line_file import LineFile
+from bussrv.policy.permissions.access import ANONYMOUS
 
 SCHEME = "scrypt"
 MAX_USER = 255

@@ -24,7 +24,7 @@ from typing import Generic, TypeVar
 from msgspec import Struct
 
 from bussrv.counts.tally import Tally
-from bussrv.policy.login_history import WRONG, LoginHistory, Origin
+from bussrv.policy.logins.login_history import WRONG, LoginHistory, Origin
 
 Login = TypeVar("Login")
 
@@ -46,7 +46,7 @@ DEFAULT_LIMITS = LoginLimits()
 class Check(Generic[Login]):
     """A user and a secret, and the logins that wait for it: each with its origin.
 
-    :ivar asked: how often it was asked for; see :meth:`bussrv.policy.login_history.LoginHistory.ask`.
+    :ivar asked: how often it was asked for; see :meth:`bussrv.policy.logins.login_history.LoginHistory.ask`.
     """
 
     def __init__(self, key: bytes, user: str, secret: bytes) -> None:

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from bussrv.cli.main import main
 from bussrv.errors import ConfigError
-from bussrv.policy.checkers import Tokens
-from bussrv.policy.credentials import Denial, Proof, Token
-from bussrv.policy.tokens import (
+from bussrv.policy.logins.checkers import Tokens
+from bussrv.policy.logins.credentials import Denial, Proof, Token
+from bussrv.policy.logins.tokens import (
     MAX_TOKEN,
     PREFIX,
     TokenUse,
@@ -26,7 +26,7 @@ from bussrv.policy.tokens import (
     read_tokens,
     token_line,
 )
-from bussrv.policy.users import put_user
+from bussrv.policy.logins.users import put_user
 from tests.tables import each_row
 
 SECOND = 1_000_000

@@ -21,10 +21,10 @@ from twisted.python.failure import Failure
 from zope.interface import Attribute, implementer
 
 from bussrv.errors import ConfigError
-from bussrv.policy.certificate_users import FIELDS, user_of
-from bussrv.policy.credentials import Denial, Password, Proof, Token
-from bussrv.policy.tokens import MAX_TOKEN, TokenUse, digest, read_tokens
-from bussrv.policy.users import NOBODY, SecretHash, check_user, read_users
+from bussrv.policy.logins.certificate_users import FIELDS, user_of
+from bussrv.policy.logins.credentials import Denial, Password, Proof, Token
+from bussrv.policy.logins.tokens import MAX_TOKEN, TokenUse, digest, read_tokens
+from bussrv.policy.logins.users import NOBODY, SecretHash, check_user, read_users
 from bussrv.turns.clock import SystemClock
 
 PATIENCE = 30.0
@@ -181,7 +181,7 @@ class Tokens:
 class CertificateUsers:
     """Users by a field of their TLS client certificates.
 
-    :param field: one of :data:`bussrv.policy.certificate_users.FIELDS`.
+    :param field: one of :data:`bussrv.policy.logins.certificate_users.FIELDS`.
     """
 
     credentialInterfaces = CERTIFICATES  # noqa: N815 - the name that Twisted asks for

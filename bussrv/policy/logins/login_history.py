@@ -1,7 +1,7 @@
 """The memory of logins: which users failed and succeeded at which addresses, and how often a secret was given. Pure.
 
 Times are in seconds of a clock that never goes back. No secret is kept: only the hashes that
-:meth:`bussrv.policy.verified_secrets.VerifiedSecrets.key` makes of them.
+:meth:`bussrv.policy.logins.verified_secrets.VerifiedSecrets.key` makes of them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Hashable, Iterable
 from typing import Generic, NamedTuple, TypeVar
 
-from bussrv.policy.login_delays import MAX_KEYS, OF_ADDRESS, OF_USER_AT_ADDRESS, Failures
+from bussrv.policy.logins.login_delays import MAX_KEYS, OF_ADDRESS, OF_USER_AT_ADDRESS, Failures
 
 WRONG = 0
 """In the place of how often a secret was asked about: it was checked, and is wrong."""

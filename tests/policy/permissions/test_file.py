@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bussrv.errors import ConfigError
-from bussrv.policy.file import (
+from bussrv.policy.permissions.file import (
     CONDITIONS,
     MAX_CLAUSES,
     MAX_FAULTS,
@@ -17,7 +17,7 @@ from bussrv.policy.file import (
     MAX_WILDCARD_CHARACTERS,
     read_policy,
 )
-from bussrv.policy.rules import ACTIONS
+from bussrv.policy.permissions.rules import ACTIONS
 from tests.tables import each_row
 
 FORMATS = ("objects", "spp")

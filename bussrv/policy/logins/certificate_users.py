@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from bussrv.policy.users import check_user
+from bussrv.policy.logins.users import check_user
 
 FIELDS = ("cn", "dns", "email", "uri")
 """The parts of a certificate that may have the name of the user."""

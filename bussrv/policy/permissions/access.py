@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from bussrv.policy.permissions import EVERYTHING, NOTHING, Permissions
+from bussrv.policy.permissions.permissions import EVERYTHING, NOTHING, Permissions
 from bussrv.registry.state.session import ISession
 
 ANONYMOUS = "anonymous"

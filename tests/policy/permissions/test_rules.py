@@ -12,10 +12,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bussrv.errors import ConfigError
-from bussrv.policy.access import ANONYMOUS
-from bussrv.policy.file import parse_policy
-from bussrv.policy.permissions import NOTHING, content
-from bussrv.policy.rules import ACTIONS, MAX_ANSWERS, MAX_TARGET, Rules
+from bussrv.policy.permissions.access import ANONYMOUS
+from bussrv.policy.permissions.file import parse_policy
+from bussrv.policy.permissions.permissions import NOTHING, content
+from bussrv.policy.permissions.rules import ACTIONS, MAX_ANSWERS, MAX_TARGET, Rules
 
 FORMATS = ("objects", "business", "inbus", "spp")
 PATH = Path("dir/policy.toml")

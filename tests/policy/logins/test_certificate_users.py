@@ -6,8 +6,8 @@ import pytest
 from twisted.internet.address import IPv4Address
 
 from bussrv import events as ev
-from bussrv.policy.checkers import CertificateUsers, Users
-from bussrv.policy.identity import Identity
+from bussrv.policy.logins.checkers import CertificateUsers, Users
+from bussrv.policy.logins.identity import Identity
 from bussrv.wire import spp
 from bussrv.wire.objects import encode
 from tests.formats.network import Network, Transport

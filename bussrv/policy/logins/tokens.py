@@ -15,8 +15,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from bussrv.policy.line_file import LineFile
-from bussrv.policy.users import check_user
+from bussrv.policy.logins.line_file import LineFile
+from bussrv.policy.logins.users import check_user
 
 MAX_TOKEN = 1024
 """The longest text that is looked at, in characters."""

@@ -29,8 +29,9 @@ from bussrv import toml_lines
 from bussrv.errors import BadValue, ConfigError
 from bussrv.options import Network, NetworkOrUnix
 from bussrv.patterns import is_inner
-from bussrv.policy.permissions import Action
-from bussrv.policy.rules import (
+from bussrv.policy.logins.trusted import read_trusted
+from bussrv.policy.permissions.permissions import Action
+from bussrv.policy.permissions.rules import (
     ACTIONS,
     ALL,
     CONTENT_ACTIONS,
@@ -41,7 +42,6 @@ from bussrv.policy.rules import (
     Rule,
     Rules,
 )
-from bussrv.policy.trusted import read_trusted
 from bussrv.toml_lines import Document
 from bussrv.values import shown
 

@@ -18,11 +18,11 @@ from twisted.python.threadpool import ThreadPool
 
 from bussrv.addresses import address_key, is_exempt, network_key
 from bussrv.errors import TOO_MANY_LOGINS
-from bussrv.policy.credentials import Denial, Password, Proof
-from bussrv.policy.login_history import LoginHistory, Origin
-from bussrv.policy.login_queue import Check, LoginLimits, LoginQueue
-from bussrv.policy.users import MAX_SECRET, MAX_USER
-from bussrv.policy.verified_secrets import VerifiedSecrets
+from bussrv.policy.logins.credentials import Denial, Password, Proof
+from bussrv.policy.logins.login_history import LoginHistory, Origin
+from bussrv.policy.logins.login_queue import Check, LoginLimits, LoginQueue
+from bussrv.policy.logins.users import MAX_SECRET, MAX_USER
+from bussrv.policy.logins.verified_secrets import VerifiedSecrets
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections import OrderedDict
 
-from bussrv.policy.credentials import Proof
+from bussrv.policy.logins.credentials import Proof
 
 KEPT = 600.0
 """Seconds that a secret is remembered after it was checked."""

@@ -1,0 +1,1 @@
+"""Who a client is, as far as it can prove it."""

@@ -1,0 +1,1 @@
+"""What a session may do, by the policy."""
