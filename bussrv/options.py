@@ -1,8 +1,8 @@
 """The rows of the table of options, and the kinds of values that options take.
 
 A row is written once: as the default of the field that it sets, in :class:`bussrv.settings.Settings` and in
-:class:`bussrv.server.option_table.ServerOptions`. ``--help``, the readers of the configuration file and of environment
-variables, the tables of the documentation and the sample file are made from the rows.
+:class:`bussrv.server.configuration.option_table.ServerOptions`. ``--help``, the readers of the configuration file and
+of environment variables, the tables of the documentation and the sample file are made from the rows.
 """
 
 from __future__ import annotations

@@ -161,7 +161,7 @@ def refused_start(directory: Path, *options: str) -> str:
 
 _IMPORTED = (
     *("twisted.scripts.twistd", "twisted.scripts._twistd_unix", "twisted.internet.epollreactor", "twisted.plugins"),
-    *("twisted.internet.endpoints", "bussrv.server.service"),
+    *("twisted.internet.endpoints", "bussrv.server.running.service"),
     *(
         f"bussrv.formats.{name}"
         for name in ("objects.object_system", "objects.business", "inbus.server", "spp.protocol")

@@ -62,7 +62,12 @@ BESIDE: Table = {
     ),
     "bussrv.inspection": (*BASE, "bussrv.terminal", "bussrv.turns.clock", "bussrv.journal", "bussrv.registry"),
     "bussrv.synth": (*BASE, "bussrv.counts.throttle", "bussrv.journal", "bussrv.registry", "bussrv.settings"),
-    "bussrv.starter": (*BASE, "bussrv.journal.keys", "bussrv.policy.logins.users", "bussrv.server.option_texts"),
+    "bussrv.starter": (
+        *BASE,
+        "bussrv.journal.keys",
+        "bussrv.policy.logins.users",
+        "bussrv.server.configuration.option_texts",
+    ),
     "bussrv.cli": ("bussrv",),
     "bussrv.demo": (*BASE, "bussrv.wire", "bussrv.journal.reading", "bussrv.client", "bussrv.cli", "bussrv.testing"),
     "bussrv.testing": ("bussrv",),

@@ -80,11 +80,11 @@ def _endpoints(file: str) -> dict[str, str]:
 
     :raises ConfigError: the configuration makes no sense.
     """
-    from bussrv.server import config
-    from bussrv.server.option_table import BUILT_IN, table
-    from bussrv.server.options import NO_SERVER
-    from bussrv.server.plugins import installed
-    from bussrv.server.sources import of_command_line, of_environment
+    from bussrv.server.configuration import config
+    from bussrv.server.configuration.option_table import BUILT_IN, table
+    from bussrv.server.configuration.options import NO_SERVER
+    from bussrv.server.configuration.plugins import installed
+    from bussrv.server.configuration.sources import of_command_line, of_environment
 
     found = installed({*NO_SERVER, *(each.name for each in BUILT_IN)})
     given = {

@@ -32,11 +32,11 @@ def command(file: str, as_json: bool) -> int:
     from twisted.internet import reactor
 
     from bussrv.errors import ConfigError
-    from bussrv.server.check import check
-    from bussrv.server.option_table import BUILT_IN, table
-    from bussrv.server.options import NO_SERVER
-    from bussrv.server.plugins import installed
-    from bussrv.server.sources import of_command_line, of_environment, unknown_variables
+    from bussrv.server.configuration.check import check
+    from bussrv.server.configuration.option_table import BUILT_IN, table
+    from bussrv.server.configuration.options import NO_SERVER
+    from bussrv.server.configuration.plugins import installed
+    from bussrv.server.configuration.sources import of_command_line, of_environment, unknown_variables
     from bussrv.terminal import one_line
 
     found = installed({*NO_SERVER, *(each.name for each in BUILT_IN)})

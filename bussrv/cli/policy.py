@@ -133,9 +133,9 @@ def _rules(asked: Asked) -> Rules:
     from bussrv.addresses import UNIX, parse_host
     from bussrv.errors import ConfigError
     from bussrv.policy.permissions.file import read_policy
-    from bussrv.server.option_table import BUILT_IN
-    from bussrv.server.options import NO_SERVER
-    from bussrv.server.plugins import installed
+    from bussrv.server.configuration.option_table import BUILT_IN
+    from bussrv.server.configuration.options import NO_SERVER
+    from bussrv.server.configuration.plugins import installed
 
     found = installed({*NO_SERVER, *(each.name for each in BUILT_IN)})
     formats = frozenset(each.name for each in found.formats)
@@ -145,9 +145,10 @@ def _rules(asked: Asked) -> Rules:
         raise ConfigError(f"--from: {asked.peer!r} is no address, such as 10.0.0.7, and not unix")
     if asked.policy is not None:
         return read_policy(Path(asked.policy), "--policy", formats)
-    from bussrv.server import config, policy
-    from bussrv.server.option_table import table
-    from bussrv.server.sources import of_command_line, of_environment
+    from bussrv.server.configuration import config
+    from bussrv.server.configuration.option_table import table
+    from bussrv.server.configuration.sources import of_command_line, of_environment
+    from bussrv.server.running import policy
 
     options = table(found.formats, found.services)
     given = {**of_environment(os.environ, options), **of_command_line({"config": asked.config})}

@@ -8,7 +8,7 @@ from pathlib import Path
 from string import Template
 from urllib.parse import quote
 
-from bussrv.server.option_texts import toml_value
+from bussrv.server.configuration.option_texts import toml_value
 
 CONFIGURATION = "bussrv.toml"
 POLICY = "policy.toml"

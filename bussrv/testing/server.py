@@ -21,7 +21,7 @@ PATIENCE = 30.0
 
 # A line of either form of the log.
 _LISTENING = re.compile(
-    r'(?:^\S+ \[bussrv\.server\.service#info\] +|"event":"server\.listening",.*"message":")(\w+) on \w+ ([^\s"]+)'
+    r'(?:^\S+ \[bussrv\.server[\w.]*#info\] +|"event":"server\.listening",.*"message":")(\w+) on \w+ ([^\s"]+)'
 )
 _LAST_OF_BANNER = "bussrv is ready"
 

@@ -10,8 +10,8 @@ import re
 from pathlib import Path
 
 from bussrv.options import Option
-from bussrv.server.option_table import table
-from bussrv.server.plugins import wire_formats
+from bussrv.server.configuration.option_table import table
+from bussrv.server.configuration.plugins import wire_formats
 
 DOCS = Path(__file__).parents[1]
 

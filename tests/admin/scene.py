@@ -13,10 +13,10 @@ from bussrv.admin.login import Login
 from bussrv.admin.routes import Route, Routes
 from bussrv.admin.site import AdminSite
 from bussrv.admin.table import ROUTES
-from bussrv.server.admin import View
-from bussrv.server.journal import NoJournal
-from bussrv.server.links import DialedLinks
-from bussrv.server.logtext import Threshold
+from bussrv.server.log.text import Threshold
+from bussrv.server.running.admin import View
+from bussrv.server.running.journal import NoJournal
+from bussrv.server.running.links import DialedLinks
 from tests.formats.network import MovedClock, Network, Transport
 
 TOKEN = "the-token-of-the-file"

@@ -24,7 +24,7 @@ from bussrv.journal.condition import JournalCondition
 from bussrv.values import Traffic
 from tests.bus.harness import BusHarness, RecordingLink
 from tests.docs.pages import rows
-from tests.server.test_ports import Days
+from tests.server.running.test_ports import Days
 from tests.tables import each_row
 
 

@@ -18,7 +18,7 @@ from bussrv.client.objects import ObjectsClient
 from bussrv.testing.server import FREE_PORTS, PATIENCE, TWISTD
 from bussrv.wire import spp
 
-FORGED = "2026-11-21T14:02:03+0000 [bussrv.server.service#info] bussrv stopped"
+FORGED = "2026-11-21T14:02:03+0000 [bussrv.server.running.service#info] bussrv stopped"
 EVIL = f"\x1b[2J\r\n{FORGED}\u202e\u2028\x9b"
 TIMES = 300
 """How often each of them is sent; the log has room for a few of each."""

@@ -11,7 +11,7 @@ from twisted.logger import capturedLogs
 from bussrv import events as ev
 from bussrv.formats.inbus.subscribers import UNREACHABLE_GRACE
 from bussrv.registry.state.state import RegistryState
-from bussrv.server.plugins import wire_formats
+from bussrv.server.configuration.plugins import wire_formats
 from bussrv.settings import Settings
 from bussrv.wire import inbus
 from tests.formats.network import Network, drain

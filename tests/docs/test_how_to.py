@@ -21,7 +21,7 @@ from bussrv.journal.segment import segment_name
 from bussrv.journal.versions import READ_VERSIONS, SCHEMA_VERSION
 from bussrv.policy.logins.tokens import read_tokens
 from bussrv.policy.logins.users import read_users
-from bussrv.server.exposure import check_endpoints
+from bussrv.server.configuration.exposure import check_endpoints
 from tests.docs.commands import prepare, says
 from tests.docs.pages import PAGES, ROOT, blocks, rows
 from tests.forked import ForkedServer

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from bussrv.server.config import Config
-from bussrv.server.options import Options
+from bussrv.server.configuration.config import Config
+from bussrv.server.configuration.options import Options
 from tests.docs.pages import blocks, rows
 from tests.forked import ForkedServer
 

@@ -19,7 +19,7 @@ from bussrv.client.objects import BusError, ObjectsClient
 from bussrv.client.spp import SppClient
 from bussrv.errors import COUNTERS, REASONS
 from bussrv.journal.reading import read_journal
-from bussrv.server.options import Options, StartError
+from bussrv.server.configuration.options import Options, StartError
 from bussrv.testing.server import RunningServer
 from bussrv.wire import inbus, spp
 from bussrv.wire.objects import BusObject, ObjectReader, encode

@@ -8,7 +8,7 @@ import pytest
 
 from bussrv.cli.main import main
 from bussrv.journal.pseudonym_keys import new_key
-from bussrv.server.options import Options
+from bussrv.server.configuration.options import Options
 from tests.docs.commands import FORGETTABLE, examples, prepare
 from tests.docs.pages import blocks
 

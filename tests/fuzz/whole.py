@@ -47,7 +47,7 @@ from bussrv.policy.logins.users import SecretHash
 from bussrv.policy.permissions.file import parse_policy
 from bussrv.policy.permissions.rules import Rules
 from bussrv.registry.state.fold import RegistryFold
-from bussrv.server.identity import Checkers
+from bussrv.server.running.identity import Checkers
 from bussrv.settings import Settings
 from bussrv.wire.objects import BusObject, ObjectReader, encode
 from bussrv.wire.spp import SppReader
@@ -509,7 +509,7 @@ class Whole:
         self._permit(draw.one((None, *POLICIES)), draw.chance(128), users)
 
     def _permit(self, policy: Rules | None, asks: bool, users: dict[str, SecretHash]) -> None:
-        """As a reload does; see :class:`bussrv.server.identity.Checkers`."""
+        """As a reload does; see :class:`bussrv.server.running.identity.Checkers`."""
         bus = self.arena.bus
         asked, bus.access.asks, bus.access.policy = bus.access.asks, asks, policy
         tokens = Tokens({digest(TOKEN): TokenUse("cy")})

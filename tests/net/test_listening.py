@@ -19,8 +19,8 @@ from bussrv.formats.websocket import protocol as websocket
 from bussrv.interfaces import IListener, IWireFormat
 from bussrv.memory.bundle import Bundle
 from bussrv.net.listening import parse_udp
-from bussrv.server.option_kinds import OFF
-from bussrv.server.plugins import wire_formats
+from bussrv.server.configuration.option_kinds import OFF
+from bussrv.server.configuration.plugins import wire_formats
 from bussrv.wire import inbus as datagrams
 from tests.formats.network import Connection, Network
 from tests.tables import each_row

@@ -17,7 +17,7 @@ import pytest
 
 from bussrv.cli.main import BUSSRV
 from bussrv.journal.reading import read_journal
-from bussrv.server.option_table import BUILT_IN
+from bussrv.server.configuration.option_table import BUILT_IN
 
 ROOT = Path(__file__).parents[2]
 CONFIGURATION, JOURNAL = "/etc/bussrv", "/var/lib/bussrv"

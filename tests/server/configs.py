@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from bussrv.server import config
-from bussrv.server.config import Config
-from bussrv.server.plugins import installed
-from bussrv.server.sources import of_command_line
+from bussrv.server.configuration import config
+from bussrv.server.configuration.config import Config
+from bussrv.server.configuration.plugins import installed
+from bussrv.server.configuration.sources import of_command_line
 
 
 def configured(options: Mapping[str, Any]) -> Config:

@@ -4,7 +4,7 @@ from typing import Any
 
 from bussrv.journal.record import Record
 from bussrv.plugin import HostedService
-from bussrv.server.plugins import hosted_services
+from bussrv.server.configuration.plugins import hosted_services
 from bussrv.services.hosting import HostedServices
 from tests.formats.network import Network, Watcher
 

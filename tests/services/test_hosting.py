@@ -10,7 +10,7 @@ from zope.interface.verify import verifyObject
 from bussrv import events as ev
 from bussrv.interfaces import IHostedService, IServiceHost, IServiceObject
 from bussrv.plugin import HostedService
-from bussrv.server.plugins import hosted_services
+from bussrv.server.configuration.plugins import hosted_services
 from bussrv.services.hosting import Host, HostedServices
 from bussrv.wire import spp
 from tests.bus.links.fabric import Fabric

@@ -20,9 +20,9 @@ from bussrv.cli.main import main
 from bussrv.net.tls.ports import TlsPort
 from bussrv.net.transport.endpoint_parts import take_apart
 from bussrv.policy.logins.users import check_user
-from bussrv.server import config
-from bussrv.server.plugins import hosted_services, wire_formats
-from bussrv.server.sources import of_command_line
+from bussrv.server.configuration import config
+from bussrv.server.configuration.plugins import hosted_services, wire_formats
+from bussrv.server.configuration.sources import of_command_line
 from bussrv.starter import directory as module
 from bussrv.starter import texts
 from bussrv.starter.directory import Wanted, make

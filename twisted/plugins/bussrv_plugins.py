@@ -8,7 +8,10 @@ from twisted.application.service import ServiceMaker
 from bussrv.plugin import CheckerFactory, HostedService, WireFormat
 
 bussrv = ServiceMaker(
-    "bussrv", "bussrv.server.service", "A message bus server: five wire formats, one registry, one journal.", "bussrv"
+    "bussrv",
+    "bussrv.server.running.service",
+    "A message bus server: five wire formats, one registry, one journal.",
+    "bussrv",
 )
 
 objects = WireFormat(

@@ -1,0 +1,210 @@
+"""Configuration: the values of options, checked and put together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from msgspec import Struct
+
+from bussrv.errors import BadValue, ConfigError
+from bussrv.interfaces import IHostedService, IWireFormat
+from bussrv.journal.batch import Rotation
+from bussrv.journal.upkeep import UpkeepPolicy
+from bussrv.options import Network, Option, rows
+from bussrv.server.configuration.option_kinds import Endpoint, JournalDirectory
+from bussrv.server.configuration.option_table import JOURNAL, LogFormat, ServerOptions, table
+from bussrv.server.configuration.sources import Given, OptionsFile, of_file, of_option
+from bussrv.server.log.levels import LogLevels
+from bussrv.server.running.journal import JournalConfig
+from bussrv.settings import Settings
+
+ADMIN = "admin"
+"""The option of the admin interface."""
+
+CONFIG = "config"
+"""The option that names the configuration file."""
+
+
+class Config(Struct, frozen=True, kw_only=True):
+    """The configuration of a server.
+
+    :ivar endpoints: the endpoint description of each wire format that is on, by name.
+    :ivar admin: the endpoint description of the admin interface; ``None``: off.
+    :ivar admin_host: further names of this server in requests to it.
+    :ivar admin_token_file: the file of its token; ``None``: no option says so.
+    :ivar journal: ``None``: off.
+    :ivar server_id: ``None``: the one in the journal, or a new one.
+    :ivar log_level: the least level that is logged.
+    :ivar log_format: the form of its lines.
+    :ivar policy: the policy file; ``None``: there is no policy.
+    :ivar auth: the descriptions of the checkers of who clients are.
+    :ivar link_users: networks and the users that linked servers in them are.
+    :ivar inbus_users: networks and the users that Inbus clients in them are.
+    :ivar services: the names of the services that the server itself provides.
+    :ivar link_token: the file of the token for servers that dial this one; ``None``: there is none.
+    :ivar links: the client endpoint descriptions of the servers to link with.
+    :ivar values: the settings of all options that the configuration file may set, by name.
+    :ivar places: the place of the value of each option that a source sets, by name.
+    :ivar without_effect: a sentence for each option that another one makes void.
+    """
+
+    endpoints: dict[str, str]
+    admin: str | None
+    admin_host: tuple[str, ...]
+    admin_token_file: Path | None
+    journal: JournalConfig | None
+    server_id: str | None
+    links: tuple[str, ...]
+    link_token: Path | None
+    policy: Path | None
+    log_level: LogLevels
+    log_format: LogFormat
+    auth: tuple[str, ...]
+    link_users: tuple[tuple[Network, str], ...]
+    inbus_users: tuple[tuple[Network, str], ...]
+    services: tuple[str, ...]
+    settings: Settings
+    values: dict[str, Any]
+    places: dict[str, str]
+    without_effect: tuple[str, ...]
+
+    @property
+    def ports(self) -> dict[str, str]:
+        """The endpoint description of each port, by its option: also that of the admin interface."""
+        return {**self.endpoints, **({} if self.admin is None else {ADMIN: self.admin})}
+
+    def place(self, option: str) -> str:
+        """The place of the value of an option; the option itself if no source sets it."""
+        return self.places.get(option) or of_option(option)
+
+
+class Built(NamedTuple):
+    """A configuration, and the faults of the values that it was built from.
+
+    :ivar config: has the default in the place of each faulty value. The wire format or the part that such a value is
+        about is off.
+    :ivar faults: a sentence for each fault, with the place of the value.
+    :ivar faulty: the names of the options with faulty values.
+    """
+
+    config: Config
+    faults: tuple[str, ...]
+    faulty: frozenset[str]
+
+
+def build(
+    given: Mapping[str, Given], formats: Iterable[IWireFormat], services: Iterable[IHostedService] = ()
+) -> Config:
+    """The configuration that values of options stand for, by name. Other options have their defaults.
+
+    If ``config`` is among them, that file is read; ``given`` overrides it.
+
+    :param services: those that are installed.
+    :raises ConfigError: has a sentence for each fault, with the place of the value.
+    """
+    built = build_as_far_as_possible(given, formats, services)
+    if built.faults:
+        raise ConfigError(*built.faults)
+    return built.config
+
+
+def build_as_far_as_possible(
+    given: Mapping[str, Given], formats: Iterable[IWireFormat], services: Iterable[IHostedService] = ()
+) -> Built:
+    """The same, with the faults of values, so that the other values can be judged as well."""
+    formats, services = list(formats), list(services)
+    options = table(formats, services)
+    wrong: dict[str, str] = {}
+    read = _file(given, options, wrong)
+    merged = {**read.given, **given}
+    found = {each.name: _setting(each, merged, wrong) for each in options}
+    endpoints = {each.name: found[each.name] for each in formats if found[each.name] is not None}
+    faults = [*read.faults, *wrong.values()]
+    if not endpoints and not faults:
+        faults.append("every wire format is off: there is nothing to serve")
+    own = ServerOptions(**{each.sets: found[each.name] for each in rows(ServerOptions)})
+    config = Config(
+        endpoints=endpoints,
+        admin=own.admin,
+        admin_host=own.admin_host,
+        admin_token_file=own.admin_token_file,
+        journal=None if own.journal is None else _journal(own, own.journal),
+        server_id=own.server_id,
+        links=own.link,
+        link_token=own.link_token,
+        policy=own.policy,
+        log_level=own.log_level,
+        log_format=own.log_format,
+        auth=own.auth,
+        inbus_users=own.inbus_user,
+        link_users=own.link_user,
+        services=tuple(sorted(each.name for each in services)) if own.services is None else own.services,
+        settings=Settings(**{each.sets: found[each.name] for each in rows(Settings)}),
+        values={each.name: found[each.name] for each in options if each.in_file},
+        places={name: each.place for name, each in merged.items()},
+        without_effect=_without_journal(merged) if own.journal is None and "journal" in merged else (),
+    )
+    return Built(config, tuple(dict.fromkeys(faults)), frozenset(wrong))
+
+
+def _file(given: Mapping[str, Given], options: Iterable[Option], wrong: dict[str, str]) -> OptionsFile:
+    """The configuration file. :param wrong: gets the fault of a file that cannot be read, as that of its option."""
+    nothing = OptionsFile({}, [])
+    option = next(each for each in options if each.name == CONFIG)
+    if _setting(option, given, wrong) is None:
+        return nothing
+    try:
+        return of_file(given[CONFIG].value, given[CONFIG].place, options)
+    except ConfigError as error:
+        wrong[CONFIG] = str(error)
+        return nothing
+
+
+def _setting(option: Option, given: Mapping[str, Given], wrong: dict[str, str]) -> Any:
+    """The setting of an option. A default is checked like a value: plugins bring some.
+
+    :param wrong: gets the fault of a value, by the name of its option.
+    :returns: after a fault, the default, or ``None`` for what a ``None`` switches off.
+    """
+    found = given.get(option.name)
+    if found is None and option.unset:
+        return option.default
+    value, place = found or Given(option.kind.plain(option.default), of_option(option.name))
+    try:
+        return option.kind.check(value)
+    except BadValue as error:
+        wrong[option.name] = f"{place}: {error}"
+        return None if isinstance(option.kind, (Endpoint, JournalDirectory)) else _default(option)
+
+
+def _default(option: Option) -> Any:
+    try:
+        return option.default if option.unset else option.kind.check(option.kind.plain(option.default))
+    except BadValue:
+        return None
+
+
+def _journal(own: ServerOptions, directory: Path) -> JournalConfig:
+    return JournalConfig(
+        directory=directory,
+        sync=own.journal_sync,
+        rotation=Rotation(bytes=own.journal_segment_bytes, age=own.journal_segment_age),
+        policy=UpkeepPolicy(
+            seal_interval=own.journal_seal_interval,
+            compress=own.journal_compress,
+            retain_age=own.journal_retain_age,
+            retain_bytes=own.journal_retain_bytes,
+        ),
+        key=own.journal_key,
+        pseudonyms=own.journal_pseudonyms,
+        salvage=own.journal_salvage,
+        min_free=own.journal_min_free,
+    )
+
+
+def _without_journal(given: Mapping[str, Given]) -> tuple[str, ...]:
+    names = [each.name for each in rows(ServerOptions) if each.group is JOURNAL and each.name != "journal"]
+    off = given["journal"].place
+    return tuple(f"{given[name].place}: has no effect: {off} is off" for name in names if name in given)

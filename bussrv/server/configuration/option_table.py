@@ -1,0 +1,288 @@
+"""The one table of options, for the command line, environment variables, the configuration file and the documentation.
+
+Its rows (:class:`bussrv.options.Option`) come from three places:
+
+1. :class:`ServerOptions` declares the options of the server as a whole, as fields.
+2. :class:`bussrv.settings.Settings` declares limits and other settings in the same way.
+3. Each wire format that is installed has one option: where it listens. Wire formats and hosted services are plugins, so
+   these rows, and the names that ``--services`` takes, are known only when the server starts.
+
+A *kind* (:class:`bussrv.options.Kind`, :mod:`bussrv.server.configuration.option_kinds`) checks a value from any of
+these sources, and makes the *setting* of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal, get_args
+
+from bussrv.interfaces import IHostedService, IWireFormat
+from bussrv.journal.batch import Rotation, SyncMode
+from bussrv.journal.bounds import LONGEST_ROTATION
+from bussrv.journal.upkeep import UpkeepPolicy
+from bussrv.options import (
+    BYTES,
+    FILE,
+    FLAG,
+    SECONDS,
+    Choice,
+    Group,
+    ListOf,
+    Network,
+    Option,
+    ServerId,
+    Text,
+    Whole,
+    rows,
+)
+from bussrv.server.configuration.option_kinds import (
+    CheckerDescription,
+    Endpoint,
+    JournalDirectory,
+    ServiceNames,
+    UserOfNetwork,
+)
+from bussrv.server.log.levels import PARTS, LogLevels, LogLevelsKind
+from bussrv.settings import Settings
+
+ADMIN_ENDPOINT = "tcp:7280:interface=127.0.0.1"
+LogFormat = Literal["text", "json"]
+
+ENDPOINTS = Group("endpoints", "Endpoints of wire formats")
+ADMIN = Group("admin", "The admin interface")
+SERVER = Group("server", "The server")
+USERS = Group("users", "Who clients are")
+JOURNAL = Group("journal", "The journal")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerOptions:
+    """The settings of the server as a whole, each declared as a row of the table of options."""
+
+    config: Path | None = SERVER.option(
+        FILE,
+        None,
+        "A TOML file of options. Environment variables override it, and the command line overrides both.",
+        unset="none",
+        reloadable=False,
+        in_file=False,
+    )
+    server_id: str | None = SERVER.option(
+        ServerId(),
+        None,
+        "The routing id of this server. No other server of the network may have it.",
+        unset="the one in the journal, or a new one",
+        example="hall",
+        reloadable=False,
+    )
+    services: tuple[str, ...] | None = SERVER.option(
+        ServiceNames(),
+        None,
+        "The services that the server itself provides.",
+        reloadable=False,
+    )
+    link: tuple[str, ...] = SERVER.option(
+        ListOf(Text(), "client endpoint descriptions"),
+        (),
+        "The endpoint of another server, such as tcp:hall.example:7890. This server dials it, and keeps a link to it. "
+        "With `:tokenFile=FILE` it shows the other server the token in that file. May be repeated.",
+        unset="none",
+    )
+    link_token: Path | None = SERVER.option(
+        FILE,
+        None,
+        "A file with the token that this server shows to servers that dial it, when these have proved who they are, "
+        "over TLS or from this machine. A `tokenFile=` in `--link` is for servers that this one dials.",
+        unset="none",
+        example="/etc/bussrv/hall.token",
+    )
+    insecure: bool = SERVER.option(
+        FLAG,
+        False,
+        "Open ports that other machines can reach although nobody has to prove who they are there. Without it, such a "
+        "port of a TCP format needs `--auth`, and one of Inbus `--inbus-user`, too.",
+        reloadable=False,
+    )
+    log_level: LogLevels = SERVER.option(
+        LogLevelsKind(),
+        LogLevels(),
+        "The least level of the lines in the log. `warn` leaves out everything except warnings and errors. Parts of "
+        f"the server may have others, such as `info,journal=debug`. The parts: {', '.join(PARTS)}. At `info`, lines of "
+        "Twisted begin at `warn`.",
+    )
+    log_format: LogFormat = SERVER.option(
+        Choice(get_args(LogFormat)),
+        "text",
+        "The form of the lines in the log: `text` for people, or `json`, one object a line, for programs.",
+        reloadable=False,
+    )
+    policy: Path | None = SERVER.option(
+        FILE,
+        None,
+        "A TOML file of rules: what each user may do, receive and see. Everything that no rule allows is denied.",
+        unset="every client that need not, or did, prove who it is may do everything",
+        example="/etc/bussrv/policy.toml",
+    )
+    auth: tuple[str, ...] = USERS.option(
+        ListOf(CheckerDescription(), "checkers"),
+        (),
+        "A checker of who clients are: `users:FILE` (users with hashes of their secrets; `bussrv passwd` makes it), "
+        "`tokens:FILE` (hashes of bearer tokens; `bussrv token` makes it), `certificates:FIELD` (TLS client "
+        "certificates, whose FIELD is the user: `cn`, `dns`, `email` or `uri`), or another checker for twisted.cred "
+        "that is installed. May be repeated; they are asked in their order. With it, a client that does not prove who "
+        "it is may do nothing, unless the policy says otherwise.",
+        unset="none: every client may do everything",
+        example=["users:/etc/bussrv/users"],
+    )
+    inbus_user: tuple[tuple[Network, str], ...] = USERS.option(
+        ListOf(UserOfNetwork(), "networks and users"),
+        (),
+        "A network and the user of all Inbus clients in it, such as 192.168.7.0/24=cameras. Inbus has no secrets: a "
+        "sender that forges a source address becomes that user. Of several networks the first one counts. May be "
+        "repeated.",
+        unset="none",
+        example=["192.168.7.0/24=cameras"],
+    )
+    link_user: tuple[tuple[Network, str], ...] = USERS.option(
+        ListOf(UserOfNetwork(), "networks and users"),
+        (),
+        "A network and the user of linked servers in it that prove nothing, such as 10.0.0.5/32=attic. For servers "
+        "that know neither tokens nor TLS: every machine with such an address becomes that user. Of several networks "
+        "the first one counts. May be repeated.",
+        unset="none",
+        example=["10.0.0.5/32=attic"],
+    )
+    admin: str | None = ADMIN.option(
+        Endpoint(ADMIN_ENDPOINT),
+        ADMIN_ENDPOINT,
+        "The address of the admin interface, an HTTP server: an endpoint description of Twisted, a port of the "
+        "loopback interface, or `off`. If nothing sets it and the port is busy, the server starts without the "
+        "interface.",
+        reloadable=False,
+    )
+    admin_host: tuple[str, ...] = ADMIN.option(
+        ListOf(Text(), "names"),
+        (),
+        "A name of this server in the `Host` header of requests to the admin interface, such as hall.example. Its "
+        "address and `localhost` are always allowed. Requests with another name are refused, `bad-host`. May be "
+        "repeated.",
+        unset="none",
+        example=["hall.example"],
+    )
+    admin_token_file: Path | None = ADMIN.option(
+        FILE,
+        None,
+        "A file with the token that writing through the admin interface takes if there is neither `--auth` nor "
+        "`--policy`. The server makes it, with mode 0600. Without a journal and without this option nobody may write.",
+        unset="beside the journal, named after it with `.admin-token` at the end",
+        example="/etc/bussrv/hall.admin-token",
+    )
+    journal: Path | None = JOURNAL.option(
+        JournalDirectory(),
+        Path("bussrv-journal"),
+        "The directory of the journal. With `off` nothing is written, and the other options of the journal have no "
+        "effect.",
+        reloadable=False,
+    )
+    journal_sync: SyncMode = JOURNAL.option(
+        Choice(get_args(SyncMode)),
+        "always",
+        "The moment at which a change is durable, so that its client is answered. `always`: when it is on the disk. "
+        "`interval`: when it is written; it is on the disk at most a second later. `off`: when it is written.",
+        reloadable=False,
+    )
+    journal_segment_bytes: int = JOURNAL.option(
+        Whole("bytes", most=LONGEST_ROTATION),
+        Rotation().bytes,
+        "Bytes of a segment. A segment that has reached this size ends, and the next record begins another one.",
+        reloadable=False,
+    )
+    journal_segment_age: float = JOURNAL.time(
+        Rotation().age,
+        "Seconds after which a segment that has records ends. The next record begins another one.",
+        reloadable=False,
+    )
+    journal_seal_interval: float = JOURNAL.time(
+        UpkeepPolicy().seal_interval,
+        "Seconds between two seals of a growing segment. Records after the last seal are not sealed yet.",
+        reloadable=False,
+    )
+    journal_key: Path | None = JOURNAL.option(
+        FILE,
+        None,
+        "The file of the private key that seals are signed with. `bussrv journal keygen` makes it.",
+        unset="seals are not signed",
+        example="/etc/bussrv/hall.key",
+        reloadable=False,
+    )
+    journal_min_free: int | None = JOURNAL.option(
+        Whole("bytes", least=0),
+        None,
+        "Bytes that stay free on the volume of the journal. With less, changes are refused, `journal-unavailable`, "
+        "until there is room again. 0: none stay free.",
+        unset="the smaller of 1 GiB and 5 %",
+        example=1 << 30,
+        reloadable=False,
+    )
+    journal_compress: bool = JOURNAL.option(
+        FLAG,
+        UpkeepPolicy().compress,
+        "Compress closed segments.",
+        reloadable=False,
+    )
+    journal_retain_age: float | None = JOURNAL.option(
+        SECONDS,
+        UpkeepPolicy().retain_age,
+        "Seconds after its last record at which a closed segment is removed.",
+        unset="never",
+        example=31_536_000.0,
+        reloadable=False,
+    )
+    journal_retain_bytes: int | None = JOURNAL.option(
+        BYTES,
+        UpkeepPolicy().retain_bytes,
+        "Bytes that all segments together may take on the disk. Beyond it the oldest closed segments are removed.",
+        unset="never",
+        example=10 << 30,
+        reloadable=False,
+    )
+    journal_pseudonyms: Path | None = JOURNAL.option(
+        FILE,
+        None,
+        "A file of keys. With it, users and addresses are journaled as pseudonyms. The server makes the file.",
+        unset="no pseudonyms",
+        example="/etc/bussrv/pseudonyms",
+        reloadable=False,
+    )
+    journal_salvage: bool = JOURNAL.option(
+        FLAG,
+        False,
+        "Start even if the journal is damaged, and begin a new chain after the damage. Use it for one start only.",
+        reloadable=False,
+    )
+
+
+BUILT_IN = (*rows(ServerOptions), *rows(Settings))
+"""The rows that do not depend on plugins."""
+
+
+def table(formats: Iterable[IWireFormat], services: Iterable[IHostedService]) -> tuple[Option, ...]:
+    """Every row, those of the installed plugins included."""
+    names = ServiceNames(each.name for each in services)
+    own = (replace(each, kind=names) if each.sets == "services" else each for each in BUILT_IN)
+    return (*map(_format_row, formats), *own)
+
+
+def _format_row(wire_format: IWireFormat) -> Option:
+    return Option(
+        name=wire_format.name,
+        sets=wire_format.name,
+        kind=Endpoint(wire_format.default_endpoint),
+        help=f"The address of {wire_format.name} ({wire_format.summary}): an endpoint description of Twisted, a "
+        "port of the loopback interface, or `off`.",
+        group=ENDPOINTS,
+        default=wire_format.default_endpoint,
+        reloadable=False,
+    )

@@ -1,0 +1,1 @@
+"""A running server: its parts, started, reloaded and stopped in order."""

@@ -1,0 +1,220 @@
+"""The admin interface of a server: its port, its token file, and what it is shown of the server."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from twisted.internet.defer import Deferred, succeed
+from twisted.logger import Logger
+
+from bussrv.admin.interfaces import Reloaded
+from bussrv.admin.login import Login
+from bussrv.admin.port import AdminPort
+from bussrv.admin.token_file import beside, read, read_or_make
+from bussrv.bus.interfaces import Effects, IBus, Use
+from bussrv.errors import ConfigError
+from bussrv.events import Event
+from bussrv.interfaces import IListener
+from bussrv.journal.interfaces import IJournal
+from bussrv.journal.record import Stamped
+from bussrv.net.session.protocol import StreamProtocol
+from bussrv.server.configuration.config import ADMIN, Config
+from bussrv.server.configuration.exposure import check_opened
+from bussrv.server.configuration.faults import collecting, noting
+from bussrv.server.configuration.rehearsal import why_not_made
+from bussrv.server.log.text import Threshold
+from bussrv.server.running.journal import JournalPlace, NoJournal
+from bussrv.server.running.links import DialedLinks
+from bussrv.server.running.ports import CannotListen, start, would_start
+from bussrv.turns.clock import Clock
+
+log = Logger()
+
+
+class View:
+    """A server; see :class:`bussrv.admin.interfaces.AdministeredServer`.
+
+    :param place: the directory of the journal.
+    :param listeners: the ports of wire formats that are open, by name.
+    :param links: those that the server dials.
+    :param is_draining: whether the server is about to stop.
+    :param reload: reads the configuration again.
+    :param drain: stops the server.
+    """
+
+    def __init__(
+        self,
+        bus: IBus,
+        journal: IJournal,
+        reactor: Any,
+        boot: str,
+        clock: Clock,
+        *,
+        place: JournalPlace | NoJournal,
+        links: DialedLinks,
+        listeners: Mapping[str, IListener],
+        threshold: Threshold,
+        is_draining: Callable[[], bool],
+        reload: Callable[[], Deferred[Reloaded | None]],
+        drain: Callable[[], None],
+    ) -> None:
+        self.bus = bus
+        self.journal = journal
+        self.reactor = reactor
+        self.boot = boot
+        self.started = bus.utc()
+        self.is_draining = is_draining
+        self.reload = reload
+        self.drain = drain
+        self._clock = clock
+        self.place = place if isinstance(place, JournalPlace) else None
+        self.journal_condition = place.condition
+        self.dialed = links.dialed
+        self._listeners = listeners
+        self._threshold = threshold
+
+    def formats(self) -> Mapping[str, str]:
+        """The address of each wire format that is on, by its name."""
+        return {name: listener.address for name, listener in self._listeners.items()}
+
+    def clients(self) -> int:
+        """How many sessions a drain would end."""
+        connections = (each for kept in self.bus.streams.connections for each in kept)
+        return sum(isinstance(each, StreamProtocol) and not (each.is_link or each.has_ended) for each in connections)
+
+    def write(self, event: Event) -> Deferred[Any]:
+        """Journal an event. :returns: fires when it is durable; fails with ``JournalUnavailable``."""
+        return self.journal.append([Stamped(self._clock.utc(), self._clock.mono(), event)])
+
+    def prepare_log_level(self, level: str, part: str | None) -> Callable[[], None]:
+        """Check another least level of the log. :returns: puts it into effect.
+
+        :raises BadValue: there is no such level, or no such part.
+        """
+        self._threshold.levels.changed(level, part)
+
+        def use() -> None:
+            self._threshold.levels = self._threshold.levels.changed(level, part)
+
+        return use
+
+    def log_level(self) -> str:
+        """The levels of the log."""
+        return str(self._threshold.levels)
+
+
+def token_file(config: Config) -> Path | None:
+    """The admin token file; ``None``: there is none.
+
+    A server that knows who its clients are needs none. Without a journal there is no place for one, unless an option
+    names it.
+    """
+    if config.admin is None or config.auth or config.policy is not None:
+        return None
+    if config.admin_token_file is not None:
+        return config.admin_token_file
+    return None if config.journal is None else beside(config.journal.directory)
+
+
+class AdminInterface:
+    """The admin interface, if it is on.
+
+    :ivar port: ``None``: it is off, or its port is busy.
+    """
+
+    def __init__(self, config: Config, view: View, faults: list[str]) -> None:
+        self.port: AdminPort | None = None
+        self._token: str | None = None
+        if config.admin is not None:
+            with noting(config.place(ADMIN), faults):
+                self.port = AdminPort(view, Login(view.bus, lambda: self._token), config.admin)
+
+    @property
+    def dashboard(self) -> str | None:
+        """The URL of the page, once the port is open. ``None``: it is off, or no browser reaches it here."""
+        kind, _, address = ("", "", "") if self.port is None else self.port.address.partition(" ")
+        scheme = {"tcp": "http", "tcp6": "http", "ssl": "https"}.get(kind)
+        return None if scheme is None else f"{scheme}://{address}/"
+
+    def prepare(self, config: Config) -> Use:
+        """Read the admin token file, which is made if it is not there. Nothing changes yet.
+
+        :returns: puts the token and the names of the server into effect; cannot fail.
+        :raises ConfigError: the file cannot be used.
+        """
+        path = token_file(config)
+        try:
+            token = None if path is None else read_or_make(path)
+        except ConfigError as error:
+            raise ConfigError(f"{config.place('admin-token-file')}: {error}") from error
+        return partial(self._use, path, token, config.admin_host)
+
+    def _use(self, path: Path | None, token: str | None, hosts: tuple[str, ...]) -> Effects | None:
+        before, self._token = self._token, token
+        if self.port is not None:
+            self.port.site.hosts = frozenset(each.lower() for each in hosts)
+        is_other = token is not None and before is not None and token != before
+        return Effects((f"admin token in {path}: another one",)) if is_other else None
+
+    def open(self, config: Config, faults: list[str]) -> None:
+        """Listen. If the port is the default one and busy, the interface is off.
+
+        :param faults: gets a sentence if a port that was asked for cannot be opened, or others could reach it.
+        """
+        if self.port is None:
+            return
+        place = config.place(ADMIN)
+        try:
+            start(self.port, place)
+        except CannotListen as error:
+            self.port = None
+            if ADMIN in config.places:
+                faults += error.sentences
+            else:
+                log.warn(
+                    "WARNING: the admin interface is off: {why} ({place})",
+                    event="admin.off",
+                    why=error.why,
+                    place=place,
+                )
+        except ConfigError as error:
+            self.port = None
+            faults += error.sentences
+        else:
+            with collecting(faults):
+                check_opened(config, {ADMIN: self.port})
+
+    def stop(self) -> Deferred[Any]:
+        """Close the port and every connection."""
+        port, self.port = self.port, None
+        return succeed(None) if port is None else port.stopService()
+
+
+def check(config: Config, view: View, faults: list[str]) -> None:
+    """Check the endpoint and the admin token file, without opening or making either.
+
+    :param view: has a :class:`bussrv.server.configuration.rehearsal.Rehearsal` in the place of the reactor.
+    :param faults: gets a sentence for each that cannot be used.
+    """
+    port = AdminInterface(config, view, faults).port
+    if port is not None:
+        would_start(port, config.place(ADMIN), faults)
+    path = token_file(config)
+    if path is None:
+        return
+    with noting(config.place("admin-token-file"), faults):
+        if os.path.lexists(path):
+            read(path)
+        elif config.journal is None or not config.journal.directory.is_relative_to(path.parent):
+            # Otherwise the directory is made for the journal, and checked there.
+            _check_made(path)
+
+
+def _check_made(path: Path) -> None:
+    why = why_not_made(path)
+    if why is not None:
+        raise ConfigError(f"{path}: cannot be made: {os.strerror(why)}")

@@ -1,0 +1,389 @@
+"""The composition root: starts and stops all parts of a server in order."""
+
+from __future__ import annotations
+
+import os
+import platform
+import secrets
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any
+
+import twisted
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred, DeferredList, maybeDeferred, succeed
+from twisted.logger import ILogObserver, Logger, globalLogPublisher
+from twisted.python.failure import Failure
+
+from bussrv import events as ev
+from bussrv.admin.interfaces import Reloaded
+from bussrv.bus.bus import Bus
+from bussrv.bus.interfaces import Use
+from bussrv.bus.sessions.membership import MembershipAnnouncer
+from bussrv.compiled import HOT_PATH
+from bussrv.errors import ConfigError, JournalError
+from bussrv.interfaces import IDrainedListener, IHostedService, IListener, IWireFormat
+from bussrv.journal.recovery import Recovered
+from bussrv.registry.changes.registry import Registry
+from bussrv.server.configuration.check import check_places
+from bussrv.server.configuration.config import ADMIN, Config
+from bussrv.server.configuration.descriptors import fitting, warn_of_fewer
+from bussrv.server.configuration.exposure import check_endpoints, warn_of_exposed
+from bussrv.server.configuration.faults import prepare_one
+from bussrv.server.configuration.options import BusOptions, Options, StartError
+from bussrv.server.log.json import json_observer
+from bussrv.server.log.refusals import Refusals
+from bussrv.server.log.repeats import Repeats
+from bussrv.server.log.text import Threshold, escape_log, one_line
+from bussrv.server.running.admin import AdminInterface, View
+from bussrv.server.running.collector import tune_collector
+from bussrv.server.running.identity import Checkers
+from bussrv.server.running.journal import JournalPlace, NoJournal
+from bussrv.server.running.links import DialedLinks
+from bussrv.server.running.monotonic import run_on_monotonic_clock
+from bussrv.server.running.policy import PolicyInEffect
+from bussrv.server.running.ports import make_listeners, open_ports, warn_of_expiry
+from bussrv.server.running.reload import Reload
+from bussrv.server.running.signals import obey_signals, stop
+from bussrv.server.running.supervisor import Supervisor
+from bussrv.services.hosting import HostedServices
+from bussrv.turns.clock import Clock, SystemClock
+from bussrv.values import Traffic
+from bussrv.version import VERSION
+
+__all__ = ["BusService", "Options", "makeService"]
+
+log = Logger()
+
+MOST_SECONDS_TO_STOP = 3.0
+"""The longest time that ports may take to close, in seconds: a little more than each of them gives its clients."""
+
+DRAIN_GRACE = 1.0
+"""Seconds after ``--drain-seconds`` for which the server waits for ports that are still draining."""
+
+_LOSES = {
+    "always": "",
+    "interval": "; a power failure may lose up to a second of it (--journal-sync interval)",
+    "off": "; a power failure may lose what the system has not written yet (--journal-sync off)",
+}
+
+
+def new_id() -> str:
+    """A unique id: 96 random bits in hexadecimal."""
+    return secrets.token_hex(12)
+
+
+class BusService(Service):
+    """A whole server: journal, registry, bus and the ports of every wire format that is on.
+
+    :param formats: the wire formats that are installed.
+    :param services: the services of the server itself that are installed.
+    :param read: reads the configuration again; ``None``: it cannot be read again.
+    :param threshold: the threshold of the log.
+    :param observer: writes the log; ``None``: as ``twistd`` does.
+    :ivar bus: the bus, once the server is started.
+    """
+
+    name = "bussrv"
+    bus: Bus
+
+    def __init__(
+        self,
+        config: Config,
+        formats: Iterable[IWireFormat],
+        reactor: Any,
+        clock: Clock | None = None,
+        services: Iterable[IHostedService] = (),
+        read: Callable[[], Config] | None = None,
+        threshold: Threshold | None = None,
+        observer: ILogObserver | None = None,
+    ) -> None:
+        self.listeners: dict[str, IListener] = {}
+        self._config = config
+        self._read = read
+        self._reload: Reload | None = None
+        self._threshold = threshold or Threshold()
+        self._observer = observer
+        self._installed = list(formats)
+        self._formats = [each for each in self._installed if each.name in config.endpoints]
+        self._services = [each for each in services if each.name in config.services]
+        self._reactor = reactor
+        self._clock: Clock = SystemClock() if clock is None else clock
+        self._place: JournalPlace | NoJournal = NoJournal()
+        self._supervisor = Supervisor(os.environ, reactor)
+        self._stop_admin: Callable[[], Deferred[Any]] = lambda: succeed(None)
+        self._hurry: Deferred[None] | None = None
+        self._drains = False
+        self._left_open: int | None = None  # sessions that the last boot did not close
+
+    def setServiceParent(self, parent: Any) -> None:
+        """Belong to the application that ``twistd`` runs; it asks that for the observer of the log."""
+        super().setServiceParent(parent)
+        if self._observer is not None:
+            parent.setComponent(ILogObserver, self._observer)
+
+    def startService(self) -> None:
+        """Replay the journal, open the ports, and close what the last boot left open.
+
+        :raises StartError: has a sentence for each fault; nothing is left open then.
+        """
+        try:
+            self._start()
+        except (JournalError, ConfigError) as error:
+            for listener in self.listeners.values():
+                listener.stopService()
+            self._stop_admin()
+            self._place.abandon()
+            sentences = error.sentences if isinstance(error, ConfigError) else [str(error)]
+            # A start ends at the first part that cannot be used, and names the faults of all others, too.
+            others = check_places(self._config, self._installed, self._reactor)
+            raise StartError(*dict.fromkeys([*others, *sentences])) from error
+        super().startService()
+
+    def _start(self) -> None:
+        if self._config.journal is not None:
+            self._place = JournalPlace(self._config.journal, self._clock, self._reactor, self._config.place)
+        recovered = self._place.recovered
+        server_id = self._config.server_id or recovered.server or f"bussrv-{secrets.token_hex(4)}"
+        boot = secrets.token_hex(6)
+        journal = self._place.open(server_id, boot)
+        self._fits = fitting(self._config.settings)
+        settings = self._fits.settings
+        self.registry = Registry(
+            journal, self._clock, new_id, server_id=server_id, boot=boot, state=self._place.state, settings=settings
+        )
+        self.bus = Bus(self.registry, settings, server_id, new_id, self._clock, self._reactor)
+        self._place.count_in(self.bus.counters)
+        self._refusals = Refusals(self._reactor)
+        self.registry.refusal_observers.append(self._refusals.add)
+        self._checkers = Checkers(self.bus.identity, self.bus, self._reactor)
+        if self._config.journal is not None:
+            self.bus.report("journal", lambda: self._place.outlook().report())
+        self.bus.streams.most_connections = self._fits.most_connections
+        self.registry.observe(MembershipAnnouncer(self.bus), MembershipAnnouncer.KINDS)
+        journal.tell_between(self.bus.streams.outflow.hold, self.bus.streams.outflow.release)
+        self._hosted = HostedServices(self._services, self.bus, journal, self._reactor)
+        self._policy = PolicyInEffect(self.bus, self._installed)
+        self._links = DialedLinks(self.bus, self._reactor)
+        self._view = View(
+            self.bus,
+            journal,
+            self._reactor,
+            boot,
+            self._clock,
+            place=self._place,
+            links=self._links,
+            listeners=self.listeners,
+            threshold=self._threshold,
+            is_draining=lambda: self._drains,
+            reload=self.reload,
+            drain=partial(stop, self._reactor, partial(self.asked_to_stop, drain=True)),
+        )
+        self._open()
+        self._note_start(recovered)
+        self._hosted.claim()
+        self._close_left_open()
+        # Earlier boots may have left sessions, such as subscribers of Inbus, with more permissions than they have now.
+        self.bus.policy_changed()
+        self._hosted.start()
+        self._dial()
+        if self._read is not None:
+            self._reload = Reload(
+                self._config,
+                self._read,
+                self._installed,
+                self.bus,
+                self._links,
+                self._threshold,
+                # Sessions of removed users end first. So nothing is withdrawn from them one by one.
+                (self._checkers.prepare, self._policy.prepare, self._links.prepare_token, self._admin.prepare),
+                self._reactor,
+            )
+        # The server is ready only when the reactor runs: from then on, a signal stops it in an orderly way.
+        self._reactor.callWhenRunning(self._show_banner, server_id)
+
+    def _open(self) -> None:
+        """Read users and policy, make the links, and open the ports. If one of these fails, no port is opened."""
+        faults: list[str] = []
+        listeners = make_listeners(self._formats, self._config, self.bus, self._reactor, faults)
+        self._admin = AdminInterface(self._config, self._view, faults)
+        self._stop_admin = self._admin.stop
+        uses: list[Use] = []
+        prepares = (self._checkers.prepare, self._policy.prepare, self._links.prepare_token, self._admin.prepare)
+        parts: list[Callable[[], Use]] = [partial(each, self._config) for each in prepares]
+        parts.append(partial(self._links.prepare, self._config.links, self._config.place("link")))
+        for prepare in parts:
+            prepare_one(prepare, uses, faults)
+        faults += check_endpoints(self._config, [*listeners, *([ADMIN] if self._admin.port is not None else [])])
+        if faults:
+            raise ConfigError(*faults)
+        # Users and policy are in effect before the first client comes.
+        *first, self._dial = uses
+        for use in first:
+            use()
+        open_ports(listeners, self._config, self.listeners, faults)
+        self._admin.open(self._config, faults)
+        if faults:
+            raise ConfigError(*faults)
+
+    def _note_start(self, recovered: Recovered) -> None:
+        addresses = {name: listener.address for name, listener in self.listeners.items()}
+        self.registry.note(ev.ServerStarted(version=VERSION, formats=addresses))
+        damage = recovered.salvaged
+        if damage is not None:
+            self.registry.note(ev.JournalSalvaged(segment=damage.segment, line=damage.line, message=damage.reason))
+        if not recovered.stopped or recovered.torn_bytes:
+            left_open = sum(not session.persistent for session in self.registry.state.sessions.values())
+            self._left_open = left_open
+            self.registry.note(ev.ServerRecovered(sessions_closed=left_open, torn_bytes=recovered.torn_bytes))
+
+    def _close_left_open(self) -> None:
+        for session in tuple(self.registry.state.sessions.values()):
+            if not session.persistent:
+                self.bus.close(session.id, "server-crashed", Traffic())
+            elif session.protocol not in self.listeners:
+                self.bus.close(session.id, "format-off", Traffic())
+
+    def _show_banner(self, server_id: str) -> None:
+        python = platform.python_version()
+        log.info(
+            "bussrv {version}, server id {server_id} (Python {python}, Twisted {twisted}, hot path in {hot_path})",
+            event="server.started",
+            version=VERSION,
+            server_id=server_id,
+            python=python,
+            twisted=twisted.__version__,
+            hot_path=HOT_PATH,
+        )
+        ports = {**self.listeners, **({} if self._admin.port is None else {ADMIN: self._admin.port})}
+        for name, listener in ports.items():
+            log.info("{protocol:>9} on {address}", event="server.listening", protocol=name, address=listener.address)
+        if self._admin.dashboard is not None:
+            log.info("dashboard at {url}", event="server.dashboard", url=self._admin.dashboard)
+        journal = self._config.journal
+        if journal is None:
+            log.info("  journal is off", event="server.journal")
+        else:
+            log.info(
+                "  journal in {journal}{loses}",
+                event="server.journal",
+                journal=journal.directory,
+                loses=_LOSES[journal.sync],
+            )
+            log.info("  journal: {outlook}", event="server.journal", outlook=self._place.outlook())
+        if self._left_open is not None:
+            log.warn(
+                "the last boot did not stop in an orderly way: {left_open} {sessions} closed now",
+                event="server.recovered",
+                left_open=self._left_open,
+                sessions="session is" if self._left_open == 1 else "sessions are",
+            )
+        warn_of_fewer(self._config.settings, self._fits)
+        warn_of_exposed(ports, self._config)
+        warn_of_expiry(self.bus.streams.certificates)
+        log.info("bussrv is ready", event="server.ready")
+        self._supervisor.ready()
+
+    def asked_to_stop(self, *, drain: bool) -> None:
+        """Begin to stop, after a signal. A second signal ends a drain immediately.
+
+        :param drain: whether sessions are to end one after the other.
+        """
+        if self._hurry is None:
+            self._hurry = Deferred()
+            self._drains = drain
+        else:
+            self._end_drain()
+
+    def reload(self) -> Deferred[Reloaded | None]:
+        """Read the configuration again, unless the server stops. :returns: fires with the outcome."""
+        return self._reload.reload() if self.running and self._reload is not None else succeed(None)
+
+    def _end_drain(self, _: object = None) -> None:
+        if self._hurry is not None and not self._hurry.called:
+            self._hurry.callback(None)
+
+    async def _drain(self, hurry: Deferred[None]) -> None:
+        seconds = self.bus.settings.drain_seconds
+        listeners = [each for each in self.listeners.values() if IDrainedListener.providedBy(each)]
+        log.info(
+            "draining: sessions end within {seconds:g} s; another signal ends them at once",
+            event="server.draining",
+            seconds=seconds,
+        )
+        drained = DeferredList([each.drain(seconds) for each in listeners])
+        drained.addCallback(self._end_drain)
+        late = self._reactor.callLater(seconds + DRAIN_GRACE, self._end_drain)
+        await hurry
+        if late.active():
+            late.cancel()
+
+    async def _stop(self) -> None:
+        self._supervisor.stopping()
+        if self._drains and self._hurry is not None:
+            await self._drain(self._hurry)
+        self._checkers.stop()
+        self.bus.links.stop()
+        listeners = {name: listener.stopService for name, listener in reversed(tuple(self.listeners.items()))}
+        await self._all_stopped({"link": self._links_stopped, **listeners, ADMIN: self._stop_admin})
+        await self.bus.links.finish()
+        self._hosted.stop()
+        self._refusals.stop()
+        self.registry.note(ev.ServerStopped())
+        await self._place.close()
+        log.info("bussrv stopped", event="server.stopped")
+
+    def _links_stopped(self) -> Deferred[None]:
+        return Deferred.fromCoroutine(self._links.stop())
+
+    async def _all_stopped(self, stops: Mapping[str, Callable[[], Deferred[Any]]]) -> None:
+        """Stop ports, all at once, and wait for them within bounds: the last seal waits for no client."""
+        stopping = {name: maybeDeferred(stop) for name, stop in stops.items()}
+        waits = [each.addErrback(partial(self._cannot_stop, name)) for name, each in stopping.items()]
+        over: Deferred[Any] = Deferred()
+        late = self._reactor.callLater(MOST_SECONDS_TO_STOP, over.callback, None)
+        ends: list[Deferred[Any]] = [DeferredList(waits), over]
+        await DeferredList(ends, fireOnOneCallback=True)
+        for name in [name for name, each in stopping.items() if not each.called]:
+            log.error(
+                "{protocol} did not close within {seconds:g} s; its connections are cut",
+                event="server.port-not-closed",
+                protocol=name,
+                seconds=MOST_SECONDS_TO_STOP,
+            )
+        if late.active():
+            late.cancel()
+
+    @staticmethod
+    def _cannot_stop(name: str, failure: Failure) -> None:
+        log.failure("{protocol} failed to close", failure, event="server.port-not-closed", protocol=name)
+
+    def stopService(self) -> Deferred[None]:
+        """Close every session, then the journal."""
+        super().stopService()
+        return Deferred.fromCoroutine(self._stop())
+
+
+def makeService(options: BusOptions) -> BusService:
+    """The service that ``twistd bussrv`` runs."""
+    from twisted.internet import reactor
+
+    threshold, repeats = Threshold(options.config.log_level), Repeats(reactor)
+    escape_log(globalLogPublisher, threshold)
+    globalLogPublisher.addObserver(repeats)
+    reactor.callWhenRunning(repeats.start)
+    for sentence in options.warnings:
+        log.warn("{sentence}", event="config.without-effect", sentence=one_line(sentence))
+    run_on_monotonic_clock(reactor)
+    reactor.callWhenRunning(tune_collector)
+    service = BusService(
+        options.config,
+        options.formats,
+        reactor,
+        services=options.services,
+        read=options.read,
+        threshold=threshold,
+        observer=json_observer(options.parent or {}) if options.config.log_format == "json" else None,
+    )
+    obey_signals(reactor, service.asked_to_stop, service.reload)
+    return service
