@@ -14,18 +14,18 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from bussrv.addresses import address_key, peer_text
-from bussrv.admin.answers import Answer, is_any, is_known
-from bussrv.admin.call import Call
-from bussrv.admin.channel import SLICES, AdminChannel, AdminRequest
-from bussrv.admin.collections import parameters
-from bussrv.admin.guards import check_content_type, check_host, check_origin, check_site
+from bussrv.admin.http.answers import Answer, is_any, is_known
+from bussrv.admin.http.call import Call
+from bussrv.admin.http.channel import SLICES, AdminChannel, AdminRequest
+from bussrv.admin.http.guards import check_content_type, check_host, check_origin, check_site
+from bussrv.admin.http.login import PROTOCOL, Caller, Login
+from bussrv.admin.http.problems import Problem, encode
+from bussrv.admin.http.routes import Route, Routes, parse_query
+from bussrv.admin.http.sending import EventStream, send
+from bussrv.admin.http.streams import Streams
 from bussrv.admin.interfaces import AdministeredServer
-from bussrv.admin.login import PROTOCOL, Caller, Login
-from bussrv.admin.problems import Problem, encode
-from bussrv.admin.routes import Route, Routes, parse_query
-from bussrv.admin.sending import EventStream, send
+from bussrv.admin.registry.collections import parameters
 from bussrv.admin.state import Shared
-from bussrv.admin.streams import Streams
 from bussrv.counts.tally import Tally
 from bussrv.counts.throttle import LOG_BURST, LOG_RATE, Throttle
 from bussrv.net.tls.connection import TlsConnection

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import deque
 
 from bussrv import events as ev
-from bussrv.admin.figures import Figures
+from bussrv.admin.figures.figures import Figures
+from bussrv.admin.figures.live import Live
+from bussrv.admin.figures.metrics import Metrics
 from bussrv.admin.interfaces import AdministeredServer
-from bussrv.admin.journal_events import JournalEvents
-from bussrv.admin.live import Live
-from bussrv.admin.metrics import Metrics
-from bussrv.admin.reading import Reading
+from bussrv.admin.journal.events import JournalEvents
+from bussrv.admin.journal.reading import Reading
 from bussrv.journal.record import Record
 
 MOST_RECENT = 1_000

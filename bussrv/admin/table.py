@@ -6,28 +6,17 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from bussrv.admin import (
-    codes,
-    health,
-    journal_view,
-    limits,
-    links,
-    observing,
-    openapi,
-    past,
-    recent,
-    server_view,
-    services,
-    sessions,
-    static_files,
-    subscriptions,
-    tap,
-    writes,
-)
-from bussrv.admin.answers import JSON
-from bussrv.admin.collections import LIMIT, MOST, Page
+from bussrv.admin import tap
+from bussrv.admin.figures import codes, health, limits, observing
+from bussrv.admin.figures import server as server_view
+from bussrv.admin.http import openapi, static_files
+from bussrv.admin.http.answers import JSON
+from bussrv.admin.http.routes import END, Parameter, Route
 from bussrv.admin.interfaces import Reloaded
-from bussrv.admin.routes import END, Parameter, Route
+from bussrv.admin.journal import past, recent
+from bussrv.admin.journal import view as journal_view
+from bussrv.admin.registry import links, services, sessions, subscriptions, writes
+from bussrv.admin.registry.collections import LIMIT, MOST, Page
 from bussrv.registry.state.snapshot import Snapshot
 
 MOST_SEQ = (1 << 63) - 1

@@ -14,13 +14,13 @@ from msgspec import Meta, Raw, Struct
 from twisted.internet.task import LoopingCall
 
 from bussrv import events as ev
-from bussrv.admin.call import Call
-from bussrv.admin.collections import in_steps
-from bussrv.admin.login import PROTOCOL
-from bussrv.admin.problems import encode
-from bussrv.admin.routes import Parameter
-from bussrv.admin.sending import EventStream
-from bussrv.admin.writes import journal
+from bussrv.admin.http.call import Call
+from bussrv.admin.http.login import PROTOCOL
+from bussrv.admin.http.problems import encode
+from bussrv.admin.http.routes import Parameter
+from bussrv.admin.http.sending import EventStream
+from bussrv.admin.registry.collections import in_steps
+from bussrv.admin.registry.writes import journal
 from bussrv.bus.taps.tap import Tap, TapFilter, Tapped
 from bussrv.journal.record import format_time
 from bussrv.turns.slices import Slices

@@ -13,9 +13,9 @@ from typing import Any, get_args, get_type_hints
 
 from msgspec import Raw, Struct
 
-from bussrv.admin.collections import Page
-from bussrv.admin.problems import PROBLEMS
-from bussrv.admin.routes import Route
+from bussrv.admin.http.problems import PROBLEMS
+from bussrv.admin.http.routes import Route
+from bussrv.admin.registry.collections import Page
 from bussrv.admin.table import ROUTES
 
 PAGE = Path(__file__).parents[1] / "reference" / "admin-api.md"

@@ -9,8 +9,8 @@ from typing import Any
 from twisted.internet.address import IPv4Address
 from twisted.internet.defer import succeed
 
-from bussrv.admin.login import Login
-from bussrv.admin.routes import Route, Routes
+from bussrv.admin.http.login import Login
+from bussrv.admin.http.routes import Route, Routes
 from bussrv.admin.site import AdminSite
 from bussrv.admin.table import ROUTES
 from bussrv.server.log.text import Threshold

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from bussrv import events as ev
-from bussrv.admin.problems import PROBLEMS
-from bussrv.admin.routes import Route
+from bussrv.admin.http.problems import PROBLEMS
+from bussrv.admin.http.routes import Route
 from bussrv.admin.table import ROUTES
 from bussrv.policy.permissions.file import parse_policy
 from tests.admin.scene import BEARER, Admin, Answer

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from bussrv.admin.health import CHECKS
-from bussrv.admin.metrics import CODES, METRICS
+from bussrv.admin.figures.health import CHECKS
+from bussrv.admin.figures.metrics import CODES, METRICS
 from bussrv.testing.server import RunningServer
 from tests.docs.commands import says
 from tests.docs.pages import ROOT, blocks, rows

@@ -11,10 +11,10 @@ from typing import Any
 from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
 
+from bussrv.admin.http.login import Login
+from bussrv.admin.http.port import AdminPort
+from bussrv.admin.http.token_file import beside, read, read_or_make
 from bussrv.admin.interfaces import Reloaded
-from bussrv.admin.login import Login
-from bussrv.admin.port import AdminPort
-from bussrv.admin.token_file import beside, read, read_or_make
 from bussrv.bus.interfaces import Effects, IBus, Use
 from bussrv.errors import ConfigError
 from bussrv.events import Event

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from bussrv.admin.login import PROTOCOL
+from bussrv.admin.http.login import PROTOCOL
 from bussrv.bus.interfaces import Effects, IBus, Use
 from bussrv.interfaces import IWireFormat
 from bussrv.policy.permissions.file import parse_policy, read_policy, read_text

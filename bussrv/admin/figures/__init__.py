@@ -1,0 +1,1 @@
+"""Figures of the server: health, metrics, limits, and what changes every second."""

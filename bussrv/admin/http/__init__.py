@@ -1,0 +1,1 @@
+"""HTTP: connections, requests, who may send them, and answers."""

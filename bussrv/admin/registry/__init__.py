@@ -1,0 +1,1 @@
+"""Sessions, services, subscriptions and links: shown, and changed by operators."""

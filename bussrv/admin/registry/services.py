@@ -1,0 +1,218 @@
+"""``/api/v1/services``: the services, with their providers and subscribers and the wire format of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from msgspec import Struct
+
+from bussrv.admin.http.call import Call
+from bussrv.admin.http.problems import Problem
+from bussrv.admin.registry.collections import Page, in_steps, page_of
+from bussrv.journal.record import format_time
+from bussrv.registry.state.session import Session
+from bussrv.registry.state.state import RegistryState
+from bussrv.values import Interest
+
+FEW = 3
+"""The most providers, and the most subscribers, that a list names of each service."""
+
+MOST = 1_000
+"""The most providers, and the most subscribers, that the view of one service names."""
+
+
+class Formats(Struct, frozen=True):
+    """The wire formats of the providers and of the subscribers of a service, sorted."""
+
+    providers: list[str]
+    subscribers: list[str]
+
+
+class ServiceItem(Struct, frozen=True, kw_only=True):
+    """A service that somebody provides or is subscribed to.
+
+    :ivar service: its name.
+    :ivar providers: how many sessions provide it.
+    :ivar subscribers: how many sessions are subscribed to it.
+    :ivar first_providers: the routing ids of the first few providers.
+    :ivar first_subscribers: the routing ids of the first few subscribers.
+    """
+
+    service: str
+    providers: int
+    subscribers: int
+    formats: Formats
+    first_providers: list[str]
+    first_subscribers: list[str]
+
+
+class Provider(Struct, frozen=True, kw_only=True):
+    """A session that provides a service.
+
+    :ivar name: the program that it says it is.
+    :ivar actor: the user that it has proved to be.
+    :ivar claimed: the user that it merely says it is.
+    """
+
+    session: str
+    name: str | None
+    actor: str | None
+    claimed: str | None
+    peer: str
+    routing_id: str
+    protocol: str
+    home: str | None
+    since: str
+
+
+class Subscriber(Struct, frozen=True, kw_only=True):
+    """A session that is subscribed to a service.
+
+    :ivar name: the program that it says it is.
+    :ivar actor: the user that it has proved to be.
+    :ivar claimed: the user that it merely says it is.
+    :ivar interest: ``None``: it wants all of it.
+    """
+
+    session: str
+    name: str | None
+    actor: str | None
+    claimed: str | None
+    peer: str
+    routing_id: str
+    protocol: str
+    home: str | None
+    since: str
+    interest: Interest | None
+
+
+class ServiceView(Struct, frozen=True, kw_only=True):
+    """One service, with at most 1,000 providers and 1,000 subscribers. The counts are those of all."""
+
+    service: str
+    providers: list[Provider]
+    subscribers: list[Subscriber]
+    providers_count: int
+    subscribers_count: int
+    formats: Formats
+
+
+class _Audience:
+    """The subscribers of one service."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.protocols: set[str] = set()
+        self.first: list[str] = []
+
+    def add(self, session: Session) -> None:
+        """Count one more session."""
+        self.count += 1
+        self.protocols.add(session.protocol)
+        if len(self.first) < FEW:
+            self.first.append(session.routing_id)
+
+
+_NOBODY = _Audience()
+
+
+async def list_all(call: Call) -> Page:
+    """All services, or those that the filters leave."""
+    return await page_of(call, _items(call.server.bus.registry.state))
+
+
+def _items(state: RegistryState) -> Iterator[ServiceItem | None]:
+    audiences: dict[str, _Audience] = {}
+    for session_id in tuple(state.subscriptions):
+        yield None
+        session = state.sessions.get(session_id)
+        if session is not None:
+            for name in state.subscriptions.get(session_id, ()):
+                if name is not None:
+                    audiences.setdefault(name, _Audience()).add(session)
+    for name in {**dict.fromkeys(state.services), **audiences}:
+        yield _item(state, name, audiences.get(name, _NOBODY))
+
+
+def _item(state: RegistryState, name: str, audience: _Audience) -> ServiceItem:
+    providers = state.services.get(name, {})
+    sessions = [state.sessions[each] for each in _first(providers, MOST)]
+    return ServiceItem(
+        service=name,
+        providers=len(providers),
+        subscribers=audience.count,
+        formats=Formats(sorted({each.protocol for each in sessions}), sorted(audience.protocols)),
+        first_providers=[each.routing_id for each in sessions[:FEW]],
+        first_subscribers=audience.first,
+    )
+
+
+def _first(names: Iterable[str], most: int) -> list[str]:
+    return [each for each, _ in zip(names, range(most), strict=False)]
+
+
+async def show(call: Call) -> ServiceView:
+    """One service.
+
+    :raises Problem: ``no-such-service``.
+    """
+    state, name = call.server.bus.registry.state, call.path["service"]
+    found: list[Session] = []
+    await in_steps(_subscribed(state, name, found), call.server.bus.slices)
+    providers = state.services.get(name, {})
+    present = [each for each in found if state.subscription(each.id, name) is not None]
+    if not providers and not present:
+        raise Problem("no-such-service")
+    provided = [_provider(state, each, name) for each in _first(providers, MOST)]
+    subscribed = [_subscriber(state, each, name) for each in present[:MOST]]
+    formats = Formats(
+        sorted({each.protocol for each in provided}),
+        sorted({each.protocol for each in present}),
+    )
+    return ServiceView(
+        service=name,
+        providers=provided,
+        subscribers=subscribed,
+        providers_count=len(providers),
+        subscribers_count=len(present),
+        formats=formats,
+    )
+
+
+def _subscribed(state: RegistryState, service: str, found: list[Session]) -> Iterator[None]:
+    for session_id in tuple(state.subscriptions):
+        session = state.sessions.get(session_id)
+        if session is not None and state.subscription(session_id, service) is not None:
+            found.append(session)
+        yield
+
+
+def _provider(state: RegistryState, session_id: str, service: str) -> Provider:
+    session = state.sessions[session_id]
+    return Provider(
+        session=session.id,
+        name=session.name,
+        actor=session.actor,
+        claimed=session.claimed,
+        peer=session.peer,
+        routing_id=session.routing_id,
+        protocol=session.protocol,
+        home=session.home,
+        since=format_time(state.services[service][session_id]),
+    )
+
+
+def _subscriber(state: RegistryState, session: Session, service: str) -> Subscriber:
+    subscription = state.subscriptions[session.id][service]
+    return Subscriber(
+        session=session.id,
+        name=session.name,
+        actor=session.actor,
+        claimed=session.claimed,
+        peer=session.peer,
+        routing_id=session.routing_id,
+        protocol=session.protocol,
+        home=session.home,
+        since=format_time(subscription.added),
+        interest=subscription.interest,
+    )

@@ -1,0 +1,183 @@
+"""``/api/v1/sessions``: every session, of this server and of linked ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import Struct
+
+from bussrv.admin.http.call import Call
+from bussrv.admin.http.problems import Problem
+from bussrv.admin.registry.collections import Page, in_steps, page_of
+from bussrv.admin.registry.subscriptions import SubscriptionItem
+from bussrv.admin.registry.subscriptions import item as subscription_item
+from bussrv.bus.interfaces import IBus
+from bussrv.journal.record import format_time
+from bussrv.registry.state.session import Session
+from bussrv.registry.state.state import RegistryState
+from bussrv.values import Traffic
+
+
+class _Session(Struct, frozen=True, kw_only=True):
+    session: str
+    protocol: str
+    routing_id: str
+    routing_ids: tuple[str, ...]
+    actor: str | None
+    claimed: str | None
+    name: str | None
+    role: str | None
+    peer: str
+    opened: str
+    persistent: bool
+    home: str | None
+
+
+class SessionItem(_Session, frozen=True, kw_only=True):
+    """A session, as lists show it.
+
+    :ivar home: the routing id of its server; ``None``: it is a session of this server.
+    :ivar services: how many services it provides.
+    :ivar subscriptions: how many subscriptions it has.
+    """
+
+    services: int
+    subscriptions: int
+
+
+class Provided(Struct, frozen=True):
+    """A service that a session provides."""
+
+    service: str
+    since: str
+
+
+class SessionView(_Session, frozen=True, kw_only=True):
+    """One session, with all details.
+
+    :ivar objects_in: objects that it sent. This field and all later ones are ``None`` for a session of another server.
+    :ivar waiting_bytes: bytes that wait for its client.
+    """
+
+    services: list[Provided]
+    subscriptions: list[SubscriptionItem]
+    objects_in: int | None
+    objects_out: int | None
+    bytes_in: int | None
+    bytes_out: int | None
+    waiting_bytes: int | None
+
+
+class SlowItem(Struct, frozen=True, kw_only=True):
+    """A session whose client has not read everything.
+
+    :ivar waiting_bytes: bytes that wait for its client.
+    :ivar limit: the number of waiting bytes at which the client is disconnected.
+    """
+
+    session: str
+    protocol: str
+    routing_id: str
+    actor: str | None
+    peer: str
+    waiting_bytes: int
+    limit: int
+
+
+def _common(session: Session) -> dict[str, Any]:
+    return {
+        **session.about(),
+        "routing_ids": session.routing_ids,
+        "name": session.name,
+        "role": session.role,
+        "opened": format_time(session.opened),
+        "persistent": session.persistent,
+        "home": session.home,
+    }
+
+
+async def list_all(call: Call) -> Page:
+    """All sessions that pass the filters."""
+    return await page_of(call, _items(call.server.bus.registry.state))
+
+
+def _items(state: RegistryState) -> Iterator[SessionItem]:
+    for session in tuple(state.sessions.values()):
+        yield SessionItem(
+            services=len(state.provided_by(session.id)),
+            subscriptions=len(state.subscriptions.get(session.id, ())),
+            **_common(session),
+        )
+
+
+async def show(call: Call) -> SessionView:
+    """One session.
+
+    :raises Problem: ``no-such-session``.
+    """
+    bus, session = call.server.bus, find(call)
+    provided: list[Provided] = []
+    subscribed: list[SubscriptionItem] = []
+    await in_steps(_listed(bus, session, provided, subscribed), bus.slices)
+    link = bus.link_of(session.id)
+    traffic: Traffic | None = None if link is None else link.traffic
+    return SessionView(
+        services=provided,
+        subscriptions=subscribed,
+        objects_in=None if traffic is None else traffic.objects_in,
+        objects_out=None if traffic is None else traffic.objects_out,
+        bytes_in=None if traffic is None else traffic.bytes_in,
+        bytes_out=None if traffic is None else traffic.bytes_out,
+        waiting_bytes=None if link is None else link.waiting,
+        **_common(session),
+    )
+
+
+def _listed(
+    bus: IBus, session: Session, provided: list[Provided], subscribed: list[SubscriptionItem]
+) -> Iterator[None]:
+    """List the services and the subscriptions of a session, one a step. They may change meanwhile."""
+    state = bus.registry.state
+    for name in sorted(state.provided_by(session.id)):
+        since = state.services.get(name, {}).get(session.id)
+        if since is not None:
+            provided.append(Provided(name, format_time(since)))
+        yield
+    for each in tuple(state.subscriptions.get(session.id, {}).values()):
+        subscribed.append(subscription_item(bus, session, each))
+        yield
+
+
+def find(call: Call) -> Session:
+    """The session that the path names.
+
+    :raises Problem: ``no-such-session``.
+    """
+    session = call.server.bus.registry.state.sessions.get(call.path["session"])
+    if session is None:
+        raise Problem("no-such-session", "the session is closed, or never was; its history may say more")
+    return session
+
+
+async def slow(call: Call) -> Page:
+    """The sessions whose clients have not read everything."""
+    return await page_of(call, _slow(call))
+
+
+def _slow(call: Call) -> Iterator[SlowItem | None]:
+    bus = call.server.bus
+    for session in tuple(bus.registry.state.sessions.values()):
+        link = bus.link_of(session.id)
+        if link is None or not link.waiting:
+            yield None
+            continue
+        yield SlowItem(
+            session=session.id,
+            protocol=session.protocol,
+            routing_id=session.routing_id,
+            actor=session.actor,
+            peer=session.peer,
+            waiting_bytes=link.waiting,
+            limit=bus.settings.max_outbound,
+        )
