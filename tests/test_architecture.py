@@ -93,9 +93,9 @@ THIRD_PARTIES: Table = {
 # Spark, and every `twistd` run loads the plugin file.
 LIGHT: Table = {
     # Imported when there is a terminal.
-    "bussrv.cli.screen": ("bussrv.cli", "rich"),
+    "bussrv.cli.show.screen": ("bussrv.cli", "rich"),
     # Imported when it measures.
-    "bussrv.cli.measuring": ("bussrv.client",),
+    "bussrv.cli.traffic.measuring": ("bussrv.client",),
     "bussrv.cli": ("bussrv.version", "bussrv.errors", "bussrv.terminal", "bussrv.audit.arguments", "click"),
     PLUGIN: ("bussrv.plugin", "bussrv.interfaces", "twisted.application.service", "twisted.plugin", "zope.interface"),
 }

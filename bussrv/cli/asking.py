@@ -77,7 +77,7 @@ def show_list(
 
     :param columns: by heading, a function that returns the cell of an item.
     """
-    from bussrv.cli import output
+    from bussrv.cli.show import output
 
     if as_json:
         for each in found:

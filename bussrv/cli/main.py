@@ -19,45 +19,49 @@ COMPLETE = "_BUSSRV_COMPLETE"
 
 SECTIONS: dict[str, dict[str, Entry]] = {
     "Use the bus": {
-        "sub": Entry("bussrv.cli.sub", "show publications on services"),
-        "pub": Entry("bussrv.cli.pub", "publish on a service"),
-        "request": Entry("bussrv.cli.request", "send a request to a service, and show the reply"),
-        "reply": Entry("bussrv.cli.reply", "make a service of a shell command"),
+        "sub": Entry("bussrv.cli.commands.talk.sub", "show publications on services"),
+        "pub": Entry("bussrv.cli.commands.talk.pub", "publish on a service"),
+        "request": Entry("bussrv.cli.commands.talk.request", "send a request to a service, and show the reply"),
+        "reply": Entry("bussrv.cli.commands.talk.reply", "make a service of a shell command"),
     },
     "Set up a server": {
-        "init": Entry("bussrv.cli.init", "make the files of a server that other machines may reach"),
-        "check": Entry("bussrv.cli.check", "check a configuration file, and the files that it names"),
-        "passwd": Entry("bussrv.cli.passwd", "add a user to the file of --auth users:FILE"),
-        "token": Entry("bussrv.cli.token", "make a token for the file of --auth tokens:FILE"),
-        "policy": Entry("bussrv.cli.policy", "show what a policy file allows, and by which line"),
+        "init": Entry("bussrv.cli.commands.set_up.init", "make the files of a server that other machines may reach"),
+        "check": Entry("bussrv.cli.commands.set_up.check", "check a configuration file, and the files that it names"),
+        "passwd": Entry("bussrv.cli.commands.set_up.passwd", "add a user to the file of --auth users:FILE"),
+        "token": Entry("bussrv.cli.commands.set_up.token", "make a token for the file of --auth tokens:FILE"),
+        "policy": Entry("bussrv.cli.commands.set_up.policy", "show what a policy file allows, and by which line"),
     },
     "Look at a server": {
-        "services": Entry("bussrv.cli.services", "list the services"),
-        "sessions": Entry("bussrv.cli.sessions", "list the sessions"),
-        "session": Entry("bussrv.cli.session", "show a session, or its history after its end"),
-        "who": Entry("bussrv.cli.who", "show the providers and the subscribers of a service"),
-        "links": Entry("bussrv.cli.links", "list the links to other servers"),
-        "top": Entry("bussrv.cli.top", "watch throughput, times, slow sessions and refusals"),
-        "health": Entry("bussrv.cli.health", "show whether a server is ready, and its checks"),
-        "events": Entry("bussrv.cli.events", "show changes of the registry, as they happen"),
-        "tap": Entry("bussrv.cli.tap", "show objects that go through the server"),
-        "alive": Entry("bussrv.cli.alive", "ask a server on this machine for a sign of life"),
+        "services": Entry("bussrv.cli.commands.operate.services", "list the services"),
+        "sessions": Entry("bussrv.cli.commands.operate.sessions", "list the sessions"),
+        "session": Entry("bussrv.cli.commands.operate.session", "show a session, or its history after its end"),
+        "who": Entry("bussrv.cli.commands.operate.who", "show the providers and the subscribers of a service"),
+        "links": Entry("bussrv.cli.commands.operate.links", "list the links to other servers"),
+        "top": Entry("bussrv.cli.commands.operate.top", "watch throughput, times, slow sessions and refusals"),
+        "health": Entry("bussrv.cli.commands.operate.health", "show whether a server is ready, and its checks"),
+        "events": Entry("bussrv.cli.commands.operate.events", "show changes of the registry, as they happen"),
+        "tap": Entry("bussrv.cli.commands.operate.tap", "show objects that go through the server"),
+        "alive": Entry("bussrv.cli.commands.talk.alive", "ask a server on this machine for a sign of life"),
     },
     "Steer a server": {
-        "close": Entry("bussrv.cli.close", "close a session"),
-        "reload": Entry("bussrv.cli.reload", "let the server read its files again"),
-        "drain": Entry("bussrv.cli.drain", "end the sessions one after the other, and stop the server"),
+        "close": Entry("bussrv.cli.commands.operate.close", "close a session"),
+        "reload": Entry("bussrv.cli.commands.operate.reload", "let the server read its files again"),
+        "drain": Entry(
+            "bussrv.cli.commands.operate.drain", "end the sessions one after the other, and stop the server"
+        ),
     },
     "Measure": {
-        "bench": Entry("bussrv.cli.bench", "measure a new server on this machine"),
+        "bench": Entry("bussrv.cli.commands.talk.bench", "measure a new server on this machine"),
     },
     "Look back": {
-        "journal": Entry("bussrv.cli.journal", "show records of a journal, verify it, seal it"),
-        "audit": Entry("bussrv.cli.audit", "check journals and report sessions, services and events"),
-        "timeline": Entry("bussrv.cli.timeline", "show the history of a client or a service"),
+        "journal": Entry("bussrv.cli.commands.records.journal", "show records of a journal, verify it, seal it"),
+        "audit": Entry("bussrv.cli.commands.records.audit", "check journals and report sessions, services and events"),
+        "timeline": Entry("bussrv.cli.commands.records.timeline", "show the history of a client or a service"),
     },
     "This command": {
-        "completion": Entry("bussrv.cli.completion", "print the script that completes commands in a shell"),
+        "completion": Entry(
+            "bussrv.cli.commands.set_up.completion", "print the script that completes commands in a shell"
+        ),
     },
 }
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bussrv.cli.connection import Connection
-from bussrv.cli.receiving import Publication, receiving
+from bussrv.cli.traffic.receiving import Publication, receiving
 from bussrv.client.objects import ObjectsClient
 from bussrv.client.spp import SppClient
 from tests.cli.conftest import Beside, Place, run
@@ -72,7 +72,7 @@ def test_what_is_printed_cannot_steer_a_terminal(place: Place) -> None:
 
 
 def test_a_payload_that_is_long_or_no_text() -> None:
-    from bussrv.cli.sub import MOST_SHOWN, shown
+    from bussrv.cli.traffic.payloads import MOST_SHOWN, shown
 
     assert shown(b"\xff\xfe", "image/png") == "(2 bytes of image/png)"
     assert shown(b"\x00\xff" * 5000, None) == "(10000 bytes)"
@@ -194,8 +194,8 @@ def test_nobody_and_refusals(place: Place) -> None:
 
 
 def test_pub_answers_requests_that_it_was_given_meanwhile(place: Place) -> None:
-    from bussrv.cli.members import NOTHING, joined
-    from bussrv.cli.pub import _decline
+    from bussrv.cli.commands.talk.pub import _decline
+    from bussrv.cli.traffic.members import NOTHING, joined
 
     with joined(HERE, "business", NOTHING) as publisher, ObjectsClient(port=place.server.port("objects")) as asker:
         publisher.register("brief")

@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from bussrv.cli import output
+from bussrv.cli.show import output
 
 
 @pytest.mark.parametrize("width", [80, 160])

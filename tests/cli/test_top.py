@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from bussrv.cli.figures import amount, duration, look
-from bussrv.cli.screen import Screen, curve
+from bussrv.cli.show.figures import amount, duration, look
+from bussrv.cli.show.screen import Screen, curve
 from bussrv.testing.server import PATIENCE
 from tests.forked import ForkedServer
 

@@ -53,7 +53,7 @@ def command(connection: Connection, session: str, history: bool, as_json: bool) 
 
 
 def _session(client: AdminClient, session: str, *, as_json: bool) -> bool:
-    from bussrv.cli import output
+    from bussrv.cli.show import output
     from bussrv.client.admin import element
 
     found = client.get(f"/sessions/{element(session)}")
@@ -77,8 +77,8 @@ def _facts(found: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
 
 
 def _history(client: AdminClient, session: str, *, as_json: bool) -> bool:
-    from bussrv.cli import output
-    from bussrv.cli.records import in_words
+    from bussrv.cli.show import output
+    from bussrv.cli.show.records import in_words
     from bussrv.client.admin import element
 
     is_empty = True

@@ -32,7 +32,7 @@ SERVING = ("ready", "degraded")
 @as_json
 def command(connection: Connection, strict: bool, as_json: bool) -> int:
     """Show the checks of a server."""
-    from bussrv.cli import output
+    from bussrv.cli.show import output
 
     found: Mapping[str, Any] = admin(connection).call("GET", "/readyz", {"strict": 1} if strict else {}, also=503)
     status = str(found.get("status"))

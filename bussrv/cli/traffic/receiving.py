@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from bussrv.cli.connection import Connection
 
 if TYPE_CHECKING:
-    from bussrv.cli.members import Member
+    from bussrv.cli.traffic.members import Member
     from bussrv.client.inbus import Datagram, InbusSubscriber
     from bussrv.client.spp import SppClient
 
@@ -37,7 +37,7 @@ class Publication:
 
     def as_json(self) -> dict[str, Any]:
         """The object of JSON for programs."""
-        from bussrv.cli.output import payload_fields
+        from bussrv.cli.show.output import payload_fields
 
         shown: dict[str, Any] = {"service": self.service, "type": self.type, "app_type": self.app_type}
         shown |= {"from": self.sender, "id": self.id}
@@ -81,7 +81,7 @@ def receiving(connection: Connection, wire_format: str, names: Sequence[str]) ->
         with _inbus(connection, names) as subscriber:
             yield _Inbus(subscriber)
     else:
-        from bussrv.cli.members import PUBLICATIONS, joined
+        from bussrv.cli.traffic.members import PUBLICATIONS, joined
 
         with joined(connection, wire_format, PUBLICATIONS) as member:
             yield _Objects(member, names)
@@ -92,7 +92,7 @@ class _Objects:
         self._member, self._names = member, names
 
     def receive(self, timeout: float) -> Publication:
-        from bussrv.cli.members import Patience
+        from bussrv.cli.traffic.members import Patience
 
         patience = Patience(timeout)
         # Drop unwanted objects: if the client kept them, it would look at each again for every publication.
@@ -124,7 +124,7 @@ class _Spp:
         self._client, self._names = client, names
 
     def receive(self, timeout: float) -> Publication:
-        from bussrv.cli.members import Patience
+        from bussrv.cli.traffic.members import Patience
         from bussrv.wire.spp import Info, Offer
 
         patience = Patience(timeout)
@@ -142,7 +142,7 @@ class _Inbus:
         self._subscriber = subscriber
 
     def receive(self, timeout: float) -> Publication:
-        from bussrv.cli.members import Patience
+        from bussrv.cli.traffic.members import Patience
 
         patience = Patience(timeout)
         while (found := self._receive(patience.left(RENEW))) is None:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import click
 
-from bussrv.cli import output
 from bussrv.cli.command import Command
 from bussrv.cli.parameters import exclude
+from bussrv.cli.show import output
 from bussrv.cli.streams import OutputError
 from bussrv.errors import ConfigError
 

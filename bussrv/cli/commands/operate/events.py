@@ -51,8 +51,8 @@ def command(
     **about: str | None,
 ) -> int:
     """Show records."""
-    from bussrv.cli import output
-    from bussrv.cli.records import in_words
+    from bussrv.cli.show import output
+    from bussrv.cli.show.records import in_words
 
     wanted = {name: value for name, value in about.items() if value is not None}
     left = count

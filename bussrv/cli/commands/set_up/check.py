@@ -7,8 +7,8 @@ import sys
 
 import click
 
-from bussrv.cli import output
 from bussrv.cli.command import Command
+from bussrv.cli.show import output
 
 DESCRIPTION = """
 Check everything that `twistd bussrv --config FILE` checks: names and values of options, endpoints, links, files of

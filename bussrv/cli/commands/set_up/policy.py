@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import click
 
-from bussrv.cli import output
 from bussrv.cli.command import Command, Group
 from bussrv.cli.parameters import OneOf, need_one
+from bussrv.cli.show import output
 
 if TYPE_CHECKING:
     from bussrv.policy.permissions.permissions import Action

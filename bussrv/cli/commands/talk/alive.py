@@ -11,8 +11,8 @@ import sys
 
 import click
 
-from bussrv.cli import output
 from bussrv.cli.command import Command
+from bussrv.cli.show import output
 
 DESCRIPTION = """
 Connect to each TCP port and UNIX socket that a configuration file names, on this machine, and wait for an answer. A

@@ -52,8 +52,8 @@ def command(
 ) -> int:
     """Ask a service."""
     from bussrv.cli.failure import NOT_YOU, Failure
-    from bussrv.cli.members import REPLIES, joined
-    from bussrv.cli.pub import type_of
+    from bussrv.cli.traffic.members import REPLIES, joined
+    from bussrv.cli.traffic.payloads import type_of
     from bussrv.client.objects import BusError
 
     exclude(payload=payload, file=file)
@@ -79,13 +79,13 @@ def _payload(payload: str | None, file: Path | None) -> bytes:
 
 
 def _show(found: Object, *, as_json: bool) -> None:
-    from bussrv.cli import output
+    from bussrv.cli.show import output
 
     if as_json:
         output.json_line({"metadata": found.metadata, **output.payload_fields(found.payload)})
     elif not sys.stdout.isatty():
         sys.stdout.buffer.write(found.payload)
     else:
-        from bussrv.cli.sub import shown
+        from bussrv.cli.traffic.payloads import shown
 
         output.line(shown(found.payload, found.metadata.get("type")))

@@ -12,9 +12,10 @@ import click
 from bussrv.cli.command import Command
 from bussrv.cli.connection import Connection, connects
 from bussrv.cli.parameters import exclude, format_option, type_option
+from bussrv.cli.traffic.payloads import type_of
 
 if TYPE_CHECKING:
-    from bussrv.cli.members import Member
+    from bussrv.cli.traffic.members import Member
 
 DESCRIPTION = """
 Publish a payload on a service: PAYLOAD, the content of a file, or the standard input. The service is registered while
@@ -24,7 +25,6 @@ publishes subscribes with types="none" for the same.
 """
 
 FORMATS = ("objects", "business", "inbus")
-UTF8_TEXT, OCTET_STREAM = "text/plain; charset=UTF-8", "application/octet-stream"
 
 
 @click.command(
@@ -66,7 +66,7 @@ def command(
         for each in payloads:
             publish(service, each, 1 if app_type is None else app_type, server=(address.host, address.port))
         return 0
-    from bussrv.cli.members import NOTHING, joined
+    from bussrv.cli.traffic.members import NOTHING, joined
 
     with joined(connection, wire_format, NOTHING) as member:
         member.register(service)
@@ -86,15 +86,6 @@ def _payloads(payload: str | None, file: Path | None, *, lines: bool) -> Iterato
             yield each.rstrip(b"\r\n")
     else:
         yield sys.stdin.buffer.read()
-
-
-def type_of(payload: bytes) -> str:
-    """The content type of a payload: text if it is UTF-8, else bytes."""
-    try:
-        payload.decode()
-    except UnicodeDecodeError:
-        return OCTET_STREAM
-    return UTF8_TEXT
 
 
 def _publish(

@@ -12,10 +12,10 @@ import click
 from click.core import ParameterSource
 
 from bussrv.audit.arguments import PARAMETERS
-from bussrv.cli import output
 from bussrv.cli.command import Command
 from bussrv.cli.failure import Failure, explained
 from bussrv.cli.parameters import exclude
+from bussrv.cli.show import output
 
 DESCRIPTION = """
 Check journals for records that are damaged, missing, repeated or contradictory, and report sessions, services and

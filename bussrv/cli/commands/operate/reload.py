@@ -27,7 +27,7 @@ fault, nothing changes, and the command shows it.
 @as_json
 def command(connection: Connection, as_json: bool) -> int:
     """Reload the configuration of a server."""
-    from bussrv.cli import output
+    from bussrv.cli.show import output
     from bussrv.client.admin import AdminError
 
     try:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from bussrv.cli import output
+from bussrv.cli.show import output
 
 if TYPE_CHECKING:
     from bussrv.registry.state.session import Session, Subscription

@@ -51,7 +51,7 @@ def command(
     **query: Any,
 ) -> int:
     """Show objects."""
-    from bussrv.cli import output
+    from bussrv.cli.show import output
 
     query |= {"type": content_type, "format": wire_format, "payload": "1" if payload else None}
     left = count
@@ -80,7 +80,7 @@ def _in_words(kind: str, found: Mapping[str, Any]) -> str:
         f"{found.get('bytes', 0)} bytes",
     ]
     if found.get("payload"):
-        from bussrv.cli.sub import shown
+        from bussrv.cli.traffic.payloads import shown
 
         parts.append(shown(base64.b64decode(found["payload"]), None, MOST_SHOWN))
     return "  ".join(parts)

@@ -12,7 +12,7 @@ from bussrv.cli.connection import Connection, connects
 from bussrv.cli.parameters import exclude, format_option, seconds, whole
 
 if TYPE_CHECKING:
-    from bussrv.cli.answering import Answered
+    from bussrv.cli.traffic.answering import Answered
 
 DESCRIPTION = """
 Provide a service: start COMMAND for each request. COMMAND reads the payload from its standard input; its standard
@@ -87,9 +87,9 @@ def command(
     as_json: bool,
 ) -> int:
     """Provide a service."""
-    from bussrv.cli.answering import Service
-    from bussrv.cli.members import REQUESTS, joined
-    from bussrv.cli.running import Limits
+    from bussrv.cli.traffic.answering import Service
+    from bussrv.cli.traffic.members import REQUESTS, joined
+    from bussrv.cli.traffic.running import Limits
 
     exclude(quiet=quiet, json=as_json)
     limits = Limits(list(words), concurrency, waiting, seconds, max_reply)
@@ -101,7 +101,7 @@ def command(
 
 
 def _report(*, quiet: bool, as_json: bool) -> Callable[[Answered], None]:
-    from bussrv.cli import output
+    from bussrv.cli.show import output
 
     def report(answered: Answered) -> None:
         if quiet:

@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
-from bussrv.cli import synth
 from bussrv.cli.command import Group
+from bussrv.cli.commands.records import synth
 from bussrv.cli.parameters import COUNT, EVENTS, MOMENT, PLACE, exclude, need_one
 from bussrv.errors import JournalError
 
@@ -145,7 +145,7 @@ def tail(**given: Any) -> int:
 @_pseudonyms
 def state(directories: Sequence[Path], at: Any, as_json: bool, pseudonyms: Path | None) -> int:
     """Show the registry at a moment."""
-    from bussrv.cli import registry
+    from bussrv.cli.show import registry
     from bussrv.inspection.commands import states, write_json
 
     found = states(directories, at, pseudonyms)

@@ -20,8 +20,8 @@ from bussrv.cli.parameters import whole
 if TYPE_CHECKING:
     from rich.live import Live
 
-    from bussrv.cli.figures import Look
-    from bussrv.cli.screen import Screen
+    from bussrv.cli.show.figures import Look
+    from bussrv.cli.show.screen import Screen
     from bussrv.client.admin import AdminClient
 
 DESCRIPTION = """
@@ -37,7 +37,7 @@ ROWS = 20
 
 
 def _field(text: str) -> str:
-    from bussrv.cli.screen import SORTS
+    from bussrv.cli.show.screen import SORTS
 
     if text.removeprefix("-") not in SORTS:
         raise ValueError(f"there is no field {text!r}; there are {', '.join(SORTS)}")
@@ -63,7 +63,7 @@ def _field(text: str) -> str:
 @connects
 def command(connection: Connection, sort: str, count: int | None, as_json: bool) -> int:
     """Watch a server."""
-    from bussrv.cli import output
+    from bussrv.cli.show import output
 
     client = admin(connection)
     if output.is_terminal() and not as_json:
@@ -79,7 +79,7 @@ def command(connection: Connection, sort: str, count: int | None, as_json: bool)
 
 
 def _looks(client: AdminClient, count: int | None) -> Iterator[Look]:
-    from bussrv.cli.figures import look
+    from bussrv.cli.show.figures import look
 
     last = None
     for event in client.resuming("/live"):
@@ -93,9 +93,9 @@ def _looks(client: AdminClient, count: int | None) -> Iterator[Look]:
 def _live(client: AdminClient, count: int | None, sort: str) -> None:
     from rich.live import Live
 
-    from bussrv.cli import output
-    from bussrv.cli.keys import pressed
-    from bussrv.cli.screen import Screen
+    from bussrv.cli.show import output
+    from bussrv.cli.show.keys import pressed
+    from bussrv.cli.show.screen import Screen
 
     screen = Screen(client.get("/server"))
     screen.sort = sort
@@ -128,7 +128,7 @@ def _show(client: AdminClient, count: int | None, screen: Screen, live: Live) ->
 
 
 def _list(client: AdminClient, screen: Screen) -> None:
-    from bussrv.cli.screen import LISTS, SORTED
+    from bussrv.cli.show.screen import LISTS, SORTED
     from bussrv.client.admin import AdminError
 
     for _, name, _ in LISTS:

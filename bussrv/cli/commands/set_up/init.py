@@ -14,8 +14,8 @@ from pathlib import Path
 
 import click
 
-from bussrv.cli import output
 from bussrv.cli.command import Command
+from bussrv.cli.show import output
 
 DESCRIPTION = """
 Make a directory with the files of a server that other machines may reach. It gets a configuration with TLS and logins,

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from bussrv.cli.running import Limits, Outcome, Runner
+from bussrv.cli.traffic.running import Limits, Outcome, Runner
 
 if TYPE_CHECKING:
-    from bussrv.cli.members import Member
+    from bussrv.cli.traffic.members import Member
     from bussrv.client.objects import Object
 
 
@@ -117,7 +117,7 @@ class Service:
         if outcome.reason is not None:
             self._member.refuse(asked, outcome.reason, outcome.message)
         else:
-            from bussrv.cli.pub import type_of
+            from bussrv.cli.traffic.payloads import type_of
 
             self._member.client.reply(asked, outcome.output, self._content_type or type_of(outcome.output))
         self._answered += 1

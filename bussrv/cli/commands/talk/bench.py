@@ -67,8 +67,8 @@ def command(seconds: float, size: int, subscribers: int, rate: int, journal_sync
     import tempfile
     from pathlib import Path
 
-    from bussrv.cli import measuring
     from bussrv.cli.failure import Failure
+    from bussrv.cli.traffic import measuring
     from bussrv.testing.server import RunningServer
 
     load = measuring.Load(seconds, size, subscribers, rate)
@@ -85,8 +85,8 @@ def command(seconds: float, size: int, subscribers: int, rate: int, journal_sync
 
 
 def _show(measured: dict[str, Any], *, as_json: bool) -> None:
-    from bussrv.cli import output
-    from bussrv.cli.figures import amount, duration
+    from bussrv.cli.show import output
+    from bussrv.cli.show.figures import amount, duration
 
     if as_json:
         output.json_line(measured)

@@ -45,7 +45,7 @@ COLUMNS = {
 @as_json
 def command(connection: Connection, service: str, as_json: bool) -> int:
     """Show providers and subscribers."""
-    from bussrv.cli import output
+    from bussrv.cli.show import output
     from bussrv.client.admin import AdminError, element
     from bussrv.terminal import cleaned
 
@@ -68,7 +68,7 @@ def command(connection: Connection, service: str, as_json: bool) -> int:
 
 
 def _show(what: str, sessions: Sequence[Mapping[str, Any]], count: int | None, further: Mapping[str, Any]) -> None:
-    from bussrv.cli import output
+    from bussrv.cli.show import output
 
     count = len(sessions) if count is None else count
     output.line(f"{count} {what}{'' if count == 1 else 's'}")

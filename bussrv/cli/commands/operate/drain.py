@@ -39,7 +39,7 @@ Members of the object network hear the reason. The command prints how many sessi
 @connects
 def command(connection: Connection, wait: bool) -> int:
     """Ask the server to drain."""
-    from bussrv.cli import output
+    from bussrv.cli.show import output
 
     client = admin(connection)
     boot = _boot(client)

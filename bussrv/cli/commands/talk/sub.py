@@ -12,9 +12,10 @@ from bussrv.cli.command import Command
 from bussrv.cli.connection import Connection, connects
 from bussrv.cli.parameters import exclude, format_option, seconds, whole
 from bussrv.cli.statuses import LATE
+from bussrv.cli.traffic.payloads import shown
 
 if TYPE_CHECKING:
-    from bussrv.cli.receiving import Publication
+    from bussrv.cli.traffic.receiving import Publication
 
 DESCRIPTION = """
 Show publications on services, one line each: the service and the payload. A SERVICE may have * and ?, except over
@@ -26,8 +27,6 @@ updates over SPP and Inbus only. Text that would steer the terminal is escaped, 
 FORMATS = ("objects", "business", "inbus", "spp")
 MEMBERS = ("objects", "business")
 """Formats of the object network. Its members get no updates of the services of the server itself."""
-MOST_SHOWN = 1000
-"""The most characters of a payload in a line."""
 
 
 @click.command(
@@ -54,8 +53,8 @@ def command(
     as_json: bool,
 ) -> int:
     """Show publications."""
-    from bussrv.cli.members import Patience
-    from bussrv.cli.receiving import receiving
+    from bussrv.cli.traffic.members import Patience
+    from bussrv.cli.traffic.receiving import receiving
 
     exclude(raw=raw, json=as_json)
     if wire_format in MEMBERS:
@@ -81,7 +80,7 @@ def _check_updates(services: Sequence[str]) -> None:
 
     :raises click.UsageError: one of the services is of the server itself.
     """
-    from bussrv.cli.receiving import has_wildcard
+    from bussrv.cli.traffic.receiving import has_wildcard
     from bussrv.values import is_reserved
 
     for name in filter(is_reserved, services):
@@ -90,7 +89,7 @@ def _check_updates(services: Sequence[str]) -> None:
 
 
 def _show(found: Publication, *, raw: bool, as_json: bool) -> None:
-    from bussrv.cli import output
+    from bussrv.cli.show import output
 
     if raw:
         sys.stdout.buffer.write(found.payload)
@@ -99,19 +98,3 @@ def _show(found: Publication, *, raw: bool, as_json: bool) -> None:
     else:
         output.line(f"{found.service}  {shown(found.payload, found.type)}")
     output.flush()
-
-
-def shown(payload: bytes, content_type: str | None, most: int = MOST_SHOWN) -> str:
-    """A payload in a line: its text, or its size and type.
-
-    :param most: the most characters.
-    """
-    import codecs
-
-    head = payload[: most * 4]
-    try:
-        # The last character of a head may be cut.
-        text = codecs.getincrementaldecoder("utf-8")().decode(head, final=len(head) == len(payload))
-    except UnicodeDecodeError:
-        return f"({len(payload)} bytes{f' of {content_type}' if content_type else ''})"
-    return text if len(text) <= most else f"{text[:most]}… ({len(payload)} bytes)"

@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from bussrv.cli.asking import who
-from bussrv.cli.figures import Look, amount, duration
-from bussrv.cli.output import cell, rich_table
+from bussrv.cli.show.figures import Look, amount, duration
+from bussrv.cli.show.output import cell, rich_table
 
 BARS, PLAIN_BARS = " ▁▂▃▄▅▆▇█", " .:-=+*%#"
 KEPT = 200

@@ -1,0 +1,1 @@
+"""Commands that are clients of a bus."""
