@@ -139,13 +139,13 @@ def audit(
 
 
 def _examine(spark: SparkSession | None, request: Request, out: Path, progress: Progress | None) -> Verdict:
-    from bussrv.audit.database import BESIDE_WORKERS, MEMORY, published
     from bussrv.audit.fold.stripe import Period
     from bussrv.audit.progress import Progress as Silent
     from bussrv.audit.reading.checkpoint import opened
     from bussrv.audit.reading.gather import gather
     from bussrv.audit.reading.sources import take_snapshot
     from bussrv.audit.report.summary import evidence, finish, in_words
+    from bussrv.audit.sql.database import BESIDE_WORKERS, MEMORY, published
 
     progress = progress or Silent()
     period = Period(request.since, request.until)

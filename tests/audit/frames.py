@@ -14,7 +14,6 @@ import pyarrow as pa
 from msgspec.structs import replace
 from pyarrow.parquet import write_table
 
-from bussrv.audit.database import Database
 from bussrv.audit.fold import seams
 from bussrv.audit.fold.facts import write_tables
 from bussrv.audit.fold.lines import Line, decode_line
@@ -24,6 +23,7 @@ from bussrv.audit.fold.tasks import Done
 from bussrv.audit.reading.gather import write_here
 from bussrv.audit.reading.judged import no_judgements
 from bussrv.audit.sql.activity import NAMES
+from bussrv.audit.sql.database import Database
 from bussrv.audit.sql.tables import define
 from bussrv.journal import record
 from bussrv.journal.record import Record

@@ -12,7 +12,6 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from bussrv.audit.database import Database
 from bussrv.audit.fold.stripe import Period
 from bussrv.audit.output import PUBLISHED
 from bussrv.audit.reading import checkpoint
@@ -20,6 +19,7 @@ from bussrv.audit.reading import crew as embedded
 from bussrv.audit.reading.gather import gather
 from bussrv.audit.reading.sources import take_snapshot
 from bussrv.audit.spark.crew import Crew
+from bussrv.audit.sql.database import Database
 from bussrv.audit.sql.tables import define
 from bussrv.journal.keys import PublicKey
 from tests.audit.frames import rows

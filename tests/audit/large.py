@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bussrv.audit.database import Database
+from bussrv.audit.sql.database import Database
 from tests.audit.report_facts import BEGIN
 
 DAY = 86_400_000_000

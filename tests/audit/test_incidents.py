@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from bussrv.audit.database import Database
 from bussrv.audit.report.incidents import Incident, happenings, incidents
 from bussrv.audit.report.standing import standing
 from bussrv.audit.sql.activity import NAMES
+from bussrv.audit.sql.database import Database
 from tests.audit.frames import add_table
 from tests.audit.report_facts import BEGIN
 from tests.audit.test_report_facts import EPOCH, KINDS, SCHEMAS, Row, at

@@ -10,8 +10,8 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from bussrv.audit.database import Database
 from bussrv.audit.report.questions import Tables, all_rows, count_if, listing, only_row, rows, total
+from bussrv.audit.sql.database import Database
 from tests.audit.frames import add_table
 
 

@@ -14,13 +14,13 @@ import pyarrow as pa
 import pytest
 from pyarrow.parquet import write_table
 
-from bussrv.audit.database import Database
 from bussrv.audit.fold.stripe import Period
 from bussrv.audit.report import activity, journals, trouble
 from bussrv.audit.report.charts import MINUTE, SECOND, Axis, axis_between
 from bussrv.audit.report.facts import Facts, facts
 from bussrv.audit.report.journals import MOST_FINDINGS
 from bussrv.audit.report.questions import Tables
+from bussrv.audit.sql.database import Database
 from tests.audit.report_facts import BEGIN
 
 SCHEMAS = {

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from bussrv.audit.database import Database
 from bussrv.audit.fold.facts import SESSIONS
+from bussrv.audit.sql.database import Database
 from bussrv.audit.sql.tables import recipe
 from tests.audit.frames import Answers, Rows, add_table, in_order, rows
 from tests.audit.journals import START

@@ -14,11 +14,11 @@ import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
 
-from bussrv.audit.database import MEMORY
 from bussrv.audit.output import MOMENTS, PARTITIONED, PUBLISHED, UNKNOWN
 from bussrv.audit.spark.store import literal, set_for, write_parquet
 from bussrv.audit.sql import tables
 from bussrv.audit.sql.activity import NAMES
+from bussrv.audit.sql.database import MEMORY
 from bussrv.audit.sql.tables import FROM_FACTS, RECIPES, recipe
 
 LARGEST = 1 << 30

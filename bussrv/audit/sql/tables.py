@@ -15,10 +15,10 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 
-from bussrv.audit.database import MEMORY, Database
 from bussrv.audit.fold.facts import FACTS
 from bussrv.audit.output import PARTITIONED, PUBLISHED
 from bussrv.audit.sql import activity, findings, services
+from bussrv.audit.sql.database import MEMORY, Database
 
 AT_ONCE = 1
 """The most tables written at the same time, while another one is made. DuckDB uses all processors for a large one."""
