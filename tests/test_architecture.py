@@ -127,6 +127,10 @@ NO_TWISTED: tuple[str, ...] = (
 
 MOST_LINES = 600
 
+MOST_FILES = 16
+WAREHOUSES = ("bussrv.journal",)
+"""What writes, reads and judges a journal is one room."""
+
 
 # Reading the source.
 @dataclass(frozen=True)
@@ -354,6 +358,24 @@ def packages_hold_no_code(tree: Tree) -> Iterator[str]:
                 yield f"{module.name}:{node.lineno} is more than a docstring and __all__"
 
 
+def rooms_say_what_is_in_them(tree: Tree) -> Iterator[str]:
+    """The docstring of a package is its map: a line for each of its modules and packages."""
+    for name, module in tree.items():
+        if module.is_package and name != "bussrv":
+            inside = sorted(each.rpartition(".")[2] for each in tree if each.rpartition(".")[0] == name)
+            listed = re.findall(r"^- ``(\w+)``: ", module.source, re.MULTILINE)
+            if len(inside) > 1 and sorted(listed) != inside:
+                wrong = ", ".join(sorted({*inside} ^ {*listed})) or "one twice"
+                yield f"{name} does not list what is in it: {wrong}"
+
+
+def rooms_are_no_warehouses(tree: Tree) -> Iterator[str]:
+    for name, module in tree.items():
+        files = [each for each, other in tree.items() if each.rpartition(".")[0] == name and not other.is_package]
+        if module.is_package and name not in WAREHOUSES and len(files) >= MOST_FILES:
+            yield f"{name} has {len(files) + 1} files side by side"
+
+
 def the_plugin_directory_is_no_package(tree: Tree) -> Iterator[str]:
     for name, module in tree.items():
         if within(name, "twisted") and (module.is_package or name != PLUGIN):
@@ -372,6 +394,8 @@ RULES: tuple[Rule, ...] = (
     modules_are_short,
     patterns_end_with_their_text,
     packages_hold_no_code,
+    rooms_say_what_is_in_them,
+    rooms_are_no_warehouses,
     the_plugin_directory_is_no_package,
 )
 
@@ -413,13 +437,14 @@ def test_what_must_not_import_twisted_is_there() -> None:
 SOUND = {
     "bussrv/__init__.py": '"""D."""',
     "bussrv/values.py": "import msgspec\nre.compile(r'a\\$', re.VERBOSE)\nre.compile('a$', re.MULTILINE)",
-    "bussrv/wire/__init__.py": '"""D."""\n__all__ = ["objects"]',
+    "bussrv/wire/__init__.py": '"""D.\n\n- ``objects``: O.\n- ``spp``: S.\n"""\n__all__ = ["objects"]',
     "bussrv/wire/objects.py": "from bussrv.values import x\nfrom . import spp",
     "bussrv/wire/spp.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from twisted.internet import defer",
     "bussrv/journal/writer.py": "from twisted.internet import defer",
     "bussrv/cli/main.py": "import sys\ndef main():\n    from bussrv.audit import job",
     "bussrv/audit/job.py": "import pyspark",
     "twisted/plugins/bussrv_plugins.py": "from bussrv.plugin import WireFormat",
+    **{f"bussrv/bus/full/file_{number}.py": "" for number in range(MOST_FILES)},
 }
 
 BROKEN = [
@@ -453,6 +478,8 @@ BROKEN = [
     (patterns_end_with_their_text, "bussrv/a.py", "Meta(pattern=f'^{x}$')", "bussrv.a:1 has a pattern"),
     (packages_hold_no_code, "bussrv/bus/__init__.py", '"""D."""\nfrom bussrv import values', "bussrv.bus:2 is more"),
     (packages_hold_no_code, "bussrv/bus/__init__.py", "", "bussrv.bus has no docstring"),
+    (rooms_say_what_is_in_them, "bussrv/wire/inbus.py", "", "bussrv.wire does not list what is in it: inbus"),
+    (rooms_are_no_warehouses, "bussrv/bus/full/__init__.py", '"""D."""', "bussrv.bus.full has 17 files side by side"),
     (the_plugin_directory_is_no_package, "twisted/plugins/__init__.py", "", "twisted.plugins would overwrite"),
 ]
 

@@ -1,1 +1,22 @@
-"""Routing: interests, recipients, fan-out, links to other servers and the bridge across formats."""
+"""Routing: interests, recipients, fan-out, links to other servers and the bridge across formats.
+
+- ``groups``: sessions that are given the same bytes: groups, frames, and how they are sent
+- ``interest``: what members want: interests, and whether they let an object pass
+- ``links``: links to other servers: their coming and going, and the sessions that are reached over them
+- ``requests``: requests that are open: who may reply, and who is told if nobody can
+- ``routing``: who gets an object, one by one, in batches, and by the compiled module
+- ``services``: publications on them, across wire formats, and those that the server itself provides
+- ``sessions``: their admission, what they are told of others, and their end
+- ``taps``: operators see objects that pass
+- ``bus``: the bus: routes objects and publications among sessions and links
+- ``copied_limits``: limits that a part of the server keeps a copy of, because it looks at them for every object or
+  datagram
+- ``flush_schedule``: when collected frames are sent: after each chunk of input, or once for all connections read in a
+  reactor turn
+- ``following``: everything that the bus keeps about sessions and services stays in step with the registry
+- ``interfaces``: the interfaces of the bus: what wire formats ask of it, and what it asks of them
+- ``origins``: sources: where the objects of each session come from, found once for all of them
+- ``send_rights``: judging: whether a session may do something
+
+Tests: ``tests/bus``.
+"""

@@ -1,1 +1,18 @@
-"""The ``bussrv`` command."""
+"""The ``bussrv`` command.
+
+- ``commands``: the commands, one module each
+- ``show``: output for people and programs
+- ``traffic``: clients of a bus, for the commands
+- ``asking``: requests to the admin interface, and lists of its answers
+- ``command``: the classes of commands: help with examples and exit statuses, and subcommands that are imported when
+  needed
+- ``connection``: the server that a command uses, and the user: from the command line, the environment or a profile
+- ``failure``: failures that end a command: one sentence on standard error, and an exit status
+- ``main``: the ``bussrv`` command: tables of subcommands
+- ``parameters``: values of options, options that several commands share, and checks of options that exclude each other
+- ``profiles``: the file of profiles: servers by name, each with addresses and credentials
+- ``statuses``: exit statuses of the ``bussrv`` command. docs/reference/command-line.md has them as a table
+- ``streams``: standard input, output and error of this process
+
+Tests: ``tests/cli``.
+"""

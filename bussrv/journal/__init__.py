@@ -1,1 +1,43 @@
-"""The registry events on disk, in order."""
+"""The registry events on disk, in order.
+
+- ``evidence``: the one judge of a journal: whether lines, segments, headers, seals and the manifest are what they
+  should be
+- ``batch``: batches of entries to segments: what the writer thread does
+- ``bounded``: opening segments, so that no more of them is read or inflated than `bussrv.journal.bounds` allows
+- ``bounds``: the bounds of a journal: how much of it is read, inflated, kept in memory and told
+- ``chain``: the chain: every line of a journal, and of its manifest, holds the hash of the line before it
+- ``closed``: closed segments: made read-only, perhaps compressed, one day removed
+- ``condition``: the condition of a journal that is being written, for who watches a server
+- ``digests``: digests of segments, as they were before they were compressed
+- ``files``: everything that the journal does to the disk, in one place, so that tests can use a disk that fails
+- ``foreign``: changes by other programs of a file that only the server writes to, noticed before a seal or an answer
+  gets wrong
+- ``header``: the beginning of a segment: its header, and the registry before its first record, in one line or more
+- ``interfaces``: the requests that others may make of a journal
+- ``keys``: the Ed25519 keys that sign a manifest: in files, under its lines, and one after the other
+- ``lines``: the lines of records after one of them, read a page at a time while the server writes the journal
+- ``lock``: one journal directory, one server
+- ``manifest``: the manifest of a journal: seals, keys, and removed segments
+- ``manifest_file``: the file of a manifest: read a line at a time, up to the bounds, and added to
+- ``memory``: a journal that is not on disk: for ``--journal off``, and for tests that decide when a write is durable
+- ``moments``: moments of a journal, as people name them
+- ``outlook``: how long the disk of the journal lasts at the present rate
+- ``pseudonym_keys``: the key file: what leads from pseudonyms to identities
+- ``pseudonyms``: how a journal that nobody can change forgets a person
+- ``reading``: reading a journal from outside, while a server may be writing it: nothing is locked, nothing is changed
+- ``record``: one journal record: a registry event with its stamp, as one line of JSON. The only codec of records
+- ``recovery``: opening a journal directory
+- ``regular``: opening regular files only
+- ``retention``: which segments of a journal are removed, and in which steps
+- ``salvage``: going on after damage: all that can still be read of a journal, and the beginning of a new chain
+- ``scan``: read one segment from its beginning to its end, past everything that is wrong with it
+- ``sealing``: adds digests of segments, and removals, to the manifest of a journal
+- ``segment``: the files of a journal directory
+- ``space``: how much room the volume of the journal has, so that the journal never fills it
+- ``upkeep``: the upkeep of a journal: work on its segments besides writing records
+- ``verify``: is a journal what its server wrote? Every line, every header, every seal is judged; nothing is changed
+- ``versions``: the schema versions of the journal, and what lines of an older one say in the words of today's
+- ``writer``: the journal on disk: one writer thread, one sync for everything that queued up meanwhile
+
+Tests: ``tests/journal``.
+"""

@@ -1,1 +1,8 @@
-"""Authentication of clients and their permissions. Imports neither the bus nor wire formats."""
+"""Authentication of clients and their permissions. Imports neither the bus nor wire formats.
+
+- ``logins``: who a client is, as far as it can prove it
+- ``permissions``: what a session may do, by the policy
+- ``interfaces``: the interface of identity
+
+Tests: ``tests/policy``.
+"""

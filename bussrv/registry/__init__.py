@@ -1,1 +1,9 @@
-"""The registry: every session, service and subscription, as a fold of events."""
+"""The registry: every session, service and subscription, as a fold of events.
+
+- ``changes``: changes of the registry: checked, journaled, applied, told
+- ``limits``: limits to what sessions may journal
+- ``state``: the registry as it is: a fold of events
+- ``interfaces``: the interfaces of the registry
+
+Tests: ``tests/registry``.
+"""

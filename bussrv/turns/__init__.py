@@ -1,1 +1,8 @@
-"""Time: the clocks of a server, and work that is done a slice or a reactor turn at a time."""
+"""Time: the clocks of a server, and work that is done a slice or a reactor turn at a time.
+
+- ``clock``: the clocks of journal records: time of day and monotonic time, in microseconds
+- ``reactor_turn``: the end of a reactor turn: work that is done once for all input of the turn
+- ``slices``: work in slices, so that a client with much work for the server does not make others wait
+
+Tests: ``tests/turns``.
+"""

@@ -1,1 +1,11 @@
-"""What is read of the journal: its condition, its records, and the past."""
+"""What is read of the journal: its condition, its records, and the past.
+
+- ``events``: ``/api/v1/events``: every record of the journal, as it is written, as server-sent events
+- ``past``: the past, read from the journal: the history of a session, and the registry at a moment
+- ``reading``: reading the journal for a request: off the reactor's thread, one request at a time, and for a limited
+  time
+- ``recent``: ``/api/v1/closed`` and ``/api/v1/denied``: the latest closed sessions and the latest denials
+- ``view``: ``/api/v1/journal``: the journal, its last seal, and its room
+
+Tests: ``tests/admin/journal``.
+"""

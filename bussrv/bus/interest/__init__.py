@@ -1,1 +1,8 @@
-"""What members want: interests, and whether they let an object pass."""
+"""What members want: interests, and whether they let an object pass.
+
+- ``interests``: what members want, as their subscriptions say it, and what interests look at in an object
+- ``matching``: whether an interest lets objects of a kind pass, compiled once for each interest
+- ``vocabulary``: names of events that the bus itself looks at, in lower case
+
+Tests: ``tests/bus/interest``.
+"""

@@ -1,1 +1,20 @@
-"""Links to other servers: their coming and going, and the sessions that are reached over them."""
+"""Links to other servers: their coming and going, and the sessions that are reached over them.
+
+- ``admission``: admission of links: whether a server with some routing id may link with this one
+- ``advertisement_fields``: routing advertisements: events in which linked servers tell each other of the sessions they
+  can reach
+- ``advertisements``: advertising: this server tells linked servers which sessions can be reached from here
+- ``facts``: facts of a link to another server, for other parts of the server
+- ``jobs``: jobs in steps: one job after the other, some steps in each slice
+- ``link``: one link to another server that is up
+- ``links``: the links to other servers: their coming and going, advertisements, and the objects that go over them
+- ``lost``: links that were up, and are gone: operators see each of them until it is back, or until they forget it
+- ``marks``: ids in a ``route`` that keep route-only servers from doubling objects
+- ``paths``: path-vector routing (as in RFC 4271): the sessions of other servers, and the link over which each is
+  reached
+- ``remote_sessions``: keeps the registry in step with the paths: the sessions that other servers have are sessions of
+  it, too
+- ``rights``: the rights of links: of which sessions and services a linked server may tell
+
+Tests: ``tests/bus/links``.
+"""

@@ -1,1 +1,11 @@
-"""Requests that are open: who may reply, and who is told if nobody can."""
+"""Requests that are open: who may reply, and who is told if nobody can.
+
+- ``answerers``: the members that may answer a request for a service that nobody registered
+- ``gone_providers``: providers that go before they answered: each asker is told at once, so that it does not wait for
+  its time-out
+- ``open_requests``: only sessions that were asked can reply, and each reply finds the asker
+- ``records``: open requests: their askers, the sessions that were asked, and the id that each of these knows a request
+  by
+
+Tests: ``tests/bus/requests``.
+"""

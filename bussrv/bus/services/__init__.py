@@ -1,1 +1,13 @@
-"""Services: publications on them, across wire formats, and those that the server itself provides."""
+"""Services: publications on them, across wire formats, and those that the server itself provides.
+
+- ``bridge``: across formats: what an object is to subscribers of a service, and a publication to the object network
+- ``directory``: the names of all services, sorted when somebody asks: most are in order then, so that it takes little
+  time
+- ``hosted``: a hosted service, which the server itself provides, as the bus knows it
+- ``hosted_subscribers``: hosted services: those that the server itself provides, and to whom of their subscribers they
+  show what
+- ``last_values``: the last payload published on each service: a new subscriber begins with it
+- ``publishing``: publications of a batch: collected service by service, and encoded together for the subscribers
+
+Tests: ``tests/bus/services``.
+"""

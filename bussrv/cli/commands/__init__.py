@@ -1,1 +1,7 @@
-"""The commands, one module each."""
+"""The commands, one module each.
+
+- ``operate``: commands that watch and steer a running server
+- ``records``: commands that read journals
+- ``set_up``: commands that make and check the files of a server
+- ``talk``: commands that are clients of a bus
+"""

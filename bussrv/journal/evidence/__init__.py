@@ -30,5 +30,13 @@ Facts in, findings out. Nothing here opens a file, asks a clock, or imports Twis
 | ``bad-manifest`` | an entry that a header refers to is missing | :func:`.segments.judge_references` |
 | ``segment-missing`` | a sealed segment is not there, nor was it pruned | :func:`.segments.judge_missing` |
 
+- ``findings``: one finding: its code, its place, and a sentence
+- ``form``: how a server writes a line, to the byte
+- ``lines``: the judge of the lines of a segment
+- ``manifest``: the judge of the entries of a manifest
+- ``numbers``: the numbers of records, of one segment or of many
+- ``segments``: the judges of whole segments, and of what is missing
+- ``registries``: whether a segment begins with what the one before adds up to
+
 A damaged journal is usually found damaged in more than one way. No finding is left out because of another one.
 """
