@@ -45,6 +45,7 @@ from bussrv.bus.sessions.admission import Admission
 from bussrv.bus.sessions.announcing import Announcing
 from bussrv.bus.sessions.totals import Totals
 from bussrv.bus.sessions.withdrawal import Withdrawal
+from bussrv.bus.shared import Shared
 from bussrv.bus.taps.taps import Taps
 from bussrv.errors import OverLimit, Refused
 from bussrv.memory.bundle import Bundle
@@ -82,6 +83,7 @@ class Bus:
         new_id: Callable[[], str],
         clock: Clock,
         reactor: Any,
+        *,
         access: Access | None = None,
         ids: ObjectIds | None = None,
     ) -> None:
@@ -92,40 +94,104 @@ class Bus:
         self.utc = clock.utc
         self.slices: Slices = Slices(reactor, settings.slice_seconds, self.counters)
         self._new_id, self._ids = new_id, ObjectIds() if ids is None else ids
-        self._fanout = Fanout(FailedEncodings(self.counters, reactor).failed)
-        self._receivers = Receivers(self._fanout)
+        shared = Shared(
+            registry=registry,
+            settings=settings,
+            server_id=server_id,
+            access=self.access,
+            counters=self.counters,
+            slices=self.slices,
+            clock=clock,
+            reactor=reactor,
+            new_id=new_id,
+        )
+        self._fanout = fanout = Fanout(FailedEncodings(self.counters, reactor).failed)
+        self._receivers = receivers = Receivers(fanout)
         self._last_values = LastValues(settings.max_last_values, settings.max_last_value, self.counters)
         self._sources = Sources(registry, self.access, server_id)
-        self._turns = turns = Turns(self._fanout.flush, reactor)
+        self._turns = turns = Turns(fanout.flush, reactor)
         self.delivery, self.totals, self.flush_in_turn = turns.delivery, Totals(), turns.read
-        self._hosted = HostedSubscribers(registry, self.access, self._receivers, self._fanout, turns.wait)
+        self._hosted = HostedSubscribers(registry, self.access, receivers, fanout, turns.wait)
         self._reports: dict[str, Callable[[], object]] = {}
-        self._judge = Judge(registry, self.access, self.counters)
-        answerers = Answerers(self._receivers, lambda session_id: self.links.may_answer_now(session_id))
-        own = (self._fanout, self._receivers.link, self.counters, self.access, self._judge.deny, self.slices, reactor)
-        lost = LostLinks(settings, clock.utc())
-        self.links = Links(registry, settings, server_id, new_id, *own, answerers.may_answer, lost)
-        most, of_one, seconds = settings.max_requests, settings.max_requests_per_asker, settings.request_timeout
-        self._requests = requests = OpenRequests(lambda: clock.mono() / 1_000_000, most, of_one, seconds, new_id)
-        recipients = Recipients(registry, server_id, self._receivers, self._fanout, self.links, self.counters)
-        self._router = Router(registry, self._receivers, recipients, self.links, requests, answerers, self.counters)
-        slicing = (self.counters, self.slices, reactor.seconds)
-        gone = GoneProviders(registry, requests, self._tell_asker, *slicing, server_id)
-        self._router.gone = self.links.gone = gone
-        publisher = Publisher(self._receivers, self._fanout, self._last_values, self._to_subscribers)
+        self._judge = judge = Judge(registry, self.access, self.counters)
+        self._requests = requests = OpenRequests(
+            lambda: clock.mono() / 1_000_000,
+            settings.max_requests,
+            settings.max_requests_per_asker,
+            settings.request_timeout,
+            new_id,
+        )
+        answerers = Answerers(receivers)
+        gone = GoneProviders(shared, requests, self._tell_asker)
+        self.links = links = Links(
+            shared,
+            fanout=fanout,
+            reach=receivers.link,
+            deny=judge.deny,
+            answerers=answerers,
+            gone=gone,
+            lost=LostLinks(settings, clock.utc()),
+        )
+        recipients = Recipients(registry, server_id, receivers, fanout, links, self.counters)
+        self._router = Router(
+            shared,
+            receivers=receivers,
+            recipients=recipients,
+            links=links,
+            requests=requests,
+            answerers=answerers,
+            gone=gone,
+        )
+        publisher = Publisher(receivers, fanout, self._last_values, self._to_subscribers)
+        self.taps = taps = Taps(shared, receivers, links, judge.service_of)
         longest = wire.max_relayed(settings.max_metadata)
-        by_kind = (self._receivers, self.links, self._judge.service_of)
-        self.taps = taps = Taps(registry, self.access, *by_kind, clock.utc, settings, self.counters, reactor)
-        giving = (self._receivers, self._fanout, self.links, publisher, self._judge)
-        batches = Batches(*giving, self._ids, taps, longest)
-        self.splicing = Splicing(registry, self._sources, *giving[:4], batches, taps, self._ids)
-        asking = (recipients, self._fanout, requests, answerers, self._router, self._judge)
-        self._exchanges = Exchanges(registry, self._receivers, *asking, batches, taps, self.hosted_type, self._ids)
+        batches = Batches(
+            receivers=receivers,
+            fanout=fanout,
+            links=links,
+            publisher=publisher,
+            judge=judge,
+            taps=taps,
+            new_id=self._ids,
+            longest=longest,
+        )
+        self.splicing = Splicing(
+            registry=registry,
+            sources=self._sources,
+            receivers=receivers,
+            fanout=fanout,
+            links=links,
+            publisher=publisher,
+            batches=batches,
+            taps=taps,
+            ids=self._ids,
+        )
+        self._exchanges = Exchanges(
+            registry=registry,
+            receivers=receivers,
+            recipients=recipients,
+            fanout=fanout,
+            requests=requests,
+            answerers=answerers,
+            router=self._router,
+            judge=judge,
+            batches=batches,
+            taps=taps,
+            hosted_type=self.hosted_type,
+            ids=self._ids,
+        )
         self._seen = newest(settings.max_seen)
-        relaying = (self.links, batches, self._seen, self.counters, self._deliver_relayed, self._judge.deny)
-        self._relay = Relay(*relaying, server_id, longest, self._ids)
-        self.link_splicing = LinkSplicing(self.splicing, self._relay, self.links, publisher, self._fanout, self._seen)
-        parts = (self._receivers, self._hosted, self._sources, self._last_values, self._router, self._relay)
+        self._relay = Relay(
+            shared,
+            links=links,
+            batches=batches,
+            seen=self._seen,
+            deliver=self._deliver_relayed,
+            deny=judge.deny,
+            max_metadata=longest,
+            new_id=self._ids,
+        )
+        self.link_splicing = LinkSplicing(self.splicing, self._relay, links, publisher, fanout, self._seen)
         self.streams = Streams(settings, self.slices, reactor)
         self.permission_observers: list[Callable[[str], None]] = []
         self.reloadables: list[IReloadable] = [CopiedLimits(self._copy_limits)]
@@ -135,10 +201,20 @@ class Bus:
         registry.spending.enforce(reactor.callLater, self.counters)
         registry.observe(self._directory, Directory.KINDS)
         registry.observe(self._admission, Admission.KINDS)
-        registry.observe(Follower(registry, self.access, *parts, self.permissions_changed), Follower.KINDS)
-        registry.observe(self.links)
-        withdrawing = (self._receivers.link, self.permissions_changed, self.slices, reactor.seconds)
-        self._withdrawal = Withdrawal(registry, self.access, *withdrawing)
+        follower = Follower(
+            registry=registry,
+            access=self.access,
+            receivers=receivers,
+            hosted=self._hosted,
+            sources=self._sources,
+            last_values=self._last_values,
+            router=self._router,
+            relay=self._relay,
+            permissions_changed=self.permissions_changed,
+        )
+        registry.observe(follower, Follower.KINDS)
+        registry.observe(links)
+        self._withdrawal = Withdrawal(shared, receivers.link, self.permissions_changed)
         registry.observe(self._withdrawal, Withdrawal.KINDS)
 
     def _copy_limits(self) -> None:

@@ -42,6 +42,7 @@ class Follower:
 
     def __init__(
         self,
+        *,
         registry: Registry,
         access: Access,
         receivers: Receivers,
@@ -104,7 +105,6 @@ class Follower:
     def _unregistered(self, session_id: str, service: str | None) -> None:
         if service is None:
             return
-        self._router.gone.unregistered(session_id, service)
+        self._router.unregistered(session_id, service)
         if service not in self._registry.state.services:
             self._last_values.forget(service)
-            self._router.forget_turns(service)

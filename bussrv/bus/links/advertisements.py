@@ -15,11 +15,10 @@ from bussrv.bus.links.advertisement_fields import events_between
 from bussrv.bus.links.jobs import Jobs
 from bussrv.bus.links.link import Link
 from bussrv.bus.links.paths import MAX_HOPS, Paths, RemoteSession
+from bussrv.bus.shared import Shared
 from bussrv.policy.permissions.access import OWN_PROTOCOL
 from bussrv.policy.permissions.permissions import EVERYTHING, Permissions
-from bussrv.registry.changes.registry import Registry
 from bussrv.registry.state.session import SERVER_ROLE
-from bussrv.settings import Settings
 from bussrv.values import ModeInterest
 from bussrv.wire import objects as wire
 
@@ -27,28 +26,25 @@ from bussrv.wire import objects as wire
 class Advertisements:
     """Advertises sessions to every linked server: all of them when a link comes up, later each one that changes.
 
-    :param new_id: makes an object id.
     :param links: the links that are up, by session id.
     :param jobs: advertise all sessions, a few in each slice.
-    :param may_answer: see :class:`bussrv.bus.links.links.Links`.
+    :param may_answer: whether a session of this server may answer requests for services that nobody registered.
     """
 
     def __init__(
         self,
-        registry: Registry,
-        settings: Settings,
-        server_id: str,
-        new_id: Callable[[], str],
+        shared: Shared,
+        *,
         fanout: Fanout,
         paths: Paths,
         links: Mapping[str, Link],
         jobs: Jobs,
         may_answer: Callable[[str], bool],
     ) -> None:
-        self._registry = registry
-        self._settings = settings
-        self._server_id = server_id
-        self._new_id = new_id
+        self._registry = shared.registry
+        self._settings = shared.settings
+        self._server_id = shared.server_id
+        self._new_id = shared.new_id
         self._fanout = fanout
         self._paths = paths
         self._links = links

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -27,17 +26,15 @@ from bussrv.bus.links.marks import Flood, Given, directed, flood
 from bussrv.bus.links.paths import MAX_HOPS, Paths, RemoteSession
 from bussrv.bus.links.remote_sessions import RemoteSessions
 from bussrv.bus.links.rights import Deny, LinkRights
+from bussrv.bus.requests.answerers import Answerers
 from bussrv.bus.requests.gone_providers import GoneProviders
+from bussrv.bus.shared import Shared
 from bussrv.counts.throttle import LOG_RATE, Throttle
 from bussrv.errors import Refused
 from bussrv.journal.record import Stamped
-from bussrv.policy.permissions.access import Access
 from bussrv.policy.permissions.permissions import Permissions
-from bussrv.registry.changes.registry import Registry
 from bussrv.registry.interfaces import IRegistryObserver
 from bussrv.registry.state.session import SERVER_ROLE, Session
-from bussrv.settings import Settings
-from bussrv.turns.slices import Slices
 from bussrv.values import Interest
 from bussrv.wire.forwarded import with_marks
 from bussrv.wire.objects import max_relayed
@@ -58,56 +55,50 @@ class Links:
     :param reach: finds the link to a session's client.
     :param access: the permissions of each link.
     :param deny: is called with an action that a link may not do.
-    :param slices: do long advertising and forgetting.
-    :param reactor: retries if the journal could not be written.
-    :param may_answer: whether a session of this server may answer requests for services that nobody registered.
+    :param answerers: say which sessions of this server may answer requests for services that nobody registered.
+    :param gone: tells askers of providers that are gone.
     :param lost: remembers the links that are lost.
-    :ivar gone: tells askers of providers that are gone.
     :ivar paths: the sessions that other servers advertised.
     """
 
     def __init__(
         self,
-        registry: Registry,
-        settings: Settings,
-        server_id: str,
-        new_id: Callable[[], str],
+        shared: Shared,
+        *,
         fanout: Fanout,
         reach: Callable[[str], ISessionLink | None],
-        counters: Counter[str],
-        access: Access,
         deny: Deny,
-        slices: Slices,
-        reactor: Any,
-        may_answer: Callable[[str], bool],
+        answerers: Answerers,
+        gone: GoneProviders,
         lost: LostLinks,
     ) -> None:
-        self._registry = registry
-        self._settings = settings
-        self._server_id = server_id
+        self._registry = registry = shared.registry
+        self._settings = settings = shared.settings
+        self._server_id = server_id = shared.server_id
         self._fanout = fanout
         self._reach = reach
-        self._counters = counters
-        self._access = access
+        self._counters = shared.counters
+        self._access = shared.access
         self._links: dict[str, Link] = {}
+        self._gone = gone
         self._lost = lost
         self._is_stopping = False
         self._servers: frozenset[str] = frozenset()
         self.all_tell_all = True
         self._max_metadata = max_relayed(settings.max_metadata)
         self.paths = paths = Paths(self._told)
-        self._remote = RemoteSessions(registry, paths, slices, reactor)
+        self._remote = RemoteSessions(registry, paths, shared.slices, shared.reactor)
         self._admission = LinkAdmission(registry, settings, server_id, paths, self._remote)
-        self._complaints = Throttle(LOG_RATE, LINKS_LOG_BURST, reactor.seconds)
-        self._jobs = Jobs(slices, self._complaints)
+        self._complaints = Throttle(LOG_RATE, LINKS_LOG_BURST, shared.reactor.seconds)
+        self._jobs = Jobs(shared.slices, self._complaints)
         self._rights = LinkRights(paths, deny, self._changed, self._jobs)
-        links, jobs = self._links, self._jobs
-        telling = (fanout, paths, links, jobs, may_answer)
-        self._advertisements = Advertisements(registry, settings, server_id, new_id, *telling)
-        self.gone: GoneProviders
+        self._advertisements = Advertisements(
+            shared, fanout=fanout, paths=paths, links=self._links, jobs=self._jobs, may_answer=answerers.may_answer
+        )
+        answerers.observers.append(self.may_answer_now)
         self._own_ids: dict[str, str] = {}
         self._waiting: dict[str, list[Deferred[None]]] = {}
-        self.token: Callable[[], str] | None = None
+        self._token: Callable[[], str] | None = None
 
     def __len__(self) -> int:
         return len(self._links)
@@ -115,6 +106,15 @@ class Links:
     def get(self, session_id: str) -> Link | None:
         """The link to the server that is that session."""
         return self._links.get(session_id)
+
+    @property
+    def token(self) -> Callable[[], str] | None:
+        """See :class:`ILinks`."""
+        return self._token
+
+    def show_token(self, token: Callable[[], str] | None) -> None:
+        """Show those that dial this server a token from now on."""
+        self._token = token
 
     # Links come and go.
 
@@ -299,7 +299,7 @@ class Links:
         if not link.tells_all and before is not None and fields["event"] in (DISCONNECT, UNREGISTER):
             # Other servers say themselves that a provider is gone.
             left = frozenset() if told is None else told.services
-            self.gone.gone_behind(session_id, routing_id, before.services - left)
+            self._gone.gone_behind(session_id, routing_id, before.services - left)
 
     def _check_room(self, link: Link, more: int) -> None:
         most = self._settings.max_linked

@@ -20,19 +20,20 @@ _ANY_REQUEST = Kind(REQUEST)
 class Answerers:
     """Finds the members that may answer.
 
-    :param changed: called with the session of a member that has replied for the first time.
+    :ivar observers: each is called with the session of a member that has replied for the first time.
     """
 
-    def __init__(self, receivers: Receivers, changed: Callable[[str], None]) -> None:
+    def __init__(self, receivers: Receivers) -> None:
+        self.observers: list[Callable[[str], None]] = []
         self._receivers = receivers
-        self._changed = changed
         self._have_replied: set[str] = set()
 
     def replied(self, session_id: str) -> None:
         """A session of this server has replied to a request that it was given."""
         if session_id not in self._have_replied:
             self._have_replied.add(session_id)
-            self._changed(session_id)
+            for changed in self.observers:
+                changed(session_id)
 
     def forget(self, session_id: str) -> None:
         """A session ended."""

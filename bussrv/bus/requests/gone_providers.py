@@ -8,14 +8,13 @@ Over a link the error goes the way of a reply: each server on it looks whether o
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from bussrv.bus.requests.open_requests import OpenRequests
 from bussrv.bus.requests.records import Ask
-from bussrv.registry.changes.registry import Registry
-from bussrv.turns.slices import Slices, by_steps
+from bussrv.bus.shared import Shared
+from bussrv.turns.slices import by_steps
 from bussrv.values import quoted
 
 REASON = "provider-gone"
@@ -28,26 +27,21 @@ class GoneProviders:
     """Tells the askers of forsaken requests.
 
     :param tell: tells a client, unless it wants nothing at all, or a linked server.
-    :param seconds: the clock of the reactor.
     """
 
     def __init__(
         self,
-        registry: Registry,
+        shared: Shared,
         requests: OpenRequests,
         tell: Tell,
-        counters: Counter[str],
-        slices: Slices,
-        seconds: Callable[[], float],
-        server_id: str,
     ) -> None:
-        self._registry = registry
+        self._registry = shared.registry
         self._requests = requests
         self._tell = tell
-        self._counters = counters
-        self._slices = slices
-        self._seconds = seconds
-        self._server_id = server_id
+        self._counters = shared.counters
+        self._slices = shared.slices
+        self._seconds = shared.reactor.seconds
+        self._server_id = shared.server_id
         self._is_telling = False
 
     def session_closed(self, session_id: str) -> None:

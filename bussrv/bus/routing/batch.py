@@ -96,6 +96,7 @@ class Batches:
 
     def __init__(
         self,
+        *,
         receivers: Receivers,
         fanout: Fanout,
         links: Links,

@@ -157,6 +157,7 @@ class Splicing:
 
     def __init__(
         self,
+        *,
         registry: Registry,
         sources: Sources,
         receivers: Receivers,

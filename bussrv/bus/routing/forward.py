@@ -6,7 +6,6 @@ duplicates.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Set
 from itertools import chain
 from operator import length_hint
@@ -19,6 +18,7 @@ from bussrv.bus.routing.batch import MOST_GROUPS_ASKED, MOST_NEW_PLANS, Batches
 from bussrv.bus.routing.recipients import Origin
 from bussrv.bus.routing.route_cache import NOT_ALLOWED, RouteCache, RouteFacts
 from bussrv.bus.routing.seen import CompiledSeen, Seen
+from bussrv.bus.shared import Shared
 from bussrv.errors import Refused
 from bussrv.wire.forwarded import with_route
 from bussrv.wire.objects import BusObject
@@ -39,21 +39,21 @@ class Relay:
 
     def __init__(
         self,
+        shared: Shared,
+        *,
         links: Links,
         batches: Batches,
         seen: Seen | CompiledSeen,
-        counters: Counter[str],
         deliver: Deliver,
         deny: Deny,
-        server_id: str,
         max_metadata: int,
         new_id: Callable[[], str],
     ) -> None:
-        self._server_id = server_id
+        self._server_id = shared.server_id
         self._links = links
         self._batches = batches
         self._seen = seen
-        self._counters = counters
+        self._counters = shared.counters
         self._deliver = deliver
         self._deny = deny
         self._max_metadata = max_metadata

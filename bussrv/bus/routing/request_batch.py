@@ -83,6 +83,7 @@ class Exchanges:
 
     def __init__(
         self,
+        *,
         registry: Registry,
         receivers: Receivers,
         recipients: Recipients,

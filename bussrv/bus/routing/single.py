@@ -19,7 +19,7 @@ from bussrv.bus.requests.gone_providers import GoneProviders
 from bussrv.bus.requests.open_requests import OpenRequests
 from bussrv.bus.requests.records import Ask, Asked, is_id
 from bussrv.bus.routing.recipients import Addressed, Copies, Origin, Recipients
-from bussrv.registry.changes.registry import Registry
+from bussrv.bus.shared import Shared
 from bussrv.registry.state.session import SERVER_ROLE
 from bussrv.wire import objects as wire
 from bussrv.wire.forwarded import plainly, with_value
@@ -49,22 +49,23 @@ class Router:
 
     def __init__(
         self,
-        registry: Registry,
+        shared: Shared,
+        *,
         receivers: Receivers,
         recipients: Recipients,
         links: Links,
         requests: OpenRequests,
         answerers: Answerers,
-        counters: Counter[str],
+        gone: GoneProviders,
     ) -> None:
-        self._registry = registry
+        self._registry = shared.registry
         self._receivers = receivers
         self._recipients = recipients
         self._links = links
         self._requests = requests
         self._answerers = answerers
-        self._counters = counters
-        self.gone: GoneProviders
+        self._counters = shared.counters
+        self._gone = gone
         self.turns: Counter[str] = Counter()
 
     def route(self, origin: Origin, obj: BusObject, kind: Kind, delivery: Delivery) -> Routed:
@@ -104,14 +105,16 @@ class Router:
         is_client = session is not None and session.role != SERVER_ROLE
         return origin.link is not None and obj.head.to is not None and not is_client
 
-    def forget_turns(self, service: str) -> None:
-        """The service has no provider any more."""
-        self.turns.pop(service, None)
+    def unregistered(self, session_id: str, service: str) -> None:
+        """A session of this server provides a service no longer."""
+        self._gone.unregistered(session_id, service)
+        if service not in self._registry.state.services:
+            self.turns.pop(service, None)
 
     def session_closed(self, session_id: str) -> None:
         """A session ended."""
         self._answerers.forget(session_id)
-        self.gone.session_closed(session_id)
+        self._gone.session_closed(session_id)
 
     # Requests.
 
@@ -249,7 +252,7 @@ class Router:
             self._counters["no-such-request"] += 1
             return 0
         if origin.link is not None and self._is_of_server(origin, obj) and obj.fields().get("reason") == PROVIDER_GONE:
-            self.gone.nobody_over(origin.link, ask)
+            self._gone.nobody_over(origin.link, ask)
             return 0
         self._requests.answered(ask)
         if origin.link is None and kind.event == REPLY:

@@ -17,14 +17,14 @@ from zope.interface import implementer
 
 from bussrv import events as ev
 from bussrv.bus.interfaces import ISessionLink, Withdrawn
+from bussrv.bus.shared import Shared
 from bussrv.journal.record import Stamped
-from bussrv.policy.permissions.access import OWN_PROTOCOL, Access
+from bussrv.policy.permissions.access import OWN_PROTOCOL
 from bussrv.policy.permissions.permissions import EVERYTHING, NOTHING, Action, Permissions
 from bussrv.registry.changes.observers import Kinds
-from bussrv.registry.changes.registry import Registry
 from bussrv.registry.interfaces import IRegistryObserver
 from bussrv.registry.state.session import Session
-from bussrv.turns.slices import Slices, by_steps
+from bussrv.turns.slices import by_steps
 
 WITHDRAWN = "permission-withdrawn"
 """The reason of what a session lost, and of the end of a session that may not be a member any more."""
@@ -52,19 +52,16 @@ class Withdrawal:
 
     def __init__(
         self,
-        registry: Registry,
-        access: Access,
+        shared: Shared,
         reach: Callable[[str], ISessionLink | None],
         permissions_changed: Callable[[str], None],
-        slices: Slices,
-        seconds: Callable[[], float],
     ) -> None:
-        self._registry = registry
-        self._access = access
+        self._registry = shared.registry
+        self._access = shared.access
         self._reach = reach
         self._permissions_changed = permissions_changed
-        self._slices = slices
-        self._seconds = seconds
+        self._slices = shared.slices
+        self._seconds = shared.reactor.seconds
         self._changes = 0
 
     def judge_all(self) -> Deferred[Withdrawn]:

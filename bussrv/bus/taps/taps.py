@@ -13,9 +13,7 @@ see objects of the server: updates of its own services, and announcements.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence, Set
-from typing import Any
 
 from msgspec.structs import replace
 from zope.interface import implementer
@@ -27,11 +25,9 @@ from bussrv.bus.interfaces import ITaps
 from bussrv.bus.links.links import Links
 from bussrv.bus.routing.recipients import Origin
 from bussrv.bus.services.bridge import as_publication
+from bussrv.bus.shared import Shared
 from bussrv.bus.taps.tap import Sender, Tap, TapFilter, Tapped
-from bussrv.policy.permissions.access import Access
 from bussrv.policy.permissions.permissions import EVERYTHING, Permissions
-from bussrv.registry.changes.registry import Registry
-from bussrv.settings import Settings
 from bussrv.values import Publication
 from bussrv.wire.objects import BusObject, Head, encode_metadata
 
@@ -51,26 +47,21 @@ class Taps:
 
     def __init__(
         self,
-        registry: Registry,
-        access: Access,
+        shared: Shared,
         receivers: Receivers,
         links: Links,
         service_of: Callable[[Publication | None], str | None],
-        utc: Callable[[], int],
-        settings: Settings,
-        counters: Counter[str],
-        reactor: Any,
     ) -> None:
         self.is_on = False
-        self._settings = settings
-        self._counters = counters
-        self._registry = registry
-        self._access = access
+        self._settings = shared.settings
+        self._counters = shared.counters
+        self._registry = shared.registry
+        self._access = shared.access
         self._receivers = receivers
         self._links = links
         self._service_of = service_of
-        self._utc = utc
-        self._reactor = reactor
+        self._utc = shared.clock.utc
+        self._reactor = shared.reactor
         self._open: dict[Tap, tuple[str | None, str, str]] = {}
 
     def open(self, wanted: TapFilter, *, actor: str | None, peer: str, protocol: str, most: int) -> Tap:

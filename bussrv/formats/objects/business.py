@@ -73,6 +73,8 @@ class BusinessProtocol(FramedProtocol):
         "services/list": list_services,
         "services/request": FramedProtocol.request,
     }
+    SERVED = frozenset(EVENTS)
+    COMMANDS = SERVED - frozenset(JOINING)
 
 
 def listen(bus: IBus, endpoint: str, reactor: Any) -> StreamListener:

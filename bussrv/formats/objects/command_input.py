@@ -28,9 +28,14 @@ MOST_SHORT = 1024
 
 
 class CommandInput(ObjectInput):
-    """One connection whose client may ask for changes of the registry."""
+    """One connection whose client may ask for changes of the registry.
 
-    _commands: ClassVar[frozenset[str | None]] = frozenset()
+    :cvar EVENTS: the methods that serve the events of the vocabulary; every other object is routed.
+    :cvar COMMANDS: those of them that members send: only objects by which a client joins may come with credentials.
+    """
+
+    EVENTS: ClassVar[dict[str, Callable[[Any, BusObject], None]]]
+    COMMANDS: ClassVar[frozenset[str | None]] = frozenset()
     _is_idle = False  # a change was answered since the last chunk, and nothing of the client waits
     _is_short = False  # the last chunk was served in the short way
     _is_asking = False  # a change is being asked for: it may be answered before that returns
@@ -73,7 +78,7 @@ class CommandInput(ObjectInput):
             head = decode_command(metadata)
         except msgspec.DecodeError:
             return None
-        is_short = head.event in SHORT and head.event in self._commands and not head.size
+        is_short = head.event in SHORT and head.event in self.COMMANDS and not head.size
         return BusObject(metadata, head) if is_short else None
 
     def _serve_alone(self, obj: BusObject, size: int) -> None:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from twisted.internet.defer import Deferred
 
 from bussrv.bus.groups.fanout import OBJECT_FRAMES
-from bussrv.bus.interest.vocabulary import JOINING, SERVERS_ONLY
+from bussrv.bus.interest.vocabulary import SERVERS_ONLY
 from bussrv.bus.interfaces import IEncoding
 from bussrv.errors import REASONS, NotAllowed, OverLimit, Refused, RemoteProtocolError
 from bussrv.events import limit_reached
@@ -39,22 +39,15 @@ Identify = Callable[[dict[str, Any]], tuple[Claims, Interest]]
 class FramedProtocol(CommandInput):
     """One connection of a vocabulary whose messages are objects.
 
-    :cvar EVENTS: the methods that serve the events of the vocabulary; every other object is routed.
     :cvar JOINING: the events that make the session a member; until then everything else is dropped.
     """
 
-    EVENTS: ClassVar[dict[str, Callable[[Any, BusObject], None]]]
     JOINING: ClassVar[tuple[str, ...]]
 
     _deaf = False
     _patience: Patience | None = None
     _denials: Denials | None = None
     _offered: Offered | None = None
-
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        # Only objects by which a client becomes a member may come with credentials.
-        cls._commands = frozenset(getattr(cls, "EVENTS", ())) - frozenset(JOINING)
 
     def encoding(self) -> IEncoding:
         """Objects are framed alike for every member."""
@@ -89,7 +82,7 @@ class FramedProtocol(CommandInput):
 
     def received(self, event: BusObject | BadObject) -> None:
         """An object came: serve it if it is an event of the vocabulary, route it otherwise."""
-        if self._member and isinstance(event, BusObject) and event.head.event in self._commands:
+        if self._member and isinstance(event, BusObject) and event.head.event in self.COMMANDS:
             self.EVENTS[event.head.event or ""](self, event)
             return
         joining = isinstance(event, BusObject) and event.head.event in self.JOINING

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from operator import length_hint
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from twisted.python.failure import Failure
 
@@ -23,29 +23,25 @@ UNSUBSCRIBED_PAYLOAD = 64 << 10
 
 
 class ObjectInput(StreamProtocol):
-    """One connection whose client sends objects. Subclasses say in ``EVENTS`` which of them they serve.
+    """One connection whose client sends objects.
 
+    :cvar SERVED: the events that the subclass serves; requests and replies are exchanged all the same.
     :cvar READER: reads the objects of the client.
     """
 
-    EVENTS: ClassVar[Any]
+    SERVED: ClassVar[frozenset[str]] = frozenset()
     READER: ClassVar[type[ObjectReader]] = ObjectReader
 
     _member = False
     _is_clear = False  # whether at most the beginning of an object waits, and chunks are routed as they come
     _has_rest = True  # whether such a beginning waits, as far as is known
-    _served: ClassVar[frozenset[str]] = frozenset()
-
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        cls._served = frozenset(getattr(cls, "EVENTS", ())) - EXCHANGED
 
     def make_reader(self) -> ObjectReader:
         """Reads objects, within the limits that are set."""
         settings = self._bus.settings
         self._objects = self.READER(settings.max_metadata, settings.max_payload, settings.max_nesting)
         self._objects.gather(UNSUBSCRIBED_PAYLOAD)
-        self._objects.end_batches_at(self._served)
+        self._objects.end_batches_at(self.SERVED - EXCHANGED)
         return self._objects
 
     def dataReceived(self, data: bytes) -> None:

@@ -244,6 +244,8 @@ class ObjectsProtocol(FramedProtocol):
         "services/discovery": discover,
         "ping": ping,
     }
+    SERVED = frozenset(EVENTS)
+    COMMANDS = SERVED - frozenset(JOINING)
 
 
 def listen(bus: IBus, endpoint: str, reactor: Any) -> StreamListener:

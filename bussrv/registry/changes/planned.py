@@ -101,9 +101,10 @@ class PlannedState(EventFold):
 
     def discard_all(self) -> None:
         """End all pending changes without applying them: none of them will be written."""
-        for entries in vars(self).values():
-            if isinstance(entries, dict):
-                entries.clear()
+        for sessions in (self.pending, self._sessions, self._owners, self._sharing):
+            sessions.clear()
+        self._services.clear()
+        self._subscriptions.clear()
         self._more_own_services = 0
 
     def apply_fact(self, stamped: Stamped) -> None:

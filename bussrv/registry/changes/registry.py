@@ -83,12 +83,25 @@ class Registry:
         self._held_ids = HeldIds(self._settings, server_id, self._seconds)
         self._lifetimes = Lifetimes(clock)
         self.spending = Spending(self._settings, self._seconds)
-        whom = (self._deferred_openings, self._lifetimes, self._observers, self.spending)
-        self._ahead = WriteAhead(self.state, journal, clock, *whom)
+        self._ahead = WriteAhead(
+            self.state,
+            journal,
+            clock,
+            deferred_openings=self._deferred_openings,
+            lifetimes=self._lifetimes,
+            observers=self._observers,
+            spending=self.spending,
+        )
         self._planned = self._ahead.planned
         self.reserved = ReservedNames()
-        limits = (self.spending, self._settings, self.reserved)
-        self._service_changes = ServiceChanges(self.state, self._ahead, *limits, clock)
+        self._service_changes = ServiceChanges(
+            self.state,
+            self._ahead,
+            clock,
+            spending=self.spending,
+            settings=self._settings,
+            reserved=self.reserved,
+        )
 
     @property
     def changes(self) -> int:

@@ -36,10 +36,11 @@ class ServiceChanges:
         self,
         state: RegistryState,
         ahead: WriteAhead,
+        clock: Clock,
+        *,
         spending: Spending,
         settings: Settings,
         reserved: ReservedNames,
-        clock: Clock,
     ) -> None:
         self._state = state
         self._ahead = ahead

@@ -34,6 +34,7 @@ class WriteAhead:
         state: RegistryState,
         journal: IJournal,
         clock: Clock,
+        *,
         deferred_openings: DeferredOpenings,
         lifetimes: Lifetimes,
         observers: Observers,

@@ -77,6 +77,7 @@ class Reload:
         self,
         config: Config,
         read: Callable[[], Config],
+        *,
         formats: Iterable[IWireFormat],
         bus: IBus,
         links: DialedLinks,

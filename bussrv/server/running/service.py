@@ -92,6 +92,7 @@ class BusService(Service):
         config: Config,
         formats: Iterable[IWireFormat],
         reactor: Any,
+        *,
         clock: Clock | None = None,
         services: Iterable[IHostedService] = (),
         read: Callable[[], Config] | None = None,
@@ -191,13 +192,13 @@ class BusService(Service):
             self._reload = Reload(
                 self._config,
                 self._read,
-                self._installed,
-                self.bus,
-                self._links,
-                self._threshold,
+                formats=self._installed,
+                bus=self.bus,
+                links=self._links,
+                threshold=self._threshold,
                 # Sessions of removed users end first. So nothing is withdrawn from them one by one.
-                (self._checkers.prepare, self._policy.prepare, self._links.prepare_token, self._admin.prepare),
-                self._reactor,
+                parts=(self._checkers.prepare, self._policy.prepare, self._links.prepare_token, self._admin.prepare),
+                reactor=self._reactor,
             )
         # The server is ready only when the reactor runs: from then on, a signal stops it in an orderly way.
         self._reactor.callWhenRunning(self._show_banner, server_id)
