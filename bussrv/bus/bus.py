@@ -11,7 +11,7 @@ from zope.interface import implementer
 
 from bussrv import events as ev
 from bussrv.bus.copied_limits import CopiedLimits
-from bussrv.bus.flush_schedule import NEVER, Turns
+from bussrv.bus.flush_schedule import NEVER, FlushSchedule
 from bussrv.bus.following import Follower
 from bussrv.bus.groups.failures import FailedEncodings
 from bussrv.bus.groups.fanout import Fanout
@@ -21,20 +21,20 @@ from bussrv.bus.interest.interests import is_request, kind_of, kind_of_content
 from bussrv.bus.interfaces import IBus, IReloadable, ISessionLink, Shown, Withdrawn
 from bussrv.bus.links.links import Links
 from bussrv.bus.links.lost import LostLinks
-from bussrv.bus.origins import Sources
+from bussrv.bus.origins import Origins
 from bussrv.bus.requests.answerers import Answerers
 from bussrv.bus.requests.gone_providers import GoneProviders
 from bussrv.bus.requests.open_requests import OpenRequests
-from bussrv.bus.routing.batch import Batches
+from bussrv.bus.routing.batch import BatchRouter
 from bussrv.bus.routing.compiled import Splicing
 from bussrv.bus.routing.compiled_forward import LinkSplicing
-from bussrv.bus.routing.forward import Relay
+from bussrv.bus.routing.forward import Forwarder
 from bussrv.bus.routing.object_ids import ObjectIds
 from bussrv.bus.routing.recipients import Origin, Recipients
-from bussrv.bus.routing.request_batch import Exchanges
+from bussrv.bus.routing.request_batch import RequestBatchRouter
 from bussrv.bus.routing.seen import newest
-from bussrv.bus.routing.single import Router
-from bussrv.bus.send_rights import Judge
+from bussrv.bus.routing.single import SingleRouter
+from bussrv.bus.send_rights import SendRights
 from bussrv.bus.services.bridge import as_metadata, as_publication
 from bussrv.bus.services.directory import Directory
 from bussrv.bus.services.hosted import Hosted
@@ -49,7 +49,7 @@ from bussrv.bus.shared import Shared
 from bussrv.bus.taps.taps import Taps
 from bussrv.errors import OverLimit, Refused
 from bussrv.memory.bundle import Bundle
-from bussrv.memory.resources import Streams
+from bussrv.memory.resources import ConnectionResources
 from bussrv.policy.logins.identity import Identity
 from bussrv.policy.permissions.access import Access
 from bussrv.policy.permissions.permissions import Action, Permissions
@@ -108,12 +108,12 @@ class Bus:
         self._fanout = fanout = Fanout(FailedEncodings(self.counters, reactor).failed)
         self._receivers = receivers = Receivers(fanout)
         self._last_values = LastValues(settings.max_last_values, settings.max_last_value, self.counters)
-        self._sources = Sources(registry, self.access, server_id)
-        self._turns = turns = Turns(fanout.flush, reactor)
+        self._sources = Origins(registry, self.access, server_id)
+        self._turns = turns = FlushSchedule(fanout.flush, reactor)
         self.delivery, self.totals, self.flush_in_turn = turns.delivery, Totals(), turns.read
         self._hosted = HostedSubscribers(registry, self.access, receivers, fanout, turns.wait)
         self._reports: dict[str, Callable[[], object]] = {}
-        self._judge = judge = Judge(registry, self.access, self.counters)
+        self._judge = judge = SendRights(registry, self.access, self.counters)
         self._requests = requests = OpenRequests(
             lambda: clock.mono() / 1_000_000,
             settings.max_requests,
@@ -133,7 +133,7 @@ class Bus:
             lost=LostLinks(settings, clock.utc()),
         )
         recipients = Recipients(registry, server_id, receivers, fanout, links, self.counters)
-        self._router = Router(
+        self._router = SingleRouter(
             shared,
             receivers=receivers,
             recipients=recipients,
@@ -145,7 +145,7 @@ class Bus:
         publisher = Publisher(receivers, fanout, self._last_values, self._to_subscribers)
         self.taps = taps = Taps(shared, receivers, links, judge.service_of)
         longest = wire.max_relayed(settings.max_metadata)
-        batches = Batches(
+        batches = BatchRouter(
             receivers=receivers,
             fanout=fanout,
             links=links,
@@ -166,7 +166,7 @@ class Bus:
             taps=taps,
             ids=self._ids,
         )
-        self._exchanges = Exchanges(
+        self._exchanges = RequestBatchRouter(
             registry=registry,
             receivers=receivers,
             recipients=recipients,
@@ -181,7 +181,7 @@ class Bus:
             ids=self._ids,
         )
         self._seen = newest(settings.max_seen)
-        self._relay = Relay(
+        self._relay = Forwarder(
             shared,
             links=links,
             batches=batches,
@@ -192,7 +192,7 @@ class Bus:
             new_id=self._ids,
         )
         self.link_splicing = LinkSplicing(self.splicing, self._relay, links, publisher, fanout, self._seen)
-        self.streams = Streams(settings, self.slices, reactor)
+        self.streams = ConnectionResources(settings, self.slices, reactor)
         self.permission_observers: list[Callable[[str], None]] = []
         self.reloadables: list[IReloadable] = [CopiedLimits(self._copy_limits)]
         self._announcing = Announcing(self._receivers, self._fanout, server_id, new_id)

@@ -16,7 +16,7 @@ NEVER = inf
 """The time of input that is not known."""
 
 
-class Turns:
+class FlushSchedule:
     """Sends at once for a connection that sends alone, and at the end of the reactor turn if several send.
 
     In the second case a reactor turn is likely to read several connections, and each receiver gets all their frames in

@@ -9,9 +9,9 @@ from zope.interface import implementer
 
 from bussrv import events as ev
 from bussrv.bus.groups.receivers import Receivers
-from bussrv.bus.origins import Sources
-from bussrv.bus.routing.forward import Relay
-from bussrv.bus.routing.single import Router
+from bussrv.bus.origins import Origins
+from bussrv.bus.routing.forward import Forwarder
+from bussrv.bus.routing.single import SingleRouter
 from bussrv.bus.services.hosted_subscribers import HostedSubscribers
 from bussrv.bus.services.last_values import LastValues
 from bussrv.journal.record import Stamped
@@ -47,10 +47,10 @@ class Follower:
         access: Access,
         receivers: Receivers,
         hosted: HostedSubscribers,
-        sources: Sources,
+        sources: Origins,
         last_values: LastValues,
-        router: Router,
-        relay: Relay,
+        router: SingleRouter,
+        relay: Forwarder,
         permissions_changed: Callable[[str], None],
     ) -> None:
         self._registry = registry

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from bussrv.bus.taps.tap import Tap, TapFilter
     from bussrv.counts.histogram import Histogram
     from bussrv.memory.bundle import Bundle
-    from bussrv.memory.resources import Streams
+    from bussrv.memory.resources import ConnectionResources
     from bussrv.policy.interfaces import IIdentity
     from bussrv.policy.permissions.access import Access
     from bussrv.policy.permissions.permissions import Action, Permissions
@@ -251,7 +251,7 @@ class ISending(Interface):
     def flush_in_turn(session_id: str, size: int, since: float = NEVER) -> float:
         """Send the collected frames of a chunk of ``size`` bytes: once a reactor turn, if several sessions send.
 
-        :returns: see :meth:`bussrv.bus.flush_schedule.Turns.read`.
+        :returns: see :meth:`bussrv.bus.flush_schedule.FlushSchedule.read`.
         """
 
 
@@ -405,10 +405,14 @@ class IBus(ISessions, IRouting, IPermissions, IForwarding, IHosting, ISending):
     splicing: ISplicing = Attribute("The :class:`ISplicing`: routes objects of members without reading each of them.")
     link_splicing: ISplicing = Attribute("The :class:`ISplicing` for objects of linked servers.")
     taps: ITaps = Attribute("The :class:`ITaps`: operators that see what passes.")
-    streams: Streams = Attribute("The :class:`bussrv.memory.resources.Streams`: what stream connections share.")
+    streams: ConnectionResources = Attribute(
+        "The :class:`bussrv.memory.resources.ConnectionResources`: what stream connections share."
+    )
 
     totals: Totals = Attribute("The :class:`bussrv.bus.sessions.totals.Totals` of what sessions sent and received.")
-    delivery: Histogram = Attribute("The :class:`Histogram` of times from input to output, as ``Turns`` has it.")
+    delivery: Histogram = Attribute(
+        "The :class:`Histogram` of times from input to output, as ``FlushSchedule`` has it."
+    )
 
     def utc() -> int:
         """The present time, UTC microseconds."""

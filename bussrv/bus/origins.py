@@ -9,7 +9,7 @@ from bussrv.registry.changes.registry import Registry
 from bussrv.wire.objects import encode_json
 
 
-class Sources:
+class Origins:
     """The sources of the sessions that have sent something.
 
     :ivar known: those that were found, by session id.

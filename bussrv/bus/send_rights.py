@@ -34,7 +34,7 @@ MOST_STEPS = 200_000
 """The most steps that judging the addressees of one object may take. So many take about 40 ms."""
 
 
-class Judge:
+class SendRights:
     """Judges by the permissions of sessions."""
 
     def __init__(self, registry: Registry, access: Access, counters: Counter[str]) -> None:

@@ -30,7 +30,7 @@ class Chunk(Struct, gc=False, eq=False):
     """
 
     data: bytes
-    holdings: Holdings | None = None
+    holdings: MemoryLimit | None = None
 
     def __del__(self) -> None:
         """Nobody waits for it any more."""
@@ -39,7 +39,7 @@ class Chunk(Struct, gc=False, eq=False):
 
 
 class Holding:
-    """The memory held for one session; made by :meth:`Holdings.open`.
+    """The memory held for one session; made by :meth:`MemoryLimit.open`.
 
     :param give_up: releases everything, and ends the session.
     :ivar size: the bytes that count for its address.
@@ -47,7 +47,7 @@ class Holding:
 
     __slots__ = ("_count", "_holdings", "address", "give_up", "size")
 
-    def __init__(self, holdings: Holdings, address: str, give_up: Callable[[], None]) -> None:
+    def __init__(self, holdings: MemoryLimit, address: str, give_up: Callable[[], None]) -> None:
         self._holdings = holdings
         self._count = 0
         self.address = address
@@ -84,7 +84,7 @@ class Holding:
         self._holdings.let_go(letting_go)
 
 
-class Holdings:
+class MemoryLimit:
     """The memory held for all sessions.
 
     :param most: the most bytes. Beyond it, sessions give up one after the other until the total is within the limit.

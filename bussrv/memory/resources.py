@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
-from bussrv.memory.limits import Holdings
-from bussrv.memory.send_turns import Outflow
+from bussrv.memory.limits import MemoryLimit
+from bussrv.memory.send_turns import SendTurns
 from bussrv.settings import Settings
 from bussrv.turns.slices import Slices, by_steps
 
@@ -24,7 +24,7 @@ class Expiring(Protocol):
         """Whole days until it expires, less than 0 after that; ``None``: there is none."""
 
 
-class Streams:
+class ConnectionResources:
     """Resources that the connections of all stream formats share.
 
     :ivar outflow: schedules long backlogs.
@@ -43,9 +43,9 @@ class Streams:
             # A chunk that is being sent now is kept in memory by its sender.
             reactor.callLater(0, do, steps)
 
-        self.outflow = Outflow(reactor)
-        self.inbound = Holdings(settings.max_inbound_total, do)
-        self.outbound = Holdings(settings.max_outbound_total, do_later)
+        self.outflow = SendTurns(reactor)
+        self.inbound = MemoryLimit(settings.max_inbound_total, do)
+        self.outbound = MemoryLimit(settings.max_outbound_total, do_later)
         self.connections: list[Collection[object]] = []
         self.certificates: dict[str, Expiring] = {}
         self.most_connections = sys.maxsize

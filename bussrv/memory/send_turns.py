@@ -46,7 +46,7 @@ class Giving(Protocol):
         """Send frames after everything given before."""
 
 
-class Outflow:
+class SendTurns:
     """Lets sessions send their backlogs, piece by piece in round robin.
 
     :param reactor: calls at the end of the reactor turn.

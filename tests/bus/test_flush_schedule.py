@@ -3,7 +3,7 @@
 import pytest
 from twisted.internet.task import Clock
 
-from bussrv.bus.flush_schedule import MOST_PUT_OFF, Turns
+from bussrv.bus.flush_schedule import MOST_PUT_OFF, FlushSchedule
 
 
 class Passing:
@@ -14,7 +14,7 @@ class Passing:
         self.costs = 0.0
         self.sends = True
         self.clock = Clock()
-        self.turns = Turns(self.flush, self.clock)
+        self.turns = FlushSchedule(self.flush, self.clock)
 
     def flush(self):
         self.count += 1

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bussrv.bus.routing.request_batch import Exchanges
+from bussrv.bus.routing.request_batch import RequestBatchRouter
 from bussrv.bus.taps.tap import TapFilter
 from bussrv.policy.permissions.file import parse_policy
 from bussrv.wire.objects import BusObject, ObjectReader, encode
@@ -127,7 +127,7 @@ class OneByOne(ByPlans):
 
     def __init__(self, **limits: Any) -> None:
         super().__init__(**limits)
-        exchanges: Exchanges = self.bus._exchanges
+        exchanges: RequestBatchRouter = self.bus._exchanges
         exchanges.route = exchanges._batches.route  # type: ignore[method-assign]
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from bussrv import toml_lines
 from bussrv.compiled import SPEEDUPS
 from bussrv.errors import ConfigError, Refused, RemoteProtocolError
-from bussrv.formats.objects.object_credentials import SECRETS, Offered
+from bussrv.formats.objects.object_credentials import SECRETS, ObjectCredentials
 from bussrv.journal.evidence.lines import LineJudge
 from bussrv.journal.evidence.manifest import EntryJudge
 from bussrv.policy.logins.tokens import format_expiry, parse_token, token_line
@@ -110,7 +110,7 @@ def objects(data: bytes) -> None:
 def credentials(obj: BusObject) -> None:
     """An object that joins gives its secrets, and keeps everything else."""
     fields = obj.fields()
-    offered = Offered(BusObject(obj.metadata, Head(event="Routing/subscribe"), obj.payload))
+    offered = ObjectCredentials(BusObject(obj.metadata, Head(event="Routing/subscribe"), obj.payload))
     with suppress(Refused):
         offered.credentials()
     assert offered.obj.fields() == {key: value for key, value in fields.items() if key not in SECRETS}

@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from bussrv.memory.limits import CHUNK_COST, HOLD_COST, Chunk, Holding, Holdings
+from bussrv.memory.limits import CHUNK_COST, HOLD_COST, Chunk, Holding, MemoryLimit
 from tests.size import sized
 
 MOST = 5000
@@ -39,7 +39,7 @@ class HoldingsMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.later = Later()
-        self.holdings = Holdings(MOST, self.later.do)
+        self.holdings = MemoryLimit(MOST, self.later.do)
         self.held: dict[Holding, list[Chunk]] = {}
         self.oldest: list[Holding] = []
 
@@ -113,7 +113,7 @@ TestHoldings.settings = settings(max_examples=sized(60), stateful_step_count=40)
 
 def test_what_is_held_alone_is_counted_as_it_grows_and_the_one_that_began_first_gives_up() -> None:
     later = Later()
-    holdings = Holdings(100, later.do)
+    holdings = MemoryLimit(100, later.do)
     gave_up: list[str] = []
 
     def hold(name: str, address: str) -> Holding:
@@ -137,7 +137,7 @@ def test_what_is_held_alone_is_counted_as_it_grows_and_the_one_that_began_first_
 def test_giving_up_lets_go_of_nothing_before_its_slices_and_nobody_else_gives_up_meanwhile() -> None:
     """A thousand sessions may give up ten thousand chunks each in one turn of the reactor."""
     later = Later()
-    holdings = Holdings(5000, later.do)
+    holdings = MemoryLimit(5000, later.do)
     waiting: dict[str, list[Chunk]] = {}
 
     def session(name: str, size: int) -> None:

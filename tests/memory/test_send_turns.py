@@ -2,7 +2,7 @@
 
 from twisted.internet.task import Clock
 
-from bussrv.memory.send_turns import A_TURN, LEAST, PIECE, Outflow
+from bussrv.memory.send_turns import A_TURN, LEAST, PIECE, SendTurns
 
 PIECES_A_TURN = A_TURN // PIECE
 
@@ -38,7 +38,7 @@ class Turns(Clock):
 
 def test_the_first_piece_goes_at_once_and_the_others_in_turn() -> None:
     reactor, sent = Turns(), list[str]()
-    outflow = Outflow(reactor)
+    outflow = SendTurns(reactor)
     for name, pieces in (("a", 3), ("b", 2), ("c", 1)):
         outflow.serve(Waiting(name, pieces, sent))
     assert (sent, outflow.is_busy) == (["a"], True)
@@ -48,7 +48,7 @@ def test_the_first_piece_goes_at_once_and_the_others_in_turn() -> None:
 
 def test_a_turn_sends_so_many_pieces_and_no_more() -> None:
     reactor, sent = Turns(), list[str]()
-    outflow = Outflow(reactor)
+    outflow = SendTurns(reactor)
     names = [str(number) for number in range(PIECES_A_TURN + 10)]
     for name in names:
         outflow.serve(Waiting(name, 1, sent))
@@ -69,7 +69,7 @@ def test_a_turn_sends_so_many_pieces_and_no_more() -> None:
 
 def test_a_round_of_nobody_ends_with_the_turn() -> None:
     reactor = Turns()
-    ended = Outflow(reactor).round()
+    ended = SendTurns(reactor).round()
     assert not ended.called
     reactor.turn()
     assert ended.called
@@ -77,7 +77,7 @@ def test_a_round_of_nobody_ends_with_the_turn() -> None:
 
 def test_a_round_ends_when_all_who_waited_had_their_turn() -> None:
     reactor, sent = Turns(), list[str]()
-    outflow = Outflow(reactor)
+    outflow = SendTurns(reactor)
     for name in "abc":
         outflow.serve(Waiting(name, 2 * PIECES_A_TURN, sent))
     before: list[str] = []

@@ -17,7 +17,7 @@ from twisted.internet.defer import Deferred, DeferredList
 from twisted.python.failure import Failure
 
 from bussrv.bus.links.paths import Paths, RemoteSession
-from bussrv.bus.sessions.ending import after_services
+from bussrv.bus.sessions.ending import end_services_then
 from bussrv.errors import Refused
 from bussrv.registry.changes.registry import Registry
 from bussrv.registry.state.claims import Claims
@@ -119,7 +119,7 @@ class RemoteSessions:
             ended()
         else:
             seconds = self._reactor.seconds
-            self._slices.do(after_services(self._registry, entry.session_id, reason, seconds, ended))
+            self._slices.do(end_services_then(self._registry, entry.session_id, reason, seconds, ended))
 
     def _ended(self, entry: _Entry, reason: str, then: Callable[[str], None]) -> None:
         routing_id = entry.remote.routing_id

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from bussrv.bus.requests.open_requests import OpenRequests
-from bussrv.bus.requests.records import Ask
+from bussrv.bus.requests.records import OpenRequest
 from bussrv.bus.shared import Shared
 from bussrv.turns.slices import by_steps
 from bussrv.values import quoted
@@ -63,7 +63,7 @@ class GoneProviders:
             self._requests.forget_provider(link, service, behind=routing_id)
         self._tell_soon()
 
-    def nobody_over(self, link: str, ask: Ask) -> None:
+    def nobody_over(self, link: str, ask: OpenRequest) -> None:
         """Nobody who may answer a request is left over a link, says the server at its other end."""
         self._requests.forget_link(ask, link)
         self._tell_soon()
@@ -82,7 +82,7 @@ class GoneProviders:
         finally:
             self._is_telling = False
 
-    def _look_at(self, ask: Ask) -> None:
+    def _look_at(self, ask: OpenRequest) -> None:
         if not self._requests.is_open(ask) or ask.is_answered:
             return
         if not self._requests.may_be_answered(ask):
@@ -91,7 +91,7 @@ class GoneProviders:
             if asker != ask.asked.session and asker in self._registry.state.sessions:
                 self._tell_asker(ask)
 
-    def _tell_asker(self, ask: Ask) -> None:
+    def _tell_asker(self, ask: OpenRequest) -> None:
         self._counters[REASON] += 1
         service = ask.asked.service
         whose = "the provider" if service is None else f"the provider of {quoted(service)}"

@@ -19,7 +19,7 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, TypeVar
 
-from bussrv.bus.requests.records import UNIT, Ask, Asked, Asker, is_id, key_of, tells_id
+from bussrv.bus.requests.records import UNIT, OpenRequest, Requester, Targets, is_id, key_of, tells_id
 from bussrv.errors import OverLimit
 
 AT_A_TIME = 100
@@ -57,18 +57,18 @@ class OpenRequests:
         self._new_id = new_id
         self._suffix = 0
         self._size = 0
-        self._by_age: OrderedDict[Ask, None] = OrderedDict()
-        self._askers: dict[str, dict[str, Asker]] = {}
+        self._by_age: OrderedDict[OpenRequest, None] = OrderedDict()
+        self._askers: dict[str, dict[str, Requester]] = {}
         self._remote: Counter[str] = Counter()
-        self._given: dict[str, dict[str, Ask]] = {}
-        self._given_to_several: dict[str, Ask] = {}
+        self._given: dict[str, dict[str, OpenRequest]] = {}
+        self._given_to_several: dict[str, OpenRequest] = {}
         self._shown: Counter[str] = Counter()
-        self._over: dict[str, dict[str, dict[str, Ask]]] = {}
+        self._over: dict[str, dict[str, dict[str, OpenRequest]]] = {}
         self._same: dict[tuple[str, str], Counter[str]] = {}
-        self._of_providers: dict[str, dict[str | tuple[str, str], Asked]] = {}
-        self._watched: dict[str, dict[Ask, None]] = {}
-        self._doomed: deque[Ask] = deque()
-        self.forsaken: deque[Ask] = deque()
+        self._of_providers: dict[str, dict[str | tuple[str, str], Targets]] = {}
+        self._watched: dict[str, dict[OpenRequest, None]] = {}
+        self._doomed: deque[OpenRequest] = deque()
+        self.forsaken: deque[OpenRequest] = deque()
 
     def limit(self, most: int, most_of_one: int, max_age: float) -> None:
         """Have other limits from now on. The age counts for requests that are open, too."""
@@ -83,8 +83,8 @@ class OpenRequests:
     # Asking.
 
     def open(
-        self, session: str, routing_id: str, request_id: Any, own_id: bytes, asked: Asked, *, is_remote: bool = False
-    ) -> Ask:
+        self, session: str, routing_id: str, request_id: Any, own_id: bytes, asked: Targets, *, is_remote: bool = False
+    ) -> OpenRequest:
         """A request is about to be given to those it is for. Next, :meth:`taken` or :meth:`withdraw` is called.
 
         :param session: the client that asked, or (``is_remote``) the link that the request came over.
@@ -95,21 +95,21 @@ class OpenRequests:
         now = self.seconds()
         self._forget_some(now)
         key, name = key_of(request_id), routing_id if is_remote else ""
-        asker = self._askers.get(session, {}).get(name) or Asker(session, name, is_remote)
+        asker = self._askers.get(session, {}).get(name) or Requester(session, name, is_remote)
         older = self._same_before(asker, key, asked)
         is_known = older is None and self._is_known(key, asked)
         keeps_id = is_known or not tells_id(key)
         size = asked.size() + (len(own_id) // UNIT if keeps_id else 0)
         self._make_room(asker, size, older)
-        ask = Ask(asker, routing_id, asked, now, size, key, own_id if keeps_id else None, older=older)
+        ask = OpenRequest(asker, routing_id, asked, now, size, key, own_id if keeps_id else None, older=older)
         if is_known:
             ask.shown = self._unknown_id()
         self._add(ask)
         return ask
 
     def open_for_one(
-        self, session: str, routing_id: str, request_id: Any, own_id: bytes, asked: Asked, now: float
-    ) -> Ask:
+        self, session: str, routing_id: str, request_id: Any, own_id: bytes, asked: Targets, now: float
+    ) -> OpenRequest:
         """Do as :meth:`open` does, mostly in fewer steps: a client of this server asks one session of it and no link.
 
         There is no need to call :meth:`taken`.
@@ -128,7 +128,7 @@ class OpenRequests:
             or (len(key) == DIGEST or key[0] == "f")  # perhaps a digest, or a float
         ):
             return self.open(session, routing_id, request_id, bytes(own_id), asked)
-        ask = given[key] = Ask(asker, routing_id, asked, now, 1, key)
+        ask = given[key] = OpenRequest(asker, routing_id, asked, now, 1, key)
         if asked.asks is not None:
             asked.asks[ask] = None
         self._by_age[ask] = asker.open[ask] = None
@@ -137,7 +137,7 @@ class OpenRequests:
         self._shown[key] = self._shown.get(key, 0) + 1
         return ask
 
-    def of_provider(self, session: str, service: str, *, behind: str | None = None) -> Asked:
+    def of_provider(self, session: str, service: str, *, behind: str | None = None) -> Targets:
         """A provider of a service, as the only one who is given a request.
 
         :param session: the provider, a session of this server; or the link that leads to it.
@@ -148,10 +148,10 @@ class OpenRequests:
         asked = of_session.get(key)
         if asked is None:
             whom: dict[str, Any] = {"session": session} if behind is None else {"links": (session,)}
-            asked = of_session[key] = Asked(**whom, service=service, behind=behind, asks={})
+            asked = of_session[key] = Targets(**whom, service=service, behind=behind, asks={})
         return asked
 
-    def _same_before(self, asker: Asker, key: str, asked: Asked) -> Ask | None:
+    def _same_before(self, asker: Requester, key: str, asked: Targets) -> OpenRequest | None:
         """A client may ask several again, under the same id: replies to both requests are for the later one."""
         older = self._given_to_several.get(key) if asked.kind is not None else None
         if older is None or older.asker is not asker or self._shown[key] > 1:
@@ -159,7 +159,7 @@ class OpenRequests:
         is_same = (older.asked.kind, older.asked.addresses) == (asked.kind, asked.addresses)
         return older if is_same else None
 
-    def _is_known(self, key: str, asked: Asked) -> bool:
+    def _is_known(self, key: str, asked: Targets) -> bool:
         """Whether one of those who are asked may know another open request by that id."""
         if asked.kind is not None:
             return key in self._shown
@@ -174,7 +174,7 @@ class OpenRequests:
             made = f"{made}.{self._suffix}"
         return made
 
-    def _make_room(self, asker: Asker, size: int, older: Ask | None) -> None:
+    def _make_room(self, asker: Requester, size: int, older: OpenRequest | None) -> None:
         """Forget requests of ``asker`` until it may have one more of that size.
 
         :param older: an open request that makes way for that one.
@@ -192,12 +192,12 @@ class OpenRequests:
                 spared = 0
             self.close(oldest)
 
-    def _free(self, asker: Asker) -> int:
+    def _free(self, asker: Requester) -> int:
         """How many more may be open. One link never has more than half of all."""
         free = self._most - self._size
         return min(free, self._most // 2 - self._remote[asker.session]) if asker.is_remote else free
 
-    def _add(self, ask: Ask) -> None:
+    def _add(self, ask: OpenRequest) -> None:
         asker, asked, key = ask.asker, ask.asked, ask.shown_key
         self._askers.setdefault(asker.session, {})[asker.name] = asker
         self._by_age[ask] = asker.open[ask] = None
@@ -213,7 +213,7 @@ class OpenRequests:
         if asker.is_remote:
             self._same.setdefault((asker.session, ask.key), Counter())[ask.routing_id] += 1
 
-    def taken(self, ask: Ask) -> None:
+    def taken(self, ask: OpenRequest) -> None:
         """Somebody was given a request: from now on replies to its id, also over links, are for it."""
         if ask.older is not None:
             self.close(ask.older)
@@ -226,21 +226,21 @@ class OpenRequests:
                 self.answered(before)
             asks[ask.routing_id] = ask
 
-    def watch(self, ask: Ask, answerers: Collection[str]) -> None:
+    def watch(self, ask: OpenRequest, answerers: Collection[str]) -> None:
         """Of several that were asked, these sessions of this server may answer. More than two need not be named."""
         ask.is_forsaken = not answerers
         if len(answerers) == 1:
             (ask.watched,) = answerers
             self._watched.setdefault(ask.watched, {})[ask] = None
 
-    def withdraw(self, ask: Ask) -> None:
+    def withdraw(self, ask: OpenRequest) -> None:
         """Nobody was given a request: replies to its id are for the same earlier request as before."""
         older, ask.older = ask.older, None
         self.close(ask)
         if older is not None and older in older.asker.open:
             self._given_to_several[older.shown_key] = older
 
-    def _count(self, ask: Ask, size: int) -> None:
+    def _count(self, ask: OpenRequest, size: int) -> None:
         ask.asker.size += size
         self._size += size
         if ask.asker.is_remote:
@@ -250,7 +250,7 @@ class OpenRequests:
 
     # Replying.
 
-    def given(self, session: str, reply_id: Any, now: float | None = None) -> Ask | None:
+    def given(self, session: str, reply_id: Any, now: float | None = None) -> OpenRequest | None:
         """The open request that a session of this server knows by that id, if it was given it.
 
         Where ``asked.kind`` of it is not ``None``, the caller has to find out whether the session was given it.
@@ -261,7 +261,7 @@ class OpenRequests:
         ask = self._given.get(session, _NOTHING).get(key) or self._given_to_several.get(key)
         return ask if ask is not None and self._is_open(ask, self.seconds() if now is None else now) else None
 
-    def went_over(self, link: str, reply_id: Any, to: Iterable[str] | None) -> Ask | None:
+    def went_over(self, link: str, reply_id: Any, to: Iterable[str] | None) -> OpenRequest | None:
         """The open request that the reply of another server is for.
 
         :param to: whom the reply is addressed to; ``None``: it is for who used the id last.
@@ -271,24 +271,24 @@ class OpenRequests:
         ask = next(found, None)
         return ask if ask is not None and self._is_open(ask, self.seconds()) else None
 
-    def is_open(self, ask: Ask) -> bool:
+    def is_open(self, ask: OpenRequest) -> bool:
         """Whether a request may still be replied to."""
         return self._is_open(ask, self.seconds())
 
-    def _is_open(self, ask: Ask, now: float) -> bool:
+    def _is_open(self, ask: OpenRequest, now: float) -> bool:
         return ask in ask.asker.open and now - ask.when <= self._max_age
 
-    def answered(self, ask: Ask) -> None:
+    def answered(self, ask: OpenRequest) -> None:
         """A request was replied to; it stays open for further replies."""
         ask.asker.answered.setdefault(ask)
 
-    def is_ambiguous(self, ask: Ask) -> bool:
+    def is_ambiguous(self, ask: OpenRequest) -> bool:
         """Whether open requests of several clients came over one link with the same id."""
         return len(self._same.get((ask.asker.session, ask.key), ())) > 1
 
     # Forgetting.
 
-    def close(self, ask: Ask) -> None:
+    def close(self, ask: OpenRequest) -> None:
         """Forget a request."""
         asker = ask.asker
         if ask not in asker.open:
@@ -316,12 +316,12 @@ class OpenRequests:
             if not same:
                 del self._same[asker.session, ask.key]
 
-    def _forget_asked(self, asked: Asked) -> None:
+    def _forget_asked(self, asked: Targets) -> None:
         """A session of another server has no open request any more."""
         (link,), key = asked.links, (asked.behind or "", asked.service or "")
         _remove(self._of_providers, link, key, asked)
 
-    def _forget_id(self, ask: Ask) -> None:
+    def _forget_id(self, ask: OpenRequest) -> None:
         """No session of this server knows a request by its id any more."""
         asked, key = ask.asked, ask.shown_key
         if asked.kind is not None or asked.session is not None:
@@ -331,7 +331,7 @@ class OpenRequests:
         elif asked.session is not None:
             _remove(self._given, asked.session, key, ask)
 
-    def _unwatch(self, ask: Ask, session: str) -> None:
+    def _unwatch(self, ask: OpenRequest, session: str) -> None:
         watched = self._watched.get(session, {})
         watched.pop(ask, None)
         if not watched:
@@ -352,7 +352,7 @@ class OpenRequests:
             self.forsaken.extend(ask for ask in self._by_age if over.get(ask.key, _NOTHING).get(ask.routing_id) is ask)
         self._forget_some(self.seconds())
 
-    def _forsake(self, asks: Iterable[Ask]) -> None:
+    def _forsake(self, asks: Iterable[OpenRequest]) -> None:
         for ask in asks:
             ask.watched, ask.is_forsaken = None, True
         self.forsaken.extend(asks)
@@ -370,7 +370,7 @@ class OpenRequests:
             for ask in tuple(asked.asks):
                 self.forget_link(ask, session)
 
-    def forget_link(self, ask: Ask, link: str) -> None:
+    def forget_link(self, ask: OpenRequest, link: str) -> None:
         """Nobody over a link may answer a request any more."""
         asks = self._over.get(link, {})
         _remove(asks, ask.key, ask.routing_id, ask)
@@ -378,7 +378,7 @@ class OpenRequests:
             self._over.pop(link, None)
         self.forsaken.append(ask)
 
-    def may_be_answered(self, ask: Ask) -> bool:
+    def may_be_answered(self, ask: OpenRequest) -> bool:
         """Whether somebody is left who may answer a request, as far as is known."""
         is_local = ask.asked.session is not None or ask.asked.kind is not None
         return (is_local and not ask.is_forsaken) or any(

@@ -17,7 +17,7 @@ UNIT = 256
 """A request counts as one more for each so many bytes that are remembered of it."""
 
 
-class Asked(Struct, frozen=True, kw_only=True):
+class Targets(Struct, frozen=True, kw_only=True):
     """The sessions that are given a request, and may answer it.
 
     :ivar session: the only session of this server that is given it.
@@ -38,7 +38,7 @@ class Asked(Struct, frozen=True, kw_only=True):
     links: tuple[str, ...] = ()
     service: str | None = None
     behind: str | None = None
-    asks: dict[Ask, None] | None = None
+    asks: dict[OpenRequest, None] | None = None
 
     def size(self) -> int:
         """How many requests it counts as, by the bytes that are remembered."""
@@ -46,7 +46,7 @@ class Asked(Struct, frozen=True, kw_only=True):
         return 1 + len(self.links) // 4 + (texts + (self.kind.length() if self.kind is not None else 0)) // UNIT
 
 
-class Asker(Struct, eq=False):
+class Requester(Struct, eq=False):
     """One client that asks: of this server, or a remote session.
 
     :ivar session: the session that is given the replies: the client, or the link.
@@ -60,12 +60,12 @@ class Asker(Struct, eq=False):
     session: str
     name: str
     is_remote: bool
-    open: OrderedDict[Ask, None] = field(default_factory=OrderedDict)
-    answered: OrderedDict[Ask, None] = field(default_factory=OrderedDict)
+    open: OrderedDict[OpenRequest, None] = field(default_factory=OrderedDict)
+    answered: OrderedDict[OpenRequest, None] = field(default_factory=OrderedDict)
     size: int = 0
 
 
-class Ask(Struct, eq=False):
+class OpenRequest(Struct, eq=False):
     """An open request.
 
     :ivar routing_id: the first of its route: the routing id that its asker had.
@@ -79,15 +79,15 @@ class Ask(Struct, eq=False):
     :ivar is_forsaken: whether no session of this server is left that may answer it.
     """
 
-    asker: Asker
+    asker: Requester
     routing_id: str
-    asked: Asked
+    asked: Targets
     when: float
     size: int
     key: str
     own_id: bytes | None = None
     shown: str | None = None
-    older: Ask | None = None
+    older: OpenRequest | None = None
     watched: str | None = None
     is_forsaken: bool = False
 

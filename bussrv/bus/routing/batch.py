@@ -19,7 +19,7 @@ from bussrv.bus.interest.interests import kind_of
 from bussrv.bus.interest.vocabulary import PARTED
 from bussrv.bus.links.links import Links
 from bussrv.bus.routing.recipients import Origin
-from bussrv.bus.send_rights import Judge
+from bussrv.bus.send_rights import SendRights
 from bussrv.bus.services.bridge import as_publication
 from bussrv.bus.services.publishing import Publisher
 from bussrv.bus.taps.taps import Taps
@@ -87,7 +87,7 @@ class RoutePlan(Struct):
 RoutePlans = dict[tuple[object, ...], RoutePlan]
 
 
-class Batches:
+class BatchRouter:
     """Routes batches. RoutePlans are shared by senders that provide nothing, for as long as nothing is sent.
 
     :param new_id: as for :func:`bussrv.wire.forwarded.with_route`.
@@ -101,7 +101,7 @@ class Batches:
         fanout: Fanout,
         links: Links,
         publisher: Publisher,
-        judge: Judge,
+        judge: SendRights,
         new_id: Callable[[], str],
         taps: Taps,
         longest: int = max_relayed(MAX_METADATA),

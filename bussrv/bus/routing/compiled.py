@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from bussrv.bus.groups.fanout import Fanout, Group
 from bussrv.bus.groups.receivers import Receivers
 from bussrv.bus.links.links import Links
-from bussrv.bus.origins import Sources
-from bussrv.bus.routing.batch import MOST_GROUPS_ASKED, MOST_NEW_PLANS, Batches, Source
+from bussrv.bus.origins import Origins
+from bussrv.bus.routing.batch import MOST_GROUPS_ASKED, MOST_NEW_PLANS, BatchRouter, Source
 from bussrv.bus.routing.compiled_result import LOOK, OPEN, PLAN, TAKEN, WAY, Spliced
 from bussrv.bus.routing.object_ids import ObjectIds
 from bussrv.bus.routing.outlets import Marks, Outlets
@@ -159,12 +159,12 @@ class Splicing:
         self,
         *,
         registry: Registry,
-        sources: Sources,
+        sources: Origins,
         receivers: Receivers,
         fanout: Fanout,
         links: Links,
         publisher: Publisher,
-        batches: Batches,
+        batches: BatchRouter,
         taps: Taps,
         ids: ObjectIds,
     ) -> None:

@@ -20,7 +20,7 @@ from bussrv.bus.groups.fanout import Fanout
 from bussrv.bus.links.links import Links
 from bussrv.bus.routing.compiled import Prepared, Splicing, Table
 from bussrv.bus.routing.compiled_result import LOOK, MORE, Spliced
-from bussrv.bus.routing.forward import Relay
+from bussrv.bus.routing.forward import Forwarder
 from bussrv.bus.routing.route_cache import MAX_REMEMBERED_ROUTE
 from bussrv.bus.routing.seen import CompiledSeen, Seen
 from bussrv.bus.services.publishing import Publisher
@@ -49,7 +49,7 @@ class LinkSplicing:
     def __init__(
         self,
         splicing: Splicing,
-        relay: Relay,
+        relay: Forwarder,
         links: Links,
         publisher: Publisher,
         fanout: Fanout,

@@ -14,7 +14,7 @@ from msgspec import UNSET, Raw
 
 from bussrv.bus.links.links import Links
 from bussrv.bus.links.rights import Deny
-from bussrv.bus.routing.batch import MOST_GROUPS_ASKED, MOST_NEW_PLANS, Batches
+from bussrv.bus.routing.batch import MOST_GROUPS_ASKED, MOST_NEW_PLANS, BatchRouter
 from bussrv.bus.routing.recipients import Origin
 from bussrv.bus.routing.route_cache import NOT_ALLOWED, RouteCache, RouteFacts
 from bussrv.bus.routing.seen import CompiledSeen, Seen
@@ -27,7 +27,7 @@ Deliver = Callable[[Origin, BusObject, bytes, Set[str]], int]
 """Delivers an object, given its origin, the object, the metadata to forward, and the services of its sender."""
 
 
-class Relay:
+class Forwarder:
     """Forwards objects of linked servers. Objects with the same route are forwarded as one batch where possible.
 
     :param deliver: forwards a single object.
@@ -42,7 +42,7 @@ class Relay:
         shared: Shared,
         *,
         links: Links,
-        batches: Batches,
+        batches: BatchRouter,
         seen: Seen | CompiledSeen,
         deliver: Deliver,
         deny: Deny,

@@ -24,11 +24,11 @@ from bussrv.bus.interest.interests import Kind, kind_of
 from bussrv.bus.interest.vocabulary import EXCHANGED, REQUEST
 from bussrv.bus.requests.answerers import Answerers
 from bussrv.bus.requests.open_requests import OpenRequests
-from bussrv.bus.requests.records import Asked
-from bussrv.bus.routing.batch import Batches, Source
+from bussrv.bus.requests.records import Targets
+from bussrv.bus.routing.batch import BatchRouter, Source
 from bussrv.bus.routing.recipients import Recipients
-from bussrv.bus.routing.single import Router
-from bussrv.bus.send_rights import Judge
+from bussrv.bus.routing.single import SingleRouter
+from bussrv.bus.send_rights import SendRights
 from bussrv.bus.taps.taps import Taps
 from bussrv.errors import OverLimit
 from bussrv.registry.changes.registry import Registry
@@ -57,7 +57,7 @@ class _Plan(Struct, frozen=True):
     """The providers of a service that a request can be given to, each with its group."""
 
     service: str
-    able: tuple[tuple[str, Group, Asked], ...]
+    able: tuple[tuple[str, Group, Targets], ...]
 
 
 class _Table(Struct):
@@ -74,7 +74,7 @@ class _Table(Struct):
     replies: dict[tuple[str | None, bool, str], Group | None] = field(default_factory=dict)
 
 
-class Exchanges:
+class RequestBatchRouter:
     """Routes batches: plain exchanges here, other objects as ``batches`` does.
 
     :param hosted_type: see :meth:`bussrv.bus.bus.Bus.hosted_type`.
@@ -90,9 +90,9 @@ class Exchanges:
         fanout: Fanout,
         requests: OpenRequests,
         answerers: Answerers,
-        router: Router,
-        judge: Judge,
-        batches: Batches,
+        router: SingleRouter,
+        judge: SendRights,
+        batches: BatchRouter,
         taps: Taps,
         hosted_type: Callable[[object], str | None],
         ids: Callable[[], str],
@@ -115,7 +115,7 @@ class Exchanges:
         self._steps = self._most_steps = 0
 
     def route(self, source: Source, provided: Set[str], batch: Iterator[BusObject]) -> BusObject | None:
-        """Route the objects of a batch, up to the first that has to be routed by itself; see :meth:`Batches.route`."""
+        """Route a batch, up to the first object that has to be routed by itself; see :meth:`BatchRouter.route`."""
         obj = self._batches.route(source, provided, batch)
         while obj is not None and obj.head.event in EXCHANGED and not self._taps.is_on:
             obj = self._exchange(source, obj, batch)

@@ -17,7 +17,7 @@ from bussrv.bus.requests.answerers import Answerers
 from bussrv.bus.requests.gone_providers import REASON as PROVIDER_GONE
 from bussrv.bus.requests.gone_providers import GoneProviders
 from bussrv.bus.requests.open_requests import OpenRequests
-from bussrv.bus.requests.records import Ask, Asked, is_id
+from bussrv.bus.requests.records import OpenRequest, Targets, is_id
 from bussrv.bus.routing.recipients import Addressed, Copies, Origin, Recipients
 from bussrv.bus.shared import Shared
 from bussrv.registry.state.session import SERVER_ROLE
@@ -40,7 +40,7 @@ class Routed(NamedTuple):
     may_answer: bool = True
 
 
-class Router:
+class SingleRouter:
     """Routes objects among the sessions of this server, and to other servers.
 
     :ivar gone: tells askers of providers that are gone.
@@ -152,7 +152,7 @@ class Router:
 
     def _ask_everybody(self, origin: Origin, fields: _Fields, kind: Kind, delivery: Delivery) -> Routed:
         """No registered provider can be asked: give the request to every session that wants its event."""
-        asked = Asked(kind=kind, joins=self._receivers.joins, links=self._taking(kind, origin))
+        asked = Targets(kind=kind, joins=self._receivers.joins, links=self._taking(kind, origin))
         ask = self._open(origin, fields, delivery, asked)
         routed, answerers = self._question(origin, kind, Copies(delivery, _shown(ask, delivery)))
         return self._asked(ask, routed, answerers)
@@ -163,11 +163,11 @@ class Router:
         links = self._taking(kind, origin) if addressed.everywhere else tuple(addressed.links)
         if len(addressed.local) > 1:
             joins = self._receivers.joins
-            asked = Asked(kind=kind, addresses=addressed.addresses, joins=joins, links=links)
+            asked = Targets(kind=kind, addresses=addressed.addresses, joins=joins, links=links)
         elif addressed.local and self._recipients.accepts(addressed.local[0], origin.sender, kind):
-            asked = Asked(session=addressed.local[0], links=links)
+            asked = Targets(session=addressed.local[0], links=links)
         else:
-            asked = Asked(links=links)
+            asked = Targets(links=links)
         ask = self._open(origin, fields, delivery, asked)
         copies = Copies(delivery, _shown(ask, delivery))
         others = self._recipients.to_addressed(origin, addressed, kind, copies)
@@ -176,7 +176,7 @@ class Router:
     def _taking(self, kind: Kind, origin: Origin) -> tuple[str, ...]:
         return tuple(link.session_id for link, _ in self._links.taking(kind, origin.route))
 
-    def _open(self, origin: Origin, fields: _Fields, delivery: Delivery, asked: Asked) -> Ask | None:
+    def _open(self, origin: Origin, fields: _Fields, delivery: Delivery, asked: Targets) -> OpenRequest | None:
         request_id = fields["id"]
         if not is_id(request_id):
             return None
@@ -184,7 +184,7 @@ class Router:
         remote = origin.link is not None
         return self._requests.open(origin.asker, origin.route[0], request_id, own_id, asked, is_remote=remote)
 
-    def _asked(self, ask: Ask | None, routed: Routed, answerers: Collection[str] = ()) -> Routed:
+    def _asked(self, ask: OpenRequest | None, routed: Routed, answerers: Collection[str] = ()) -> Routed:
         """Open the request if somebody was given it.
 
         If those merely observe, the asker is told that nobody provides the service. That is an answer. One of them may
@@ -273,7 +273,7 @@ class Router:
             return self._links.give_alone(link, answer, kind, origin.route)
         return self._recipients.to_one(origin, asker, kind, answer)
 
-    def _ask_of(self, origin: Origin, obj: BusObject) -> Ask | None:
+    def _ask_of(self, origin: Origin, obj: BusObject) -> OpenRequest | None:
         """The open request that an object replies to, if its sender was given that request."""
         reply_id, to = obj.fields().get("in-reply-to"), obj.head.to
         if origin.link is not None:
@@ -284,7 +284,7 @@ class Router:
                 ask = None
         return ask if ask is not None and ask.asker.session in self._registry.state.sessions else None
 
-    def _was_given(self, session_id: str, ask: Ask) -> bool:
+    def _was_given(self, session_id: str, ask: OpenRequest) -> bool:
         asked = ask.asked
         if asked.kind is None:
             return True
@@ -296,7 +296,7 @@ class Router:
             return False
         return self._recipients.accepts(session_id, ask.asker.session, asked.kind)
 
-    def _is_for(self, ask: Ask, to: str | list[str] | None) -> bool:
+    def _is_for(self, ask: OpenRequest, to: str | list[str] | None) -> bool:
         """Whether a reply is addressed to the asker, or to nobody."""
         if to is None:
             return True
@@ -308,7 +308,7 @@ class Router:
         return {session.routing_id, *session.routing_ids}
 
 
-def _shown(ask: Ask | None, delivery: Delivery) -> Delivery:
+def _shown(ask: OpenRequest | None, delivery: Delivery) -> Delivery:
     """A request with the id that is shown to sessions that may answer it."""
     if ask is None or ask.shown is None:
         return delivery

@@ -12,7 +12,7 @@ MOST_ENDED = 100
 """The most services of a session that end in one slice."""
 
 
-def after_services(
+def end_services_then(
     registry: IRegistry, session_id: str, why: str, seconds: Callable[[], float], then: Callable[[], object]
 ) -> Work:
     """Work that ends the services of a session for the reason ``why``, and calls ``then`` when few are left.

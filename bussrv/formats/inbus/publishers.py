@@ -12,7 +12,7 @@ from twisted.python.failure import Failure
 
 from bussrv import events as ev
 from bussrv.bus.interfaces import IBus
-from bussrv.bus.sessions.ending import after_services
+from bussrv.bus.sessions.ending import end_services_then
 from bussrv.errors import Refused
 from bussrv.formats.inbus.drops import FORMAT, Drops
 from bussrv.formats.inbus.outlet import Outlet, SilentLink
@@ -169,7 +169,7 @@ class Publishers:
             ended.callback(None)
 
         seconds = self._reactor.seconds
-        self._bus.slices.do(after_services(self._bus.registry, publisher.session_id, reason, seconds, close), host)
+        self._bus.slices.do(end_services_then(self._bus.registry, publisher.session_id, reason, seconds, close), host)
 
 
 def _content_type(message: wire.Datagram) -> str:

@@ -16,7 +16,7 @@ from bussrv.errors import REASONS, NotAllowed, OverLimit, Refused, RemoteProtoco
 from bussrv.events import limit_reached
 from bussrv.formats.objects.command_input import CommandInput
 from bussrv.formats.objects.denials import Denials
-from bussrv.formats.objects.object_credentials import Offered
+from bussrv.formats.objects.object_credentials import ObjectCredentials
 from bussrv.memory.bundle import Bundle
 from bussrv.net.transport.patience import Patience
 from bussrv.policy.permissions.permissions import Action
@@ -47,7 +47,7 @@ class FramedProtocol(CommandInput):
     _deaf = False
     _patience: Patience | None = None
     _denials: Denials | None = None
-    _offered: Offered | None = None
+    _offered: ObjectCredentials | None = None
 
     def encoding(self) -> IEncoding:
         """Objects are framed alike for every member."""
@@ -87,7 +87,7 @@ class FramedProtocol(CommandInput):
             return
         joining = isinstance(event, BusObject) and event.head.event in self.JOINING
         if isinstance(event, BusObject):
-            self._offered = Offered(event)
+            self._offered = ObjectCredentials(event)
             event = self._offered.obj
         if not self._member and not joining:
             self._bus.counters["not-subscribed"] += 1

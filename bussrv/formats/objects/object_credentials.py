@@ -17,7 +17,7 @@ SECRETS = ("secret", "token")
 """The attributes that nobody else may see."""
 
 
-class Offered:
+class ObjectCredentials:
     """The credentials that came with an object.
 
     :param obj: its own are taken out of it.

@@ -10,7 +10,7 @@ from zope.interface import implementer
 
 from bussrv.bus.interfaces import IEncoding, ISessionLink
 from bussrv.memory.bundle import Bundle
-from bussrv.memory.send_turns import PIECE, Outflow
+from bussrv.memory.send_turns import PIECE, SendTurns
 from bussrv.net.session.backlog import Backlog
 from bussrv.net.transport.tcp import FAILED, PromptServer
 from bussrv.values import Traffic
@@ -54,7 +54,7 @@ class StreamLink:
     """
 
     def __init__(
-        self, protocol: Connection, encoding: IEncoding, max_outbound: int, backlog: Backlog, outflow: Outflow
+        self, protocol: Connection, encoding: IEncoding, max_outbound: int, backlog: Backlog, outflow: SendTurns
     ) -> None:
         self._protocol = protocol
         self.traffic = protocol.traffic

@@ -26,7 +26,7 @@ from zope.interface import implementer
 from bussrv.addresses import address_key, peer_text
 from bussrv.bus.flush_schedule import NEVER
 from bussrv.bus.interfaces import IBus, IEncoding
-from bussrv.bus.sessions.ending import MOST_ENDED, after_services
+from bussrv.bus.sessions.ending import MOST_ENDED, end_services_then
 from bussrv.errors import NotAllowed, OverLimit, Refused, RemoteProtocolError
 from bussrv.events import LimitReached
 from bussrv.memory.bundle import Bundle
@@ -34,7 +34,7 @@ from bussrv.net.session.backlog import Backlog
 from bussrv.net.session.identification import Identification
 from bussrv.net.session.link import StreamLink
 from bussrv.net.session.long_answer import LongAnswer
-from bussrv.net.session.unread import FREE_INPUT, Reader, Unread, check_reader
+from bussrv.net.session.unread import FREE_INPUT, InputMemory, Reader, check_reader
 from bussrv.net.session.work import WaitsForWork
 from bussrv.net.transport.complaints import Complaints
 from bussrv.policy.logins.credentials import Proof
@@ -47,7 +47,7 @@ LARGE_INPUT = 32 << 10
 """Bytes that were read between two sends. So many come from a client that sends faster than the server reads."""
 
 
-class Siblings(Protocol):
+class PortConnections(Protocol):
     """The connections of one port; see :class:`bussrv.net.session.factory.StreamFactory`."""
 
     protocols: set[StreamProtocol]
@@ -74,7 +74,7 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
     FORMAT: ClassVar[str]
     LAST_WORDS: ClassVar[float] = 5.0
     dialed = is_admitted = is_link = False
-    factory: Siblings
+    factory: PortConnections
     transport: Any
     session_id: str
     link: StreamLink = None  # type: ignore[assignment]  # a client that is not admitted has none
@@ -149,7 +149,7 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
         backlog, self._address = self.make_backlog(), address_key(peer)
         backlog.holding = self._bus.streams.outbound.open(self._address, self.outbound_is_full)
         inbound = self._bus.streams.inbound.open(self._address, self._inbound_is_full)
-        self._unread = Unread(self._reader, inbound, self._check_stranger)
+        self._unread = InputMemory(self._reader, inbound, self._check_stranger)
         self.link = self.make_link(backlog)
         self.session_id = self._bus.open(self.FORMAT, peer, self.link).id
         try:
@@ -225,7 +225,7 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
         self._end_services_of("" if self.has_ended else self.session_id, reason, then)
 
     def _end_services_of(self, session_id: str, reason: str, then: Callable[[], object]) -> None:
-        ending = after_services(self._bus.registry, session_id, reason, self.reactor.seconds, then)
+        ending = end_services_then(self._bus.registry, session_id, reason, self.reactor.seconds, then)
         self._bus.slices.do(ending, self._address)
 
     def _take_events(self) -> bool:

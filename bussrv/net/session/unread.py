@@ -46,7 +46,7 @@ def check_reader(reader: Reader) -> Reader:
     return reader
 
 
-class Unread:
+class InputMemory:
     """The memory that a reader holds.
 
     :param holding: counts it.

@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from bussrv.bus.interest.interests import Kind
 from bussrv.bus.requests.open_requests import OpenRequests
-from bussrv.bus.requests.records import Asked, key_of
+from bussrv.bus.requests.records import Targets, key_of
 from bussrv.errors import OverLimit
 from bussrv.wire.objects import encode
 from tests.size import sized
@@ -100,8 +100,8 @@ class Model(RuleBasedStateMachine):
         session, behind = who if who[0] else (who[1], None)
         who = (session, behind)
         asked = {
-            "everybody": Asked(kind=KIND, links=tuple(LINKS)),
-            "a group": Asked(kind=KIND, addresses=frozenset(["group"])),
+            "everybody": Targets(kind=KIND, links=tuple(LINKS)),
+            "a group": Targets(kind=KIND, addresses=frozenset(["group"])),
             **{each: self.one(each, service) for each in PROVIDERS},
             **{each: self.one_behind(each, service) for each in LINKS},
         }[whom]
@@ -142,11 +142,11 @@ class Model(RuleBasedStateMachine):
         self.open.append({"ask": ask, "id": request_id, "shown": shown, "asked": asked, "local": local, **about})
 
     def one(self, session, service):
-        return Asked(session=session) if service is None else self.bench.requests.of_provider(session, service)
+        return Targets(session=session) if service is None else self.bench.requests.of_provider(session, service)
 
     def one_behind(self, link, service):
         if service is None:
-            return Asked(links=(link,))
+            return Targets(links=(link,))
         return self.bench.requests.of_provider(link, service, behind="far")
 
     @rule(who=st.sampled_from([*PROVIDERS, "somebody"]), number=st.integers(0, 20), other=ids)
@@ -258,7 +258,7 @@ def test_ids_are_equal_only_to_themselves(one):
 
 def test_an_asker_gives_up_its_own_answered_requests_and_nothing_else():
     bench = Bench(most_of_one=3)
-    tv = Asked(session="tv")
+    tv = Targets(session="tv")
     asks = [bench.ask("ann", number, tv) for number in range(3)]
     mine = bench.ask("bob", 1, tv)
     with pytest.raises(OverLimit) as caught:
@@ -276,7 +276,7 @@ def test_an_asker_gives_up_its_own_answered_requests_and_nothing_else():
 
 def test_an_asker_that_has_as_many_as_it_may_can_repeat_one_of_them():
     bench = Bench(most_of_one=1)
-    everybody = Asked(kind=KIND)
+    everybody = Targets(kind=KIND)
     first = bench.ask("ann", 1, everybody)
     again = bench.open("ann", 1, everybody)
     bench.requests.withdraw(again)
@@ -288,7 +288,7 @@ def test_an_asker_that_has_as_many_as_it_may_can_repeat_one_of_them():
 
 def test_those_who_ask_much_leave_some_for_one_who_asks_little():
     bench = Bench(most=100)
-    tv = Asked(session="tv")
+    tv = Targets(session="tv")
 
     def asks_as_much_as_it_can(name):
         return sum(bench.may_ask(name, f"{name} {number}", tv) for number in range(1000))
@@ -305,7 +305,7 @@ def test_one_link_never_has_more_than_half_and_its_clients_give_up_their_own():
     bench = Bench(most=100, most_of_one=5)
     for client in range(100):
         for number in range(10):
-            bench.may_ask("cellar", f"{client} {number}", Asked(session="tv"), f"client{client}", True)
+            bench.may_ask("cellar", f"{client} {number}", Targets(session="tv"), f"client{client}", True)
     assert len(bench.requests) == 50
     assert bench.requests.given("tv", "0 0") is None
     assert bench.requests.given("tv", "0 9") is not None
@@ -313,18 +313,18 @@ def test_one_link_never_has_more_than_half_and_its_clients_give_up_their_own():
 
 def test_long_ids_and_many_addresses_count_as_more():
     bench = Bench(most_of_one=1000)
-    many = Asked(kind=KIND, addresses=frozenset(f"address {number}" for number in range(4000)))
+    many = Targets(kind=KIND, addresses=frozenset(f"address {number}" for number in range(4000)))
     with pytest.raises(OverLimit):
         bench.ask("ann", 1, many)
     long = "x" * 60_000
-    assert sum(bench.may_ask("ann", long, Asked(session="tv")) for _ in range(10)) < 6
+    assert sum(bench.may_ask("ann", long, Targets(session="tv")) for _ in range(10)) < 6
     assert len(bench.requests) < 1000
 
 
 def test_the_end_of_one_who_was_asked_much_keeps_nobody_waiting():
     bench = Bench(most=200_000, most_of_one=100_000)
     for number in range(50_000):
-        bench.ask("ann", number, Asked(session="tv"))
+        bench.ask("ann", number, Targets(session="tv"))
 
     def timed(what):
         begin = time.perf_counter()

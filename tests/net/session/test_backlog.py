@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from bussrv.formats.spp.coalescing import NewestStates
 from bussrv.memory.bundle import Bundle
-from bussrv.memory.limits import Holdings
+from bussrv.memory.limits import MemoryLimit
 from bussrv.net.session.backlog import BLOCK, MOST_PIECES, Backlog
 from bussrv.values import Traffic
 from bussrv.wire import spp
@@ -26,7 +26,7 @@ def bundle(sizes: list[int], number: int) -> Bundle:
 @given(steps, st.integers(0, 10))
 def test_what_is_sent_is_what_was_put_whole_and_in_order(history: list[list[int] | int], already: int) -> None:
     later: list[Iterator[None]] = []
-    holdings = Holdings(1 << 20, later.append)
+    holdings = MemoryLimit(1 << 20, later.append)
     backlog = Backlog()
     backlog.holding = holdings.open("a", backlog.clear)
     added, put, sent = None, b"", b""
@@ -68,7 +68,7 @@ def test_a_chunk_is_never_copied() -> None:
 @pytest.mark.parametrize("newest", [False, True])
 def test_giving_up_takes_no_step_for_each_chunk_and_the_collector_looks_at_few_objects(newest: bool) -> None:
     later: list[Iterator[None]] = []
-    holdings = Holdings(1 << 30, later.append)
+    holdings = MemoryLimit(1 << 30, later.append)
     backlog = NewestStates(lambda _: True, Counter(), Traffic()) if newest else Backlog()
     backlog.holding = holdings.open("a", backlog.clear)
     count = 100 * BLOCK
