@@ -13,7 +13,7 @@ from bussrv.bus.sessions.membership import MembershipAnnouncer
 from bussrv.formats.inbus.drops import Drops
 from bussrv.formats.inbus.outlet import InbusPublish
 from bussrv.formats.objects.members import OBJECT_FRAMES
-from bussrv.formats.spp.info import SppInfo
+from bussrv.formats.spp.protocol import SppInfo
 from bussrv.journal.memory import MemoryJournal
 from bussrv.registry.changes.registry import Registry
 from bussrv.registry.state.claims import Claims

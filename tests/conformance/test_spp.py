@@ -7,7 +7,7 @@ from typing import Any
 from twisted.logger import globalLogPublisher
 
 from bussrv import events as ev
-from bussrv.formats.spp.info import LOG_BURST
+from bussrv.formats.spp.protocol import LOG_BURST
 from bussrv.policy.logins.users import SecretHash
 from bussrv.settings import Settings
 from bussrv.wire import spp

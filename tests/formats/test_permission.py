@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from bussrv import events as ev
 from bussrv.bus.send_rights import MOST_STEPS
-from bussrv.formats.objects.denials import MOST_TOLD
+from bussrv.formats.objects.members import MOST_TOLD
 from bussrv.policy.permissions.file import parse_policy
 from bussrv.policy.permissions.permissions import EVERYTHING
 from bussrv.wire.objects import encode

@@ -16,7 +16,7 @@ from typing import Any
 from bussrv import toml_lines
 from bussrv.compiled import SPEEDUPS
 from bussrv.errors import ConfigError, Refused, RemoteProtocolError
-from bussrv.formats.objects.object_credentials import SECRETS, ObjectCredentials
+from bussrv.formats.objects.members import SECRETS, ObjectCredentials
 from bussrv.journal.evidence.lines import LineJudge
 from bussrv.journal.evidence.manifest import EntryJudge
 from bussrv.policy.logins.tokens import format_expiry, parse_token, token_line

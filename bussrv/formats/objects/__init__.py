@@ -3,11 +3,8 @@
 - ``business``: Business Object: the older vocabulary
 - ``command_input``: input of members that ask for changes of the registry, one after the other, and wait for each
   answer
-- ``denials``: a client is told that the policy does not allow something, a few times a second, and then in one sum
 - ``dialing``: links that this server dials, and dials again when they are lost
 - ``members``: base of Object System and Business Object: objects as events, and the commands of members
-- ``object_credentials``: credentials in objects: ``user`` with ``secret``, or ``token``, in an object by which a client
-  becomes a member
 - ``object_input``: input of members: objects are routed in batches, except those that the vocabulary serves
 - ``object_system``: the vocabulary of clients, services and servers
 - ``server_link``: linked servers: Object System between two servers

@@ -5,26 +5,124 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, ClassVar
 
+import msgspec
 from msgspec import UNSET
 from msgspec.structs import replace
 from twisted.internet.defer import Deferred
 
 from bussrv.bus.groups.fanout import OBJECT_FRAMES
-from bussrv.bus.interest.vocabulary import SERVERS_ONLY
+from bussrv.bus.interest.vocabulary import JOINING, SERVERS_ONLY
 from bussrv.bus.interfaces import IEncoding
 from bussrv.errors import REASONS, NotAllowed, OverLimit, Refused, RemoteProtocolError
 from bussrv.events import limit_reached
 from bussrv.formats.objects.command_input import CommandInput
-from bussrv.formats.objects.denials import Denials
-from bussrv.formats.objects.object_credentials import ObjectCredentials
 from bussrv.memory.bundle import Bundle
 from bussrv.net.transport.patience import Patience
+from bussrv.policy.logins.credentials import Credentials, Password, Token
 from bussrv.policy.permissions.permissions import Action
 from bussrv.registry.state.claims import Claims
 from bussrv.registry.state.session import Session
 from bussrv.values import MAX_ROUTING_ID, Interest, ModeInterest, check_routing_id, quoted
 from bussrv.wire import objects as wire
-from bussrv.wire.objects import BadObject, BusObject
+from bussrv.wire.objects import BadObject, BusObject, decode_raw, encode_json
+
+MOST_TOLD = 10
+"""How many denials one session is told of in a second. The others are summed up at the end of that second."""
+
+Tell = Callable[[Any, NotAllowed, dict[str, Any]], None]
+"""Tells the client: given the id of the object that was denied, or ``None``, the denial, and further attributes."""
+
+
+class Denials:
+    """The denials of one session: its client is told of a few each second, and then of the others in one sum.
+
+    :param tell: sends an ``error``.
+    :param reactor: calls later.
+    """
+
+    def __init__(self, tell: Tell, reactor: Any) -> None:
+        self._tell = tell
+        self._reactor = reactor
+        self._told = 0
+        self._left_out = 0
+        self._second: Any = None
+
+    def add(self, object_id: Any, denial: NotAllowed) -> None:
+        """Something was denied."""
+        if self._second is None:
+            self._second = self._reactor.callLater(1.0, self._second_is_over)
+        if self._told < MOST_TOLD:
+            self._told += 1
+            self._tell(object_id, denial, {})
+        else:
+            self._left_out += 1
+
+    def _second_is_over(self) -> None:
+        left_out, self._told, self._left_out, self._second = self._left_out, 0, 0, None
+        if left_out:
+            message = f"the policy did not allow {left_out} further things that you asked for"
+            self._tell(None, NotAllowed(message), {"suppressed": left_out})
+
+    def end(self) -> None:
+        """The session is closed."""
+        if self._second is not None:
+            self._second.cancel()
+            self._second = None
+
+
+SECRETS = ("secret", "token")
+"""The attributes that nobody else may see."""
+
+
+class ObjectCredentials:
+    """The credentials that came with an object: ``user`` with ``secret``, or ``token``.
+
+    They are taken out of the object before anything else looks at it. So no secret can be routed, journaled or quoted
+    in an error.
+
+    :param obj: its own are taken out of it.
+    :ivar obj: the object without them.
+    """
+
+    def __init__(self, obj: BusObject) -> None:
+        self.obj = obj
+        self._raw = {}
+        if obj.head.event is None or obj.head.event.lower() not in JOINING:
+            return
+        fields = decode_raw(obj.metadata)
+        self._raw = {key: fields.pop(key) for key in SECRETS if key in fields}
+        if self._raw:
+            self.obj = BusObject(encode_json(fields), obj.head, obj.payload)
+
+    @property
+    def is_given(self) -> bool:
+        """Whether there are any, of whatever form."""
+        return bool(self._raw)
+
+    def credentials(self) -> Credentials | None:
+        """The credentials; ``None``: there are none.
+
+        :raises Refused: ``bad-subscription``: they are none of a kind that there is. The message quotes nothing.
+        """
+        given = {key: _text(key, raw) for key, raw in self._raw.items()}
+        if not given:
+            return None
+        if len(given) > 1:
+            raise Refused("bad-subscription", "there is either a secret or a token, not both")
+        if "token" in given:
+            return Token(given["token"])
+        user = self.obj.fields().get("user")
+        if not isinstance(user, str):
+            raise Refused("bad-subscription", "a secret comes with a user, a string")
+        return Password(user, given["secret"].encode("utf-8", "surrogatepass"))
+
+
+def _text(key: str, raw: msgspec.Raw) -> str:
+    try:
+        return msgspec.json.decode(raw, type=str)
+    except msgspec.MsgspecError:
+        raise Refused("bad-subscription", f"{key} is a string") from None
+
 
 STRANGERS_METADATA = 8 << 10
 """The most bytes of metadata of a client that has to prove who it is; it may send no payloads."""

@@ -11,20 +11,23 @@ anything at all: at once, or after its login. Before that it is offered nothing,
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
+from twisted.logger import Logger
 from zope.interface import implementer
 
 from bussrv import events as ev
+from bussrv.bus.groups.frames import Delivery
 from bussrv.bus.interfaces import IBus, IEncoding
+from bussrv.counts.throttle import Throttle
 from bussrv.errors import TOO_MANY_LOGINS, OverLimit, Refused
-from bussrv.formats.spp.coalescing import NewestStates
-from bussrv.formats.spp.info import SppInfo
 from bussrv.formats.spp.offers import Offers, SppLink
 from bussrv.formats.spp.silence import SilentClients
 from bussrv.journal.record import Stamped
 from bussrv.memory.bundle import Bundle
+from bussrv.memory.limits import Chunk
 from bussrv.net.listening import StreamListener
 from bussrv.net.session.backlog import Backlog
 from bussrv.net.session.factory import StreamFactory
@@ -32,7 +35,155 @@ from bussrv.net.session.protocol import StreamProtocol
 from bussrv.policy.logins.credentials import Credentials, Password, Token
 from bussrv.registry.interfaces import IRegistryObserver
 from bussrv.registry.state.session import Session
+from bussrv.settings import Settings
+from bussrv.values import Traffic
 from bussrv.wire import spp as wire
+from bussrv.wire.spp import service_of_info
+
+HEADER_BYTES = 8
+"""msgtype and length, which a packet's length does not count."""
+
+MOST_COPIED = 64 << 10
+"""A state of more bytes than this is not copied for each client that asks for it."""
+
+LOG_RATE = 0.1
+"""How often one service may cause a line of the log, per second; its first ``LOG_BURST`` at once."""
+
+LOG_BURST = 5
+
+log = Logger()
+
+
+@implementer(IEncoding)
+class SppInfo:
+    """Publications as info packets. A message that is too large for a client is dropped and counted.
+
+    Clients take packets as large as they may send themselves. A service of the server itself may say more, up to what
+    may wait for a client: whoever subscribes to it has to be ready for that.
+
+    :param is_hosted: whether a service is one of the server itself.
+    :param seconds: a clock, in seconds.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        is_hosted: Callable[[str], bool],
+        counters: Counter[str],
+        seconds: Callable[[], float],
+    ) -> None:
+        self._max_packet = settings.max_packet
+        self._max_hosted = settings.max_outbound - HEADER_BYTES
+        self._is_hosted = is_hosted
+        self._counters = counters
+        self._log_throttle = Throttle(LOG_RATE, LOG_BURST, seconds)
+        self._latest: tuple[str, bytes, bytes] = ("", b"", b"")
+
+    def encode(self, delivery: Delivery) -> bytes | None:
+        """The packet of a publication."""
+        publication = delivery.publication
+        return None if publication is None else self.packet(publication.service, publication.payload)
+
+    def encode_batch(self, service: str, payloads: Sequence[bytes]) -> list[bytes]:
+        """The packets of publications on one service; see :class:`bussrv.bus.services.publishing.BatchEncoding`."""
+        packets = wire.infos(service, payloads)
+        if max(map(len, packets)) <= HEADER_BYTES + self._max_packet:
+            return packets
+        checked = (self.packet(service, payload) for payload in payloads)
+        return [packet for packet in checked if packet is not None]
+
+    def packet(self, service: str, message: bytes) -> bytes | None:
+        """The info packet of a message, unless it is too large."""
+        packet = wire.info(service, message)
+        most = self._max_hosted if self._is_hosted(service) else self._max_packet
+        if len(packet) <= HEADER_BYTES + most:
+            return packet
+        self._counters["packet-too-large"] += 1
+        suppressed = self._log_throttle.admit(service)
+        if suppressed is not None:
+            log.warn(
+                "spp: {size} bytes on {service!r} are too many for a packet ({suppressed} more not logged)",
+                event="spp.too-large",
+                size=len(message),
+                service=service,
+                suppressed=suppressed,
+            )
+        return None
+
+    def snapshot(self, service: str, message: bytes) -> bytes | None:
+        """The packet of the present state of a service. Clients that get a large one share its bytes."""
+        if len(message) <= MOST_COPIED:
+            return self.packet(service, message)
+        latest_service, latest_message, packet = self._latest
+        if service == latest_service and message is latest_message:
+            return packet
+        made = self.packet(service, message)
+        if made is not None:
+            self._latest = (service, message, made)
+        return made
+
+
+class NewestStates(Backlog):
+    """Packets in the order in which they were sent, without info packets that have a newer one of their service.
+
+    The older one goes, and the newer one stands where it stood anyway: what is left is in order, and every offer,
+    removal and answer is among it.
+
+    :param is_state: whether the messages of a service are states. Those that are changes of a state are all kept.
+    :param counters: ``spp-coalesced`` counts the packets that went.
+    :param traffic: counts what the client is sent; what goes is not.
+    """
+
+    def __init__(self, is_state: Callable[[str], bool], counters: Counter[str], traffic: Traffic) -> None:
+        super().__init__()
+        self._is_state = is_state
+        self._counters = counters
+        self._traffic = traffic
+        self._packets: OrderedDict[str | int, Chunk] = OrderedDict()
+        self._kept = 0
+
+    def put(self, bundle: Bundle) -> None:
+        """Add packets at the end."""
+        for chunk in bundle.chunks:
+            service = service_of_info(chunk.data)
+            if service is not None and self._is_state(service):
+                self._let_go(service)
+                self._packets[service] = chunk
+            else:
+                self._kept += 1
+                self._packets[self._kept] = chunk
+            self._count(chunk)
+
+    def _let_go(self, service: str) -> None:
+        older = self._packets.pop(service, None)
+        if older is None:
+            return
+        size = len(older.data)
+        self.size -= size
+        self._uncount(older)
+        self._traffic.objects_out -= 1
+        self._traffic.bytes_out -= size
+        self._counters["spp-coalesced"] += 1
+
+    def _following(self) -> Collection[Chunk]:
+        """The packets after the one that was begun."""
+        return self._packets.values()
+
+    def _next(self) -> Chunk:
+        """The first of them, which must be there; it goes."""
+        return self._packets.popitem(last=False)[1]
+
+    def _detach(self) -> Iterator[None]:
+        """See :class:`Backlog`."""
+        packets, self._packets = self._packets, OrderedDict()
+        return _let_go(packets)
+
+
+def _let_go(packets: OrderedDict[str | int, Chunk]) -> Iterator[None]:
+    while packets:
+        packets.popitem()
+        yield
+
 
 STRANGERS_PACKET = 4 << 10
 """The most bytes of a packet of a client that may do nothing before it proves who it is."""

@@ -1,6 +1,6 @@
 """WebSocket: the vocabulary of Object System for web pages. The framing is that of :mod:`bussrv.wire.websocket`.
 
-1. The client asks for an upgrade. A page that may not connect is refused; see :mod:`bussrv.formats.websocket.origins`.
+1. The client asks for an upgrade. A page that may not connect is refused; see :func:`is_allowed`.
 2. Then everything is as in :mod:`bussrv.formats.objects.object_system`, except that each object is a message, and that
    no server links over a WebSocket.
 3. At the end of a session, the server sends a close frame with the reason. The client closes its side, and the
@@ -9,21 +9,22 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
 from http import HTTPStatus
 from typing import Any, ClassVar
 
 from bussrv import events as ev
+from bussrv.addresses import authority_host, parse_host
 from bussrv.bus.interfaces import IBus
 from bussrv.errors import OverLimit, RemoteProtocolError
 from bussrv.formats.objects.object_system import ObjectsProtocol
-from bussrv.formats.websocket.heartbeat import Heartbeat
-from bussrv.formats.websocket.link import WebSocketLink
-from bussrv.formats.websocket.origins import is_allowed
 from bussrv.memory.bundle import Bundle
 from bussrv.net.listening import StreamListener
 from bussrv.net.session.backlog import Backlog
 from bussrv.net.session.factory import StreamFactory
+from bussrv.net.session.link import StreamLink
+from bussrv.patterns import Wildcards
 from bussrv.values import excerpt
 from bussrv.wire.objects import BadObject, BusObject, ObjectReader
 from bussrv.wire.websocket import (
@@ -37,6 +38,149 @@ from bussrv.wire.websocket import (
     pong,
     refusal,
 )
+
+
+class Heartbeat:
+    """A client that has sent nothing for a while is asked for a sign of life, and ends if it gives none.
+
+    :param seconds: between two looks; 0: nobody is asked any more.
+    :param heard: how many bytes the client has sent so far.
+    :param ask: asks it for a sign of life. :returns: whether it was asked; otherwise it has time until the next look.
+    :param silent: called if it gave none until the look after that.
+    :param reactor: calls later.
+    """
+
+    def __init__(
+        self,
+        seconds: Callable[[], float],
+        heard: Callable[[], int],
+        ask: Callable[[], bool],
+        silent: Callable[[], None],
+        reactor: Any,
+    ) -> None:
+        self._seconds = seconds
+        self._heard = heard
+        self._ask = ask
+        self._silent = silent
+        self._reactor = reactor
+        self._heard_before = heard()
+        self._was_asked = False
+        self._call: Any = None
+        self._wait()
+
+    def _wait(self) -> None:
+        seconds = self._seconds()
+        self._call = self._reactor.callLater(seconds, self._look) if seconds else None
+
+    def _look(self) -> None:
+        if self._was_asked and self._heard() == self._heard_before:
+            # The reactor calls before it reads: the answer may be there already.
+            self._call = self._reactor.callLater(0, self._look_again)
+            return
+        heard, before = self._heard(), self._heard_before
+        self._heard_before = heard
+        self._was_asked = heard == before and self._ask()
+        self._wait()
+
+    def _look_again(self) -> None:
+        if self._heard() == self._heard_before:
+            self._call = None
+            self._silent()
+        else:
+            self._look()
+
+    def end(self) -> None:
+        """Stop looking at the connection."""
+        if self._call is not None:
+            self._call.cancel()
+            self._call = None
+
+
+LOCALHOST = "localhost"
+WEB = ("http", "https")
+
+_compiled = lru_cache(maxsize=4)(Wildcards)
+
+
+def is_allowed(origins: Sequence[str], host: str, allowed: tuple[str, ...]) -> bool:
+    """Whether a page may connect.
+
+    A browser lets every page open a WebSocket to every host, this machine included, and sends the client certificates
+    of its user along. It only says which page asks: its *origin*. So the server has to refuse the pages of strangers.
+
+    Without ``--websocket-origin`` a page may, if it came from the host that it connects to, and that host is an IP
+    address or ``localhost``. A name of the DNS is not enough: its owner may let it point here, and serve the page, too.
+
+    :param origins: all that the request has; none: it is no browser that asks.
+    :param host: the host that the page connects to, with its port.
+    :param allowed: patterns of the origins that may; empty: those of the same host.
+    """
+    if not origins:
+        return True
+    if len(origins) > 1:
+        return False
+    origin = origins[0].lower()
+    return _compiled(allowed).match(origin) if allowed else _is_same_host(origin, host)
+
+
+def _is_same_host(origin: str, host: str) -> bool:
+    scheme, _, authority = origin.partition("://")
+    page, asked = authority_host(authority), authority_host(host)
+    if scheme not in WEB or page is None or asked is None:
+        return False
+    if _is_loopback(page) and _is_loopback(asked):
+        return True
+    return page == asked and parse_host(asked) is not None
+
+
+def _is_loopback(name: str) -> bool:
+    address = parse_host(name)
+    return name == LOCALHOST if address is None else address.is_loopback
+
+
+class WebSocketLink(StreamLink):
+    """The link over a WebSocket: each object is a message, and the connection ends with a close frame.
+
+    :ivar waits_for_close: whether the client was sent a close frame, and has not answered it.
+    """
+
+    waits_for_close = False
+    _client_has_closed = False
+
+    @property
+    def has_sent_all(self) -> bool:
+        """Whether no bytes wait to be sent to the client."""
+        return not self._backlog
+
+    def send(self, bundle: Bundle) -> None:
+        """Send objects, each as a message. Clients that get the same objects share the bytes of the messages."""
+        super().send(bundle.in_form(as_messages))
+
+    def send_control(self, frame: bytes) -> None:
+        """Send a control frame or a response, after everything that was sent before."""
+        if frame and not self.is_closing:
+            super().send(Bundle([frame]))
+            self._protocol.traffic.objects_out -= 1
+
+    def send_close(self, frame: bytes) -> None:
+        """Send the last frame. The connection stays until the client has answered it."""
+        if frame and not self.is_closing:
+            self.send_control(frame)
+            self.waits_for_close = not self._client_has_closed
+
+    def finish(self) -> None:
+        """Send what is queued, then close the connection, once the client has closed its side."""
+        self._outflow.give_kept(self)
+        self.is_closing = True
+        if not self.waits_for_close:
+            super().finish()
+
+    def closed_by_client(self) -> None:
+        """Note that the client has closed its side."""
+        self._client_has_closed = True
+        self.waits_for_close = False
+        if self.is_closing:
+            self.finish()
 
 
 class WebSocketProtocol(ObjectsProtocol):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bussrv.formats.spp.coalescing import NewestStates
+from bussrv.formats.spp.protocol import NewestStates
 from bussrv.memory.bundle import Bundle
 from bussrv.memory.limits import MemoryLimit
 from bussrv.net.session.backlog import BLOCK, MOST_PIECES, Backlog
