@@ -126,7 +126,7 @@ def run(options: argparse.Namespace) -> float:
         new_id,
         SystemClock(),
         reactor,
-        Access(policy(options.rules)),
+        access=Access(policy(options.rules)),
     )
     if options.tap:
         bus.taps.open(TapFilter(rate=options.tap), actor=None, peer="127.0.0.1:1", protocol="admin", most=1 << 20)
