@@ -1,1 +1,41 @@
-"""A message bus server on Twisted: five wire formats, one registry, one audited journal."""
+"""A message bus server on Twisted: five wire formats, one registry, one audited journal.
+
+From what everybody uses to what uses everything:
+
+- ``version``: the version of the package
+- ``errors``: errors, and their stable codes
+- ``values``: frozen values that every layer shares
+- ``events``: the vocabulary of registry events, for the registry, the journal and the audit
+- ``addresses``: addresses as the journal has them, and how clients are counted by them
+- ``patterns``: patterns of text that take no text long to compare
+- ``terminal``: text of strangers, made fit for a terminal
+- ``toml_lines``: TOML documents with line numbers
+- ``compiled``: the compiled module, if it is there
+- ``turns``: clocks, slices of work, reactor turns
+- ``counts``: counting: how many, how long, how often
+- ``options``: rows of the table of options, and kinds of values
+- ``settings``: every limit and policy that an operator may set
+- ``wire``: bytes to events and back, a module for each wire format
+- ``journal``: the registry events on disk: written, sealed, read, judged
+- ``registry``: sessions, services and subscriptions, and how they change
+- ``policy``: who a client is, and what it may do
+- ``memory``: what connections hold, and in which turns they are sent to
+- ``bus``: who gets what: routing, groups, requests, links to other servers
+- ``interfaces``: what plugins implement
+- ``plugin``: what plugin files are made with
+- ``net``: connections: ports, transports, TLS, sessions over streams
+- ``formats``: the wire formats on the network, a folder for each
+- ``services``: services that the server itself provides
+- ``admin``: the admin interface, over HTTP
+- ``server``: configuration, log, start, reload and stop
+- ``client``: blocking clients for scripts and devices
+- ``audit``: the batch job that audits journals
+- ``inspection``: the commands that read a journal
+- ``synth``: made-up journals
+- ``starter``: the first files of a server
+- ``cli``: the command ``bussrv``
+- ``demo``: the tour, ``make demo``
+- ``testing``: tools for tests of bussrv and of plugins
+
+Tests: ``tests``, in directories of the same names; see ``tests/__init__.py`` for the others.
+"""

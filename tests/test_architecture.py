@@ -361,7 +361,7 @@ def packages_hold_no_code(tree: Tree) -> Iterator[str]:
 def rooms_say_what_is_in_them(tree: Tree) -> Iterator[str]:
     """The docstring of a package is its map: a line for each of its modules and packages."""
     for name, module in tree.items():
-        if module.is_package and name != "bussrv":
+        if module.is_package:
             inside = sorted(each.rpartition(".")[2] for each in tree if each.rpartition(".")[0] == name)
             listed = re.findall(r"^- ``(\w+)``: ", module.source, re.MULTILINE)
             if len(inside) > 1 and sorted(listed) != inside:
@@ -435,7 +435,7 @@ def test_what_must_not_import_twisted_is_there() -> None:
 
 # Every rule finds what breaks it.
 SOUND = {
-    "bussrv/__init__.py": '"""D."""',
+    "bussrv/__init__.py": '"""D.\n\n- ``values``: V.\n- ``wire``: W.\n"""',
     "bussrv/values.py": "import msgspec\nre.compile(r'a\\$', re.VERBOSE)\nre.compile('a$', re.MULTILINE)",
     "bussrv/wire/__init__.py": '"""D.\n\n- ``objects``: O.\n- ``spp``: S.\n"""\n__all__ = ["objects"]',
     "bussrv/wire/objects.py": "from bussrv.values import x\nfrom . import spp",

@@ -1,4 +1,6 @@
-"""The Twisted side of each wire format: Protocol, Factory, plugin.
+"""The Twisted side of each wire format: Protocol, Factory, and what listens. Bytes are in :mod:`bussrv.wire`.
+
+A further format is a plugin: see :mod:`bussrv.plugin` and ``docs/how-to/plugins.md``.
 
 - ``inbus``: datagrams of small devices
 - ``objects``: Object System and Business Object: clients, services and servers that exchange objects

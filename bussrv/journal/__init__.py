@@ -10,8 +10,6 @@
 - ``condition``: the condition of a journal that is being written, for who watches a server
 - ``digests``: digests of segments, as they were before they were compressed
 - ``files``: everything that the journal does to the disk, in one place, so that tests can use a disk that fails
-- ``foreign``: changes by other programs of a file that only the server writes to, noticed before a seal or an answer
-  gets wrong
 - ``header``: the beginning of a segment: its header, and the registry before its first record, in one line or more
 - ``interfaces``: the requests that others may make of a journal
 - ``keys``: the Ed25519 keys that sign a manifest: in files, under its lines, and one after the other
@@ -22,6 +20,8 @@
 - ``memory``: a journal that is not on disk: for ``--journal off``, and for tests that decide when a write is durable
 - ``moments``: moments of a journal, as people name them
 - ``outlook``: how long the disk of the journal lasts at the present rate
+- ``outside_changes``: changes by other programs of a file that only the server writes to, noticed before a seal or an
+  answer gets wrong
 - ``pseudonym_keys``: the key file: what leads from pseudonyms to identities
 - ``pseudonyms``: how a journal that nobody can change forgets a person
 - ``reading``: reading a journal from outside, while a server may be writing it: nothing is locked, nothing is changed

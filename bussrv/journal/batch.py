@@ -23,10 +23,10 @@ from bussrv.events import Event, JournalDegraded, JournalRestored
 from bussrv.journal import record
 from bussrv.journal.condition import Head
 from bussrv.journal.files import FILES, Files
-from bussrv.journal.foreign import Change, Changed
 from bussrv.journal.header import Damage, Header, Previous
 from bussrv.journal.interfaces import Waiter
 from bussrv.journal.lock import DirectoryGone, Locked
+from bussrv.journal.outside_changes import Change, Changed
 from bussrv.journal.reading import Fold
 from bussrv.journal.record import Record, Stamped
 from bussrv.journal.recovery import Recovered

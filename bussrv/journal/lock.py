@@ -16,7 +16,7 @@ from threading import Lock
 
 from bussrv.errors import JournalError
 from bussrv.journal.files import FILES, PRIVATE, Files
-from bussrv.journal.foreign import identity
+from bussrv.journal.outside_changes import identity
 from bussrv.journal.regular import open_regular
 
 LOCK = "lock"

@@ -13,9 +13,9 @@ from bussrv.journal import bounds
 from bussrv.journal.chain import line_hash
 from bussrv.journal.evidence.manifest import EntryJudge
 from bussrv.journal.files import FILES, Files
-from bussrv.journal.foreign import Change, Changed, Identity, change, identity
 from bussrv.journal.keys import PrivateKey, PublicKey
 from bussrv.journal.manifest import Body, KeyEntry, Manifest, Pruned, Seal, encode
+from bussrv.journal.outside_changes import Change, Changed, Identity, change, identity
 from bussrv.journal.regular import read_regular
 
 

@@ -10,10 +10,10 @@ from msgspec.structs import asdict
 
 from bussrv.journal.chain import START
 from bussrv.journal.files import FILES, Files
-from bussrv.journal.foreign import set_aside
 from bussrv.journal.keys import PrivateKey
 from bussrv.journal.manifest import MANIFEST_NAME, Manifest, Pruned, Seal, last_seq
 from bussrv.journal.manifest_file import ManifestFile
+from bussrv.journal.outside_changes import set_aside
 from bussrv.journal.segment import Extent
 from bussrv.turns.clock import Clock
 

@@ -34,8 +34,8 @@ from bussrv.journal.bounded import lines_in, open_bounded
 from bussrv.journal.bounds import MAX_LINE, TooLarge
 from bussrv.journal.chain import line_hash
 from bussrv.journal.files import FILES, Files
-from bussrv.journal.foreign import Change, Changed, change, identity, set_aside, sized
 from bussrv.journal.header import Damage, Header, Part, Previous, decode_header, encode_header, encode_part
+from bussrv.journal.outside_changes import Change, Changed, change, identity, set_aside, sized
 from bussrv.journal.record import Record
 from bussrv.journal.regular import read_regular
 

@@ -29,9 +29,9 @@ from zope.interface import implementer
 from bussrv.errors import JournalUnavailable
 from bussrv.events import Event
 from bussrv.journal.batch import BatchWriter, Entry, NoRoom, make_entry
-from bussrv.journal.foreign import Changed
 from bussrv.journal.interfaces import IJournal, Waiter
 from bussrv.journal.lock import DirectoryGone, Locked
+from bussrv.journal.outside_changes import Changed
 from bussrv.journal.record import HEAD_SIZE, Record, Stamped
 from bussrv.journal.upkeep import Upkeep
 from bussrv.turns.reactor_turn import EndOfReactorTurn

@@ -13,8 +13,8 @@ from bussrv.errors import JournalError, JournalUnavailable
 from bussrv.journal import batch as batch_module
 from bussrv.journal.batch import Rotation, make_entry
 from bussrv.journal.chain import START
-from bussrv.journal.foreign import Changed
 from bussrv.journal.lock import JournalLock
+from bussrv.journal.outside_changes import Changed
 from bussrv.journal.reading import read_header
 from bussrv.journal.recovery import Damaged, recover
 from bussrv.journal.segment import SegmentFile, list_segments, segment_name

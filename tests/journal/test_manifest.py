@@ -12,10 +12,10 @@ from bussrv.errors import JournalError
 from bussrv.journal.chain import START, line_hash
 from bussrv.journal.evidence import findings
 from bussrv.journal.files import Files
-from bussrv.journal.foreign import Changed
 from bussrv.journal.keys import PrivateKey
 from bussrv.journal.manifest import MANIFEST_NAME, KeyEntry, Pruned, Seal, decode, encode
 from bussrv.journal.manifest_file import ManifestFile, read_manifest
+from bussrv.journal.outside_changes import Changed
 from tests.size import sized
 from tests.tables import each_row
 

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from bussrv.errors import JournalError
 from bussrv.journal.chain import START, line_hash
 from bussrv.journal.digests import digests_of
-from bussrv.journal.foreign import Changed
 from bussrv.journal.header import Header, Previous, decode_header, decode_part, encode_header
+from bussrv.journal.outside_changes import Changed
 from bussrv.journal.record import Record, encode
 from bussrv.journal.segment import (
     CORRUPT,

@@ -1,5 +1,7 @@
 """Requests that are open: who may reply, and who is told if nobody can.
 
+Requests and replies are routed by :mod:`bussrv.bus.routing.single`.
+
 - ``answerers``: the members that may answer a request for a service that nobody registered
 - ``gone_providers``: providers that go before they answered: each asker is told at once, so that it does not wait for
   its time-out

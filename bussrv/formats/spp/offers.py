@@ -23,7 +23,7 @@ from typing import Any
 
 from bussrv.bus.interfaces import IBus
 from bussrv.memory.bundle import Bundle
-from bussrv.net.session.link import StreamLink
+from bussrv.net.session.client_link import StreamLink
 from bussrv.policy.permissions.permissions import EVERYTHING, Permissions
 from bussrv.turns.slices import Work
 from bussrv.wire import spp as wire

@@ -22,8 +22,8 @@ from bussrv.formats.objects.object_system import ObjectsProtocol
 from bussrv.memory.bundle import Bundle
 from bussrv.net.listening import StreamListener
 from bussrv.net.session.backlog import Backlog
+from bussrv.net.session.client_link import StreamLink
 from bussrv.net.session.factory import StreamFactory
-from bussrv.net.session.link import StreamLink
 from bussrv.patterns import Wildcards
 from bussrv.values import excerpt
 from bussrv.wire.objects import BadObject, BusObject, ObjectReader

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from twisted.internet.defer import Deferred
 
-from bussrv.net.session.link import StreamLink
+from bussrv.net.session.client_link import StreamLink
 from bussrv.turns.slices import Slices
 
 SLICE_BYTES = 64 << 10

@@ -31,8 +31,8 @@ from bussrv.errors import NotAllowed, OverLimit, Refused, RemoteProtocolError
 from bussrv.events import LimitReached
 from bussrv.memory.bundle import Bundle
 from bussrv.net.session.backlog import Backlog
+from bussrv.net.session.client_link import StreamLink
 from bussrv.net.session.identification import Identification
-from bussrv.net.session.link import StreamLink
 from bussrv.net.session.long_answer import LongAnswer
 from bussrv.net.session.unread import FREE_INPUT, InputMemory, Reader, check_reader
 from bussrv.net.session.work import WaitsForWork
