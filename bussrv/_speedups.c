@@ -3,7 +3,8 @@
  *
  * The readers and routers in Python say what is right; this file does the same for most objects, without an object of
  * Python for each. It takes a strict subset: whatever it does not take is left to Python, which is also the only
- * source of errors. bussrv/bus/routing/compiled.py calls it. The end of this file receives and sends for bussrv/net/transport/tcp.py.
+ * source of errors. bussrv/bus/routing/compiled.py calls it. The end of this file receives and sends for
+ * bussrv/net/transport/tcp.py.
  *
  *   object = metadata NUL payload                                    see bussrv/wire/objects.py
  *   taken  = metadata without its last brace, [ID,] TAIL, payload    ID is: ,"id":"..."   TAIL is: ,"route":[...]} NUL
@@ -48,12 +49,12 @@
 #define MOST_READ 122880   /* as in bussrv/net/transport/tcp.py */
 
 typedef enum {
-    TAKEN = 0, /* so far so good */
-    MORE = 1,  /* the rest of the object has not come yet */
-    LOOK = 2,  /* Python is to look at the object */
-    PLAN = 3,  /* there is no route plan for such objects */
-    OPEN = 4,  /* the groups of its route plan are to be opened */
-    WAY = 5,   /* it came by another route */
+    CONTINUE = 0,      /* so far so good */
+    INCOMPLETE = 1,    /* the rest of the object has not come yet */
+    NEEDS_PYTHON = 2,  /* Python is to look at the object */
+    NO_PLAN = 3,       /* there is no route plan for such objects */
+    MUST_OPEN = 4,     /* the groups of its route plan are to be opened */
+    ROUTE_CHANGED = 5, /* it came by another route */
 } Verdict;
 
 /* Bytes that are read one after the other. */
@@ -118,7 +119,7 @@ take(Cursor *cursor, int byte)
 static inline Verdict
 lacking(const Cursor *cursor)
 {
-    return peek(cursor) == END ? MORE : LOOK;
+    return peek(cursor) == END ? INCOMPLETE : NEEDS_PYTHON;
 }
 
 static inline int
@@ -300,7 +301,7 @@ scan_character(Cursor *cursor)
         most = first == 0xF4 ? 0x8F : most;
     }
     else {
-        return LOOK;
+        return NEEDS_PYTHON;
     }
     cursor->at++;
     for (; further; further--) {
@@ -312,7 +313,7 @@ scan_character(Cursor *cursor)
         least = 0x80;
         most = 0xBF;
     }
-    return TAKEN;
+    return CONTINUE;
 }
 
 static inline int
@@ -332,14 +333,14 @@ scan_escape(Cursor *cursor)
 {
     int byte = peek(cursor), value = 0, digits;
     if (byte == END) {
-        return MORE;
+        return INCOMPLETE;
     }
     if (byte != 'u') {
         if (!is_escape(byte)) {
-            return LOOK;
+            return NEEDS_PYTHON;
         }
         cursor->at++;
-        return TAKEN;
+        return CONTINUE;
     }
     cursor->at++;
     for (digits = 0; digits < 4; digits++) {
@@ -355,7 +356,7 @@ scan_escape(Cursor *cursor)
         }
         cursor->at++;
     }
-    return value >= 0xD800 && value <= 0xDFFF ? LOOK : TAKEN;
+    return value >= 0xD800 && value <= 0xDFFF ? NEEDS_PYTHON : CONTINUE;
 }
 
 /* The beginning of a string: as much of it as is ASCII that means itself, which is all of most strings. */
@@ -367,7 +368,7 @@ begin_string(Cursor *cursor, Span *text)
     }
     text->begin = cursor->at;
     skip_plain(cursor);
-    return TAKEN;
+    return CONTINUE;
 }
 
 /* Its end, if that comes now. text is what stands between the quotes. */
@@ -396,12 +397,12 @@ scan_rest(Cursor *cursor, Span *text, int *has_escapes)
         else {
             verdict = lacking(cursor);
         }
-        if (verdict != TAKEN) {
+        if (verdict != CONTINUE) {
             return verdict;
         }
         skip_plain(cursor);
     } while (!end_string(cursor, text));
-    return TAKEN;
+    return CONTINUE;
 }
 
 /* A string whose value does not matter here. */
@@ -411,7 +412,7 @@ scan_any_string(Cursor *cursor)
     Span text;
     int has_escapes = 0;
     Verdict verdict = begin_string(cursor, &text);
-    return verdict != TAKEN || end_string(cursor, &text) ? verdict : scan_rest(cursor, &text, &has_escapes);
+    return verdict != CONTINUE || end_string(cursor, &text) ? verdict : scan_rest(cursor, &text, &has_escapes);
 }
 
 /* A string whose value matters: without escapes, it is the text itself. */
@@ -420,11 +421,11 @@ scan_plain(Cursor *cursor, Span *text)
 {
     int has_escapes = 0;
     Verdict verdict = begin_string(cursor, text);
-    if (verdict != TAKEN || end_string(cursor, text)) {
+    if (verdict != CONTINUE || end_string(cursor, text)) {
         return verdict;
     }
     verdict = scan_rest(cursor, text, &has_escapes);
-    return verdict == TAKEN && has_escapes ? LOOK : verdict;
+    return verdict == CONTINUE && has_escapes ? NEEDS_PYTHON : verdict;
 }
 
 HOT Verdict
@@ -435,7 +436,7 @@ scan_literal(Cursor *cursor, const char *text)
             return lacking(cursor);
         }
     }
-    return TAKEN;
+    return CONTINUE;
 }
 
 /* One digit or more. */
@@ -448,14 +449,14 @@ scan_digits(Cursor *cursor)
     while (is_digit(peek(cursor))) {
         cursor->at++;
     }
-    return TAKEN;
+    return CONTINUE;
 }
 
 /* The digits of an integer: no leading zero. */
 HOT Verdict
 scan_whole(Cursor *cursor)
 {
-    return take(cursor, '0') ? TAKEN : scan_digits(cursor);
+    return take(cursor, '0') ? CONTINUE : scan_digits(cursor);
 }
 
 HOT Verdict
@@ -464,10 +465,10 @@ scan_number(Cursor *cursor)
     Verdict verdict;
     take(cursor, '-');
     verdict = scan_whole(cursor);
-    if (verdict == TAKEN && take(cursor, '.')) {
+    if (verdict == CONTINUE && take(cursor, '.')) {
         verdict = scan_digits(cursor);
     }
-    if (verdict == TAKEN && (take(cursor, 'e') || take(cursor, 'E'))) {
+    if (verdict == CONTINUE && (take(cursor, 'e') || take(cursor, 'E'))) {
         if (!take(cursor, '+')) {
             take(cursor, '-');
         }
@@ -485,7 +486,7 @@ scan_integer(Cursor *cursor)
     take(cursor, '-');
     begin = cursor->at;
     verdict = scan_whole(cursor);
-    return verdict == TAKEN && cursor->at - begin > MOST_DIGITS ? LOOK : verdict;
+    return verdict == CONTINUE && cursor->at - begin > MOST_DIGITS ? NEEDS_PYTHON : verdict;
 }
 
 /* The size of the payload. */
@@ -493,8 +494,8 @@ HOT Verdict
 scan_size(Cursor *cursor, Head *head)
 {
     Cursor digits = *cursor;
-    Verdict verdict = peek(cursor) == '-' ? LOOK : scan_integer(cursor);
-    if (verdict == TAKEN) {
+    Verdict verdict = peek(cursor) == '-' ? NEEDS_PYTHON : scan_integer(cursor);
+    if (verdict == CONTINUE) {
         int64_t size = 0;
         head->digits.begin = digits.at;
         head->digits.size = cursor->at - digits.at;
@@ -519,11 +520,11 @@ scan_natures(Cursor *cursor, Head *head)
     if (!take(cursor, ']')) {
         for (;;) {
             Verdict verdict = scan_plain(cursor, &text);
-            if (verdict != TAKEN) {
+            if (verdict != CONTINUE) {
                 return verdict;
             }
             if (++number > MOST_NATURES) {
-                return LOOK;
+                return NEEDS_PYTHON;
             }
             skip_blanks(cursor);
             if (take(cursor, ']')) {
@@ -536,7 +537,7 @@ scan_natures(Cursor *cursor, Head *head)
         }
     }
     head->natures.size = cursor->at - head->natures.begin;
-    return TAKEN;
+    return CONTINUE;
 }
 
 HOT Verdict
@@ -561,7 +562,7 @@ HOT Verdict
 scan_name(Cursor *cursor)
 {
     Verdict verdict = scan_any_string(cursor);
-    if (verdict != TAKEN) {
+    if (verdict != CONTINUE) {
         return verdict;
     }
     skip_blanks(cursor);
@@ -569,7 +570,7 @@ scan_name(Cursor *cursor)
         return lacking(cursor);
     }
     skip_blanks(cursor);
-    return TAKEN;
+    return CONTINUE;
 }
 
 /* Any value. The cursor is inside of metadata, which is level 1. The lowest bit of objects tells whether the present
@@ -584,7 +585,7 @@ scan_value(Cursor *cursor, int max_nesting)
         int opening = peek(cursor), is_open = 0;
         if (opening == '{' || opening == '[') {
             if (level >= max_nesting) {
-                return LOOK;
+                return NEEDS_PYTHON;
             }
             cursor->at++;
             level++;
@@ -598,7 +599,7 @@ scan_value(Cursor *cursor, int max_nesting)
         }
         else {
             verdict = scan_scalar(cursor);
-            if (verdict != TAKEN) {
+            if (verdict != CONTINUE) {
                 return verdict;
             }
         }
@@ -618,11 +619,11 @@ scan_value(Cursor *cursor, int max_nesting)
             }
         }
         if (level == 1) {
-            return TAKEN;
+            return CONTINUE;
         }
         if (objects & 1) {
             verdict = scan_name(cursor);
-            if (verdict != TAKEN) {
+            if (verdict != CONTINUE) {
                 return verdict;
             }
         }
@@ -654,10 +655,10 @@ scan_attribute(Cursor *cursor, Head *head, int name)
         return verdict;
     case ROUTE:
         if (!head->route.size || !begins_with(cursor, &head->route)) {
-            return head->route.size ? WAY : LOOK;
+            return head->route.size ? ROUTE_CHANGED : NEEDS_PYTHON;
         }
         cursor->at += head->route.size;
-        return TAKEN;
+        return CONTINUE;
     case SENDER:
         if (peek(cursor) != 'n') {
             return scan_plain(cursor, &head->sender);
@@ -667,7 +668,7 @@ scan_attribute(Cursor *cursor, Head *head, int name)
     case 0:
         return scan_value(cursor, head->max_nesting);
     default:
-        return LOOK;
+        return NEEDS_PYTHON;
     }
 }
 
@@ -697,12 +698,12 @@ scan_member(Cursor *cursor, Head *head)
     Span key;
     Verdict verdict = scan_plain(cursor, &key);
     int name;
-    if (verdict != TAKEN) {
+    if (verdict != CONTINUE) {
         return verdict;
     }
     name = attribute(&key);
     if (name & head->seen || (!name && !is_new_key(head, &key))) {
-        return LOOK;
+        return NEEDS_PYTHON;
     }
     head->seen |= name;
     skip_blanks(cursor);
@@ -725,14 +726,14 @@ scan_metadata(Cursor *cursor, Head *head)
         Verdict verdict;
         skip_blanks(cursor);
         verdict = scan_member(cursor, head);
-        if (verdict != TAKEN) {
+        if (verdict != CONTINUE) {
             return verdict;
         }
         if (skip_blanks(cursor) && peek(cursor) == '}') {
-            return LOOK;
+            return NEEDS_PYTHON;
         }
     } while (take(cursor, ','));
-    return take(cursor, '}') ? TAKEN : lacking(cursor);
+    return take(cursor, '}') ? CONTINUE : lacking(cursor);
 }
 
 /* An object that is taken. Its metadata begins at begin, its payload ends at end. */
@@ -750,15 +751,15 @@ HOT Verdict
 take_payload(Cursor *cursor, const Limits *limits, const Head *head, Object *object)
 {
     if (object->metadata > limits->max_metadata || head->size > limits->max_payload) {
-        return LOOK;
+        return NEEDS_PYTHON;
     }
     if (cursor->end - cursor->at < head->size) {
-        return head->size > MOST_AWAITED ? LOOK : MORE;
+        return head->size > MOST_AWAITED ? NEEDS_PYTHON : INCOMPLETE;
     }
     cursor->at += head->size;
     object->end = cursor->at;
     object->payload = head->size;
-    return TAKEN;
+    return CONTINUE;
 }
 
 HOT Verdict
@@ -774,11 +775,11 @@ scan_object(Cursor *cursor, const Limits *limits, Head *head, Object *object)
     object->begin = cursor->at;
     verdict = scan_metadata(cursor, head);
     object->metadata = cursor->at - object->begin;
-    if (verdict == TAKEN && !take(cursor, 0)) {
+    if (verdict == CONTINUE && !take(cursor, 0)) {
         verdict = lacking(cursor);
     }
-    if (verdict != TAKEN) {
-        return verdict == MORE && cursor->end - object->begin > limits->max_metadata ? LOOK : verdict;
+    if (verdict != CONTINUE) {
+        return verdict == INCOMPLETE && cursor->end - object->begin > limits->max_metadata ? NEEDS_PYTHON : verdict;
     }
     return take_payload(cursor, limits, head, object);
 }
@@ -823,7 +824,7 @@ take_alike(Cursor *cursor, const Example *example, const Limits *limits, Head *h
             return 0;
         }
         cursor->at += same.size;
-        if ((place == example->is_size_first ? scan_attribute(cursor, head, ID) : scan_size(cursor, head)) != TAKEN) {
+        if ((place == example->is_size_first ? scan_attribute(cursor, head, ID) : scan_size(cursor, head)) != CONTINUE) {
             return 0;
         }
         same.begin = gap->begin + gap->size;
@@ -834,7 +835,7 @@ take_alike(Cursor *cursor, const Example *example, const Limits *limits, Head *h
     }
     cursor->at += same.size;
     object->metadata = cursor->at - object->begin - 1;
-    return take_payload(cursor, limits, head, object) == TAKEN;
+    return take_payload(cursor, limits, head, object) == CONTINUE;
 }
 
 /* Objects that came over links lately: the newest ones, by origin and id, as bussrv/bus/routing/seen.py has them.
@@ -1146,28 +1147,28 @@ take_planned(Plans *self, Cursor *cursor, const Limits *limits, const Way *way, 
         if (take_alike(cursor, &examples->of[likely], limits, head, object)) {
             examples->in_vain = 0;
             *plan = &self->plans[likely];
-            return way->seen == NULL || is_forwarded(way, head, object) ? TAKEN : LOOK;
+            return way->seen == NULL || is_forwarded(way, head, object) ? CONTINUE : NEEDS_PYTHON;
         }
         *cursor = begin;
         examples->pause = examples->in_vain = examples->in_vain < 31 ? 2 * examples->in_vain + 1 : 31;
     }
     verdict = scan_object(cursor, limits, head, object);
-    if (verdict != TAKEN) {
+    if (verdict != CONTINUE) {
         return verdict;
     }
     if (!make_key(head, self->is_by_sender, key) || (way->seen != NULL && !is_forwarded(way, head, object))) {
-        return LOOK;
+        return NEEDS_PYTHON;
     }
     *plan = find_plan(self, key, *plan);
     if (*plan == NULL) {
-        return PLAN;
+        return NO_PLAN;
     }
     likely = (int)(*plan - self->plans);
     if (!examples->pause && likely < MOST_EXAMPLES) {
         examples->known |= UINT64_C(1) << likely;
         make_example(head, object, &examples->of[likely]);
     }
-    return (*plan)->is_pythons ? LOOK : TAKEN;
+    return (*plan)->is_pythons ? NEEDS_PYTHON : CONTINUE;
 }
 
 /* Writing: for each outlet, all objects that it is given, in one piece. */
@@ -1386,7 +1387,7 @@ plans_splice(PyObject *object, PyObject *const *arguments, Py_ssize_t given)
     Added added;
     char *data;
     long most, count = 0, duplicates = 0;
-    Verdict verdict = TAKEN;
+    Verdict verdict = CONTINUE;
     Head head;
     Way way;
     Key key;
@@ -1430,13 +1431,13 @@ plans_splice(PyObject *object, PyObject *const *arguments, Py_ssize_t given)
         Cursor next = cursor;
         uint64_t known = 0;
         verdict = take_planned(self, &next, &limits, &way, &examples, &head, &objects[count], &key, &plan);
-        if (verdict == PLAN) {
+        if (verdict == NO_PLAN) {
             what = PyBytes_FromStringAndSize(key.text, key.size);
             if (what == NULL) {
                 return NULL;
             }
         }
-        if (verdict != TAKEN) {
+        if (verdict != CONTINUE) {
             break;
         }
         if (way.seen != NULL) {
@@ -1448,7 +1449,7 @@ plans_splice(PyObject *object, PyObject *const *arguments, Py_ssize_t given)
             }
         }
         if (turn && plan->turn != (plan->is_own ? own_turn : turn)) {
-            verdict = OPEN;
+            verdict = MUST_OPEN;
             what = PyLong_FromSsize_t(plan - self->plans);
             if (what == NULL) {
                 return NULL;

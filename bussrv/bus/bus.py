@@ -26,8 +26,8 @@ from bussrv.bus.requests.answerers import Answerers
 from bussrv.bus.requests.gone_providers import GoneProviders
 from bussrv.bus.requests.open_requests import OpenRequests
 from bussrv.bus.routing.batch import BatchRouter
-from bussrv.bus.routing.compiled import Splicing
-from bussrv.bus.routing.compiled_forward import LinkSplicing
+from bussrv.bus.routing.compiled import CompiledRouter
+from bussrv.bus.routing.compiled_forward import CompiledForwarder
 from bussrv.bus.routing.forward import Forwarder
 from bussrv.bus.routing.object_ids import ObjectIds
 from bussrv.bus.routing.recipients import Origin, Recipients
@@ -110,7 +110,7 @@ class Bus:
         self._last_values = LastValues(settings.max_last_values, settings.max_last_value, self.counters)
         self._sources = Origins(registry, self.access, server_id)
         self._turns = turns = FlushSchedule(fanout.flush, reactor)
-        self.delivery, self.totals, self.flush_in_turn = turns.delivery, Totals(), turns.read
+        self.delivery, self.totals, self.flush_soon = turns.delivery, Totals(), turns.read
         self._hosted = HostedSubscribers(registry, self.access, receivers, fanout, turns.wait)
         self._reports: dict[str, Callable[[], object]] = {}
         self._judge = judge = SendRights(registry, self.access, self.counters)
@@ -155,7 +155,7 @@ class Bus:
             new_id=self._ids,
             longest=longest,
         )
-        self.splicing = Splicing(
+        self.splicing = CompiledRouter(
             registry=registry,
             sources=self._sources,
             receivers=receivers,
@@ -191,7 +191,7 @@ class Bus:
             max_metadata=longest,
             new_id=self._ids,
         )
-        self.link_splicing = LinkSplicing(self.splicing, self._relay, links, publisher, fanout, self._seen)
+        self.link_splicing = CompiledForwarder(self.splicing, self._relay, links, publisher, fanout, self._seen)
         self.streams = ConnectionResources(settings, self.slices, reactor)
         self.permission_observers: list[Callable[[str], None]] = []
         self.reloadables: list[IReloadable] = [CopiedLimits(self._copy_limits)]
@@ -327,10 +327,10 @@ class Bus:
         """Forward objects of a linked server, up to one that may be for this server; see :class:`IForwarding`."""
         return self._relay.forward_batch(session_id, batch) if self.links.settled() is None else next(batch, None)
 
-    def hear(self, session_id: str, obj: BusObject) -> None:
+    def receive_advertisement(self, session_id: str, obj: BusObject) -> None:
         """Take an advertisement of a linked server; see :class:`IForwarding`."""
         facts = self._relay.route_of(session_id, obj)
-        self.links.hear(session_id, obj.fields(), facts.route, is_unusable=facts.is_unusable)
+        self.links.receive_advertisement(session_id, obj.fields(), facts.route, is_unusable=facts.is_unusable)
 
     def route_of(self, session_id: str, obj: BusObject) -> list[str]:
         """The route of an object of a linked server; see :class:`IForwarding`."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from bussrv.bus.links.facts import LinkFacts
     from bussrv.bus.links.lost import LostLink
     from bussrv.bus.links.paths import Paths
-    from bussrv.bus.routing.compiled_result import Spliced
+    from bussrv.bus.routing.compiled_result import ScanResult
     from bussrv.bus.services.hosted import Hosted
     from bussrv.bus.sessions.totals import Totals
     from bussrv.bus.taps.tap import Tap, TapFilter
@@ -173,7 +173,7 @@ class IForwarding(Interface):
         :returns: that object, taken from ``batch``; ``None`` at its end.
         """
 
-    def hear(session_id: str, obj: BusObject) -> None:
+    def receive_advertisement(session_id: str, obj: BusObject) -> None:
         """Take an advertisement of a session: an event of :mod:`bussrv.bus.links.advertisement_fields`.
 
         :raises Refused: ``bad-attribute``, ``bad-service-name``, ``reserved-name`` or ``link-full``.
@@ -248,7 +248,7 @@ class ISending(Interface):
         :param since: when the input arrived, in seconds of the reactor.
         """
 
-    def flush_in_turn(session_id: str, size: int, since: float = NEVER) -> float:
+    def flush_soon(session_id: str, size: int, since: float = NEVER) -> float:
         """Send the collected frames of a chunk of ``size`` bytes: once a reactor turn, if several sessions send.
 
         :returns: see :meth:`bussrv.bus.flush_schedule.FlushSchedule.read`.
@@ -333,7 +333,7 @@ class ITaps(Interface):
 class ISplicing(Interface):
     """Routes most objects of members, or of linked servers, without reading them one by one."""
 
-    def route(session_id: str, reader: ObjectReader) -> Spliced | None:
+    def route(session_id: str, reader: ObjectReader) -> ScanResult | None:
         """Route objects as :meth:`IRouting.route_batch` or :meth:`IForwarding.forward_batch` does, and skip them in the
         reader.
 
@@ -345,7 +345,7 @@ class ISplicing(Interface):
 
         :param has_rest: whether the reader may hold the beginning of an object.
         :returns: how many objects, the verdict, and whether there is a rest; ``None``: nothing was done, because
-            something has changed, or was not tried before. See :class:`bussrv.bus.routing.compiled_result.Spliced`.
+            something has changed, or was not tried before. See :class:`bussrv.bus.routing.compiled_result.ScanResult`.
         """
 
 

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import UNSET
 
 from bussrv.bus.routing.compiled import A_PASS, MOST_PLANS
-from bussrv.bus.routing.compiled_result import LOOK, MORE, OPEN, PLAN, TAKEN, WAY
+from bussrv.bus.routing.compiled_result import CONTINUE, INCOMPLETE, MUST_OPEN, NEEDS_PYTHON, NO_PLAN, ROUTE_CHANGED
 from bussrv.bus.routing.object_ids import ObjectIds
 from bussrv.bus.routing.route_cache import RouteCache
 from bussrv.bus.routing.seen import CompiledSeen, Seen
@@ -302,7 +302,7 @@ def compare(stream: bytes) -> tuple[int, int]:
     known: dict[bytes, object] = {}
     singles: dict[int, Single] = {}
     for begin, event, taken in _side_by_side(stream, lambda begin, number: _take(stream, begin, number * 97)):
-        if taken.verdict == LOOK:
+        if taken.verdict == NEEDS_PYTHON:
             singles[begin] = Single(taken.end, event, None)
             continue
         made = 97 * len(singles) + 1
@@ -330,7 +330,7 @@ def compare_forwarded(stream: bytes) -> tuple[int, int]:
     routes = RouteCache("link", "cellar", "hall", LONGEST_FORWARDED, keeps_marks=True)
     seen, compiled, passed = Seen(4), CompiledSeen(4), CompiledSeen(4)
     for begin, event, taken in _side_by_side(stream, lambda begin, _: _take_forwarded(stream, begin, routes, compiled)):
-        if taken.verdict == LOOK:
+        if taken.verdict == NEEDS_PYTHON:
             singles[begin] = Single(taken.end, event, None)
             if _has_id(event):
                 assert seen.add(1, event.head.id) == compiled.add(1, event.head.id)
@@ -385,16 +385,16 @@ def _check_passes(
             made += f'"made{made + 1:03}"'.encode() in piece
             expected += piece
         assert (place, b"".join(piece for _, piece, _ in pieces)) == (end, expected)
-        if verdict == PLAN:
+        if verdict == NO_PLAN:
             plans = SPEEDUPS.Plans(True) if plans.add(key, 1, False, False, 0) == MOST_PLANS - 1 else plans
-        elif verdict == LOOK or (verdict == WAY and not count):
+        elif verdict == NEEDS_PYTHON or (verdict == ROUTE_CHANGED and not count):
             if place not in singles:
                 return  # It is malformed.
             place, event, forward = singles[place]
             assert forward is None
             if seen is not None and _has_id(event):
                 seen.add(1, event.head.id)
-        elif verdict == MORE:
+        elif verdict == INCOMPLETE:
             assert place not in singles
             return
 
@@ -418,12 +418,12 @@ def _side_by_side(stream: bytes, take: Callable[[int, int], Taken]) -> Iterator[
         try:
             event = reader.next_event()
         except RemoteProtocolError:
-            assert taken.verdict == LOOK, (taken, stream[begin:])
+            assert taken.verdict == NEEDS_PYTHON, (taken, stream[begin:])
             return
         if event is None:
-            assert taken.verdict in (MORE, LOOK), (taken, stream[begin:])
+            assert taken.verdict in (INCOMPLETE, NEEDS_PYTHON), (taken, stream[begin:])
             return
-        assert taken.verdict != MORE, stream[begin:]
+        assert taken.verdict != INCOMPLETE, stream[begin:]
         end = len(stream) - len(reader)
         assert taken.end in (0, end), "the end of the object is somewhere else"
         yield begin, event, taken._replace(end=end)
@@ -446,15 +446,15 @@ def _take(stream: bytes, begin: int, made: int) -> Taken:
     arguments = (stream, begin, *LIMITS_OF_TEXT, TAIL_OF_C1, 1, 1, 1, IDS.opening, IDS.digits, made, None)
     end, count, verdict, key, *rest = plans.splice(*arguments)
     assert (end, count, rest) == (begin, 0, [[], 0, [], 0])
-    if verdict != PLAN:
+    if verdict != NO_PLAN:
         return Taken(verdict)
     number = plans.add(key, 1, False, False, 0)
-    assert plans.splice(*arguments) == (begin, 0, OPEN, number, [], 0, [], 0)
+    assert plans.splice(*arguments) == (begin, 0, MUST_OPEN, number, [], 0, [], 0)
     plans.open(number, 1, 1)
     end, count, verdict, _, [(outlet, piece, pieces_count)], new, *_ = plans.splice(*arguments)
     assert new == (f'"made{made + 1:03}"'.encode() in piece)
-    assert (count, verdict, outlet, pieces_count) == (1, TAKEN, 0, 1)
-    return Taken(PLAN, key, end, piece)
+    assert (count, verdict, outlet, pieces_count) == (1, CONTINUE, 0, 1)
+    return Taken(NO_PLAN, key, end, piece)
 
 
 def _pass(stream: bytes, plans: Any, begin: int, made: int) -> tuple[Any, ...]:
@@ -480,18 +480,18 @@ def _way_of(stream: bytes, begin: int, routes: RouteCache, seen: CompiledSeen) -
     assert SPEEDUPS is not None
     other = (seen, route_ending(b'["another"]'), b"", 0, 0)
     verdict: int = _splice_way(stream, SPEEDUPS.Plans(True), begin, 1, 1, other)[2]
-    if verdict != WAY:
+    if verdict != ROUTE_CHANGED:
         return verdict
     end = stream.find(NUL, begin)
     if end < 0:
-        return MORE if len(stream) - begin <= LIMITS_OF_TEXT[0] else LOOK
+        return INCOMPLETE if len(stream) - begin <= LIMITS_OF_TEXT[0] else NEEDS_PYTHON
     try:
         route = read_head(stream[begin:end]).route
         facts = routes.of(route)
     except (RemoteProtocolError, Refused, Fault):
-        return LOOK
+        return NEEDS_PYTHON
     if facts.refusal is not None or facts.is_from_neighbour:
-        return LOOK
+        return NEEDS_PYTHON
     return seen, facts.ending, route_ending(facts.source.route) + NUL, facts.origin_key, facts.longest
 
 
@@ -515,9 +515,9 @@ def _take_forwarded(stream: bytes, begin: int, routes: RouteCache, seen: Compile
     splice = partial(_splice_way, stream, plans, begin, 1, 1)
     end, count, verdict, key, *rest = splice(way)
     assert (end, count, rest) == (begin, 0, [[], 0, [], 0])
-    if verdict != PLAN:
-        return Taken(LOOK if verdict == WAY else verdict)  # It has two routes.
+    if verdict != NO_PLAN:
+        return Taken(NEEDS_PYTHON if verdict == ROUTE_CHANGED else verdict)  # It has two routes.
     plans.open(plans.add(key, 1, False, False, 0), 1, 1)
     end, count, verdict, _, pieces, made, published, duplicates = splice(way)
-    assert (count, verdict, made, published, len(pieces)) == (1, TAKEN, 0, [], 1 - duplicates)
-    return Taken(PLAN, key, end, b"".join(piece for _, piece, _ in pieces))
+    assert (count, verdict, made, published, len(pieces)) == (1, CONTINUE, 0, [], 1 - duplicates)
+    return Taken(NO_PLAN, key, end, b"".join(piece for _, piece, _ in pieces))

@@ -75,7 +75,7 @@ class ReferenceServer(ReferenceBus):
             client.session.got += [packet(1, service) for service in sorted(self.providers)]
         return client
 
-    def hear(self, client: Client, data: bytes) -> None:
+    def receive_advertisement(self, client: Client, data: bytes) -> None:
         """A chunk came."""
         if not client.ended:
             client.stream.data += data

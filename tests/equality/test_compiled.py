@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from bussrv.bus.routing.compiled import Splicing
-from bussrv.bus.routing.compiled_result import Spliced
+from bussrv.bus.routing.compiled import CompiledRouter
+from bussrv.bus.routing.compiled_result import ScanResult
 from bussrv.compiled import SPEEDUPS
 from tests.equality import plain
 from tests.equality.compiled import Compiled, Op, Pure, compare, compare_forwarded, play, played
@@ -164,13 +164,13 @@ def test_a_route_only_server_leaves_most_objects_to_it(monkeypatch: pytest.Monke
     """Copies for it have other routes than those for members. A copy that has no room for marks is one for Python."""
     taken: list[int] = []
 
-    def noted(self: Splicing, *given: Any) -> Spliced:
+    def noted(self: CompiledRouter, *given: Any) -> ScanResult:
         spliced = route_stretch(self, *given)
         taken.append(spliced.objects)
         return spliced
 
-    route_stretch = Splicing.route_stretch
-    monkeypatch.setattr(Splicing, "route_stretch", noted)
+    route_stretch = CompiledRouter.route_stretch
+    monkeypatch.setattr(CompiledRouter, "route_stretch", noted)
     links: list[Op] = [("join", {}), ("link", "cellar", True), ("link", "attic", False)]
     said = b"".join(b'{"type":"a/b","id":%d}\0' % number for number in range(200))
     long = b'{"id":0,"x":"%b"}\0' % (b"y" * 100)

@@ -196,7 +196,7 @@ class Delivery(RuleBasedStateMachine):
         if not peer.client.ended:
             peer.bytes_in += len(model[:size])
         peer.pipe.protocol.dataReceived(real[:size])
-        self.model.hear(peer.client, model[:size])
+        self.model.receive_advertisement(peer.client, model[:size])
 
     # Linked servers.
 

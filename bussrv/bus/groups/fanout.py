@@ -123,22 +123,22 @@ class Fanout:
 
     :param failed: called if the encoding of a group raised an exception, while that is handled. That group does not get
         the object; other groups do.
-    :ivar epoch: changes whenever something may have been sent, and whenever the audience changes.
+    :ivar generation: changes whenever something may have been sent, and whenever the audience changes.
     :ivar collected: the groups for which something was collected, for whatever session, since the last flush.
-    :ivar until_then: are cleared whenever the audience changes: groups come or go, or their members or permissions
+    :ivar audience_caches: are cleared whenever the audience changes: groups come or go, or their members or permissions
         change. They may hold sessions, of which nothing is left then.
     """
 
     def __init__(self, failed: Callable[[Group], None] | None = None) -> None:
-        self.epoch = 0
-        self.until_then: list[dict[Any, Any]] = []
+        self.generation = 0
+        self.audience_caches: list[dict[Any, Any]] = []
         self.collected: dict[Group, None] = {}
         self._failed = failed
 
     def audience_changed(self) -> None:
         """Route plans that were made before are not right any more."""
-        self.epoch += 1
-        for each in self.until_then:
+        self.generation += 1
+        for each in self.audience_caches:
             each.clear()
 
     def join(self, group: Group, session_id: str, link: ISessionLink) -> None:
@@ -255,7 +255,7 @@ class Fanout:
 
     def flush_group(self, group: Group) -> None:
         """Send the frames collected for one group."""
-        self.epoch += 1
+        self.generation += 1
         if group not in self.collected:
             return
         del self.collected[group]
@@ -278,7 +278,7 @@ class Fanout:
 
     def flush(self) -> bool:
         """Send all collected frames. :returns: whether there were any."""
-        self.epoch += 1
+        self.generation += 1
         dirty = tuple(self.collected)
         for group in dirty:
             self.flush_group(group)

@@ -124,7 +124,7 @@ class Links:
         async with self._admission.one_at_a_time(server_id):
             older = self._to_server(server_id)
             self._admission.check(session_id, server_id, older, dialed)
-            await self._remote.bar(server_id)
+            await self._remote.reserve_id(server_id)
             older = self._to_server(server_id)
             way = self._reach(older.session_id) if older is not None else None
             if way is not None:
@@ -132,7 +132,7 @@ class Links:
             try:
                 yield
             except Refused:
-                self._remote.unbar(server_id)
+                self._remote.release_id(server_id)
                 raise
 
     def _to_server(self, server_id: str) -> Link | None:
@@ -151,7 +151,7 @@ class Links:
         server = RemoteSession(
             routing_id=link.server_id, path=(link.server_id,), is_member=True, role=SERVER_ROLE, tells_all=tells_all
         )
-        self.paths.hear(session_id, server)
+        self.paths.receive_advertisement(session_id, server)
         self._note(LogLevel.info, link, "link.up", "up")
         self._advertisements.begin(link)
         self._advertisements.advertise(link.server_id)
@@ -201,7 +201,7 @@ class Links:
         self._note(level, link, "link.down", f"down: {reason}")
         # The server itself at once: its routing id is free now.
         self._forget(session_id, link.server_id)
-        self._remote.unbar(link.server_id)
+        self._remote.release_id(link.server_id)
         self._jobs.add(self._forget_all(session_id))
         self._advertisements.announce_neighbors()
         for waiting in self._waiting.pop(link.server_id, ()):
@@ -265,7 +265,9 @@ class Links:
 
     # Advertisements of other servers.
 
-    def hear(self, session_id: str, fields: dict[str, Any], route: list[str], *, is_unusable: bool = False) -> None:
+    def receive_advertisement(
+        self, session_id: str, fields: dict[str, Any], route: list[str], *, is_unusable: bool = False
+    ) -> None:
         """Take an advertisement of a session that another server can reach.
 
         :param is_unusable: whether the path that the route says is of no use; see
@@ -293,7 +295,7 @@ class Links:
         else:
             self._check_room(link, remote.size() - (before.size() if before is not None else 0))
             self._check_total(link, routing_id)
-            changed = self.paths.hear(session_id, remote)
+            changed = self.paths.receive_advertisement(session_id, remote)
         if changed:
             self._changed(routing_id, "unreachable")
         if not link.tells_all and before is not None and fields["event"] in (DISCONNECT, UNREGISTER):

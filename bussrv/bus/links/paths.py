@@ -75,7 +75,7 @@ class Paths:
         self._takers_over: Counter[str] = Counter()
         self._ended: OrderedDict[str, None] = OrderedDict()
 
-    def hear(self, link: str, remote: RemoteSession) -> bool:
+    def receive_advertisement(self, link: str, remote: RemoteSession) -> bool:
         """Take an advertisement of a session, which replaces the one before over the same ``link``.
 
         :returns: whether the best path to the session, or what is known of it, changed.
@@ -91,7 +91,7 @@ class Paths:
         return self._choose(remote.routing_id, before if self._best.get(remote.routing_id) == link else None)
 
     def forget(self, link: str, routing_id: str) -> bool:
-        """A session can no longer be reached over ``link``. :returns: as :meth:`hear` does."""
+        """A session can no longer be reached over ``link``. :returns: as :meth:`receive_advertisement` does."""
         before = self._by_link.get(link, {}).pop(routing_id, None)
         if before is None:
             return False
@@ -109,7 +109,7 @@ class Paths:
 
         Later advertisements of it were sent by servers that did not know yet: see :meth:`has_ended`.
 
-        :returns: as :meth:`hear` does.
+        :returns: as :meth:`receive_advertisement` does.
         """
         self._ended[session] = None
         if len(self._ended) > MAX_REMEMBERED:

@@ -239,7 +239,7 @@ class RemoteSessions:
 
     # A server that is linked with directly is a session of its own right.
 
-    def bar(self, routing_id: str) -> Deferred[None]:
+    def reserve_id(self, routing_id: str) -> Deferred[None]:
         """Keep a routing id free of remote sessions. :returns: fires when it is."""
         freed: Deferred[None] = Deferred()
         barred = self._barred.setdefault(routing_id, _Bar())
@@ -253,7 +253,7 @@ class RemoteSessions:
         """How many routing ids links have, or are about to."""
         return len(self._barred)
 
-    def unbar(self, routing_id: str) -> None:
+    def release_id(self, routing_id: str) -> None:
         """A link no longer has that routing id, or did not come about: a remote session may have it again."""
         self._barred[routing_id].holders -= 1
         if not self._barred[routing_id].holders:

@@ -98,4 +98,4 @@ class LinkRights:
         left = self.narrowed(link, None, known) if self.may_tell(link, known.routing_id) else None
         if left is None:
             return self._paths.forget(link.session_id, known.routing_id)
-        return left != known and self._paths.hear(link.session_id, left)
+        return left != known and self._paths.receive_advertisement(link.session_id, left)

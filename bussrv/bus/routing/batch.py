@@ -115,7 +115,7 @@ class BatchRouter:
         self._judge = judge
         self._new_id = new_id
         self._shared: dict[tuple[bool, frozenset[str], Permissions], RoutePlans] = {}
-        self._epoch: int | None = None
+        self._generation: int | None = None
 
     @property
     def groups_asked(self) -> int:
@@ -189,8 +189,8 @@ class BatchRouter:
 
         Senders share them if they have the same permissions, and their objects passed the same of the linked servers.
         """
-        if self._epoch != self._fanout.epoch:
-            self._epoch = self._fanout.epoch
+        if self._generation != self._fanout.generation:
+            self._generation = self._fanout.generation
             self._shared.clear()
         passed = self._links.passed(source.origin.route)
         return self._shared.setdefault((source.cut > 1, passed, source.origin.permissions), {})
@@ -203,7 +203,7 @@ class BatchRouter:
             return None
         groups, publication, marked = audience
         if origin.sender and any(group.no_echo for group in groups):
-            self._epoch = None  # The plans are this sender's alone.
+            self._generation = None  # The plans are this sender's alone.
         sends = self.open(groups, origin)
         said = 1 + (head.event is not None) + (head.type is not None) + (head.size > 0) + bool(head.natures)
         said += source.cut > 1

@@ -1,17 +1,18 @@
-"""Splicing: most objects of members are routed by the compiled module, without being read one by one.
+"""Most objects of members are routed by the compiled module, without being read one by one.
 
 The compiled module goes through a *stretch* of received bytes. It looks up the route plan of each object in a table,
 by the text of what routing depends on. For each outlet (:mod:`bussrv.bus.routing.outlets`) it puts all objects in one
 piece of bytes. It stops at an object that it does not take, and says why:
 
-======== ==============================================================================================================
-``MORE``  the object is not whole
-``LOOK``  the object has to be read: it is addressed, malformed, unusual, or has to be routed by itself
-``PLAN``  there is no plan for such objects yet
-``OPEN``  the groups of its plan have to be made ready for the frames of this sender, as they are in a batch; never
-          while nothing is collected for any group, because nothing has to be sent for that then
-``WAY``   it came over a link, by another route than those before; see :mod:`bussrv.bus.routing.compiled_forward`
-======== ==============================================================================================================
+================= =====================================================================================================
+``INCOMPLETE``    the object is not whole
+``NEEDS_PYTHON``  the object has to be read: it is addressed, malformed, unusual, or has to be routed by itself
+``NO_PLAN``       there is no plan for such objects yet
+``MUST_OPEN``     the groups of its plan have to be made ready for the frames of this sender, as they are in a batch;
+                  never while nothing is collected for any group, because nothing has to be sent for that then
+``ROUTE_CHANGED`` it came over a link, by another route than those before:
+                  :mod:`bussrv.bus.routing.compiled_forward`
+================= =====================================================================================================
 
 A plan is right until the audience changes. What comes of an object is the same as in :mod:`bussrv.bus.routing.batch`.
 """
@@ -26,7 +27,7 @@ from bussrv.bus.groups.receivers import Receivers
 from bussrv.bus.links.links import Links
 from bussrv.bus.origins import Origins
 from bussrv.bus.routing.batch import MOST_GROUPS_ASKED, MOST_NEW_PLANS, BatchRouter, Source
-from bussrv.bus.routing.compiled_result import LOOK, OPEN, PLAN, TAKEN, WAY, Spliced
+from bussrv.bus.routing.compiled_result import CONTINUE, MUST_OPEN, NEEDS_PYTHON, NO_PLAN, ROUTE_CHANGED, ScanResult
 from bussrv.bus.routing.object_ids import ObjectIds
 from bussrv.bus.routing.outlets import Marks, Outlets
 from bussrv.bus.services.publishing import Publisher
@@ -149,7 +150,7 @@ Find = Callable[[bytes, int], "Prepared | int"]
 """Finds what is prepared for an object at a place that comes by another route; a verdict: nothing is."""
 
 
-class Splicing:
+class CompiledRouter:
     """Routes stretches of members and linked servers, while no tap is open.
 
     :ivar make: makes empty plans of the compiled module; ``None``: there is no such module, so nothing is routed here.
@@ -180,11 +181,11 @@ class Splicing:
         self._ids = ids
         self._tables: dict[tuple[frozenset[str], frozenset[str], frozenset[str], Permissions], Table] = {}
         self._prepared: dict[int, Prepared] = {}
-        fanout.until_then += (self._tables, self._prepared)
+        fanout.audience_caches += (self._tables, self._prepared)
         self._turn = self._own_turn = 0
-        self._epoch = self._number = -1
+        self._generation = self._number = -1
 
-    def route(self, session_id: str, reader: ObjectReader) -> Spliced | None:
+    def route(self, session_id: str, reader: ObjectReader) -> ScanResult | None:
         """Route objects of a member from its reader; ``None``: nothing was tried, they have to be read."""
         make = self.ready()
         if make is None:
@@ -225,7 +226,7 @@ class Splicing:
         has_rest = end < len(whole)
         if has_rest:
             reader.feed(whole[end:])
-            reader.skip(0, reads_on=verdict == LOOK, in_vain=objects < WORTHWHILE)
+            reader.skip(0, reads_on=verdict == NEEDS_PYTHON, in_vain=objects < WORTHWHILE)
         return objects, verdict, has_rest
 
     def ready(self) -> Callable[[bool], Plans] | None:
@@ -251,29 +252,29 @@ class Splicing:
         """The turn in which groups are open for a sender; 0: nothing is collected, so none has to be opened first."""
         if not self._fanout.collected:
             return 0
-        if self._epoch != self._fanout.epoch or self._number != number:
+        if self._generation != self._fanout.generation or self._number != number:
             self._begin_turn(number)
         return self._turn
 
     def _begin_turn(self, number: int) -> None:
         """Count the turns in which groups are open: for all senders, and for one alone."""
-        if self._epoch != self._fanout.epoch:
-            self._epoch = self._fanout.epoch
+        if self._generation != self._fanout.generation:
+            self._generation = self._fanout.generation
             self._turn += 1
         self._number = number
         self._own_turn += 1
 
     def route_stretch(
         self, prepared: Prepared, reader: ObjectReader, stretch: Stretch, find: Find | None = None
-    ) -> Spliced:
+    ) -> ScanResult:
         """Route objects of a stretch of this reader.
 
         :param find: is asked when the route is another one, if the objects come over a link.
         """
         first = stretch[1]
         end, total, verdict, duplicates = self._route(prepared, reader, *stretch, find)
-        reader.skip(end - first, reads_on=verdict == LOOK, in_vain=total < WORTHWHILE)
-        return Spliced(total, verdict, duplicates)
+        reader.skip(end - first, reads_on=verdict == NEEDS_PYTHON, in_vain=total < WORTHWHILE)
+        return ScanResult(total, verdict, duplicates)
 
     def _route(
         self,
@@ -300,20 +301,20 @@ class Splicing:
             duplicates += again
             if pieces or published:
                 self._give(table, pieces, published, None if turn else source.origin.sender)
-            if verdict == PLAN:
+            if verdict == NO_PLAN:
                 made += 1
                 if made > MOST_NEW_PLANS or self._batches.groups_asked - asked_before > MOST_GROUPS_ASKED:
-                    verdict = TAKEN
+                    verdict = CONTINUE
                     break
                 self._add_plan(prepared, what, data, begin, reader)
-            elif verdict == OPEN:
+            elif verdict == MUST_OPEN:
                 if self._open(prepared, what):
                     most = 1  # The sender may be over a limit after this object.
-            elif verdict == WAY and find is not None:
+            elif verdict == ROUTE_CHANGED and find is not None:
                 ways += 1
-                other = find(data, begin) if ways <= MOST_WAYS else TAKEN
+                other = find(data, begin) if ways <= MOST_WAYS else CONTINUE
                 if isinstance(other, int) or other is prepared:
-                    verdict = other if isinstance(other, int) else LOOK  # It has two routes.
+                    verdict = other if isinstance(other, int) else NEEDS_PYTHON  # It has two routes.
                     break
                 prepared = other
             else:
@@ -361,7 +362,7 @@ class Splicing:
         """Open the groups of a plan. :returns: whether something had to be sent for that."""
         source, _, table, _, number, _ = prepared
         sends = self._batches.open(table.groups[plan], source.origin)
-        if self._epoch != self._fanout.epoch:
+        if self._generation != self._fanout.generation:
             self._begin_turn(number)
         table.plans.open(plan, self._turn, self._own_turn)
         return sends

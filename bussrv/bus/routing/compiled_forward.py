@@ -18,8 +18,8 @@ from msgspec import Raw
 
 from bussrv.bus.groups.fanout import Fanout
 from bussrv.bus.links.links import Links
-from bussrv.bus.routing.compiled import Prepared, Splicing, Table
-from bussrv.bus.routing.compiled_result import LOOK, MORE, Spliced
+from bussrv.bus.routing.compiled import CompiledRouter, Prepared, Table
+from bussrv.bus.routing.compiled_result import INCOMPLETE, NEEDS_PYTHON, ScanResult
 from bussrv.bus.routing.forward import Forwarder
 from bussrv.bus.routing.route_cache import MAX_REMEMBERED_ROUTE
 from bussrv.bus.routing.seen import CompiledSeen, Seen
@@ -43,12 +43,12 @@ NOBODY = 0
 """The number of all senders that are no sessions of this server."""
 
 
-class LinkSplicing:
+class CompiledForwarder:
     """Forwards stretches of linked servers, while everything that they have advertised is in the registry."""
 
     def __init__(
         self,
-        splicing: Splicing,
+        splicing: CompiledRouter,
         relay: Forwarder,
         links: Links,
         publisher: Publisher,
@@ -63,11 +63,11 @@ class LinkSplicing:
         self._tables: dict[tuple[frozenset[str], frozenset[str], Permissions], Table] = {}
         self._latest: dict[str, Prepared] = {}
         self._known: dict[tuple[str, bytes], Prepared | None] = {}
-        self._until_then = (self._tables, self._latest, self._known)
-        fanout.until_then += self._until_then
+        self._caches = (self._tables, self._latest, self._known)
+        fanout.audience_caches += self._caches
         self._made_at = -1
 
-    def route(self, session_id: str, reader: ObjectReader) -> Spliced | None:
+    def route(self, session_id: str, reader: ObjectReader) -> ScanResult | None:
         """Forward objects of a linked server from its reader; ``None``: nothing was tried, they have to be read."""
         make = self._splicing.ready()
         if make is None or self._seen is None or self._links.settled() is not None:
@@ -82,8 +82,8 @@ class LinkSplicing:
         find = partial(self._find, session_id, make, stretch[2][0])
         prepared = self._latest.get(session_id) or find(*stretch[:2])
         if isinstance(prepared, int):
-            reader.skip(0, reads_on=prepared == LOOK, in_vain=True)
-            return Spliced(0, prepared)
+            reader.skip(0, reads_on=prepared == NEEDS_PYTHON, in_vain=True)
+            return ScanResult(0, prepared)
         try:
             spliced = self._splicing.route_stretch(prepared, reader, stretch, find)
         finally:
@@ -92,7 +92,7 @@ class LinkSplicing:
         return spliced
 
     def _forget(self) -> None:
-        for each in self._until_then:
+        for each in self._caches:
             each.clear()
 
     def _find(
@@ -101,13 +101,13 @@ class LinkSplicing:
         """Find what is prepared for the route of an object; see :data:`bussrv.bus.routing.compiled.Find`."""
         end = data.find(NUL, begin)
         if end < 0:
-            return MORE if len(data) - begin <= max_metadata else LOOK
+            return INCOMPLETE if len(data) - begin <= max_metadata else NEEDS_PYTHON
         try:
             route = bytes(read_head(data[begin:end]).route)
         except (RemoteProtocolError, Fault):
-            return LOOK
+            return NEEDS_PYTHON
         if len(route) > MAX_REMEMBERED_ROUTE:
-            return LOOK
+            return NEEDS_PYTHON
         key = (session_id, route)
         if key not in self._known:
             if len(self._known) >= MOST_ROUTES or len(self._tables) >= MOST_TABLES:
@@ -115,7 +115,7 @@ class LinkSplicing:
             self._known[key] = self._prepare(session_id, make, route)
         prepared = self._known[key]
         if prepared is None:
-            return LOOK
+            return NEEDS_PYTHON
         self._latest[session_id] = prepared
         return prepared
 

@@ -110,7 +110,7 @@ class RequestBatchRouter:
         self._hosted_type = hosted_type
         self._ids = ids
         self._tables: dict[int, _Table] = {}
-        fanout.until_then.append(self._tables)
+        fanout.audience_caches.append(self._tables)
         self._made_at = -1
         self._steps = self._most_steps = 0
 

@@ -14,7 +14,7 @@ from twisted.python.failure import Failure
 
 from bussrv.bus.flush_schedule import NEVER
 from bussrv.bus.interest.vocabulary import EXCHANGED
-from bussrv.bus.routing.compiled_result import MORE, TAKEN, Spliced
+from bussrv.bus.routing.compiled_result import CONTINUE, INCOMPLETE, ScanResult
 from bussrv.net.session.protocol import LARGE_INPUT, StreamProtocol
 from bussrv.wire.objects import BadObject, BusObject, ObjectReader
 
@@ -67,14 +67,14 @@ class ObjectInput(StreamProtocol):
         """Objects of a chunk were routed since ``begin``. The rest waits, if there is one."""
         self.traffic.bytes_in += size
         self.traffic.objects_in += objects
-        if verdict != MORE:
+        if verdict != INCOMPLETE:
             self._bus.slices.spend(self.reactor.seconds() - begin)
             self._unflushed += size
             self._read_at = begin
             self._serve_soon()
             return
         self._is_clear = True
-        sent_at = self._bus.flush_in_turn(self.session_id, size, begin)
+        sent_at = self._bus.flush_soon(self.session_id, size, begin)
         self._bus.slices.spend((self.reactor.seconds() if sent_at is NEVER else sent_at) - begin)
         had_rest, self._has_rest = self._has_rest, has_rest
         if (had_rest or has_rest) and not self.has_ended:
@@ -93,11 +93,11 @@ class ObjectInput(StreamProtocol):
             spliced = self.splice(self._objects)
             if spliced is not None:
                 self.traffic.objects_in += spliced.objects
-                if spliced.verdict == MORE or self.link.is_closing or self.slice_is_over():
+                if spliced.verdict == INCOMPLETE or self.link.is_closing or self.slice_is_over():
                     self._is_clear = self._objects.is_clear and self.factory.in_turns
                     self._has_rest = True
                     return None
-                if spliced.verdict == TAKEN:
+                if spliced.verdict == CONTINUE:
                     continue
             batch = self._objects.batch()
             if not length_hint(batch):
@@ -117,7 +117,7 @@ class ObjectInput(StreamProtocol):
         """Whether something that the client sent may be left."""
         return not self._objects.is_empty
 
-    def splice(self, reader: ObjectReader) -> Spliced | None:
+    def splice(self, reader: ObjectReader) -> ScanResult | None:
         """Route objects without reading each of them; ``None``: nothing was tried, they have to be read."""
         return self._bus.splicing.route(self.session_id, reader)
 

@@ -30,7 +30,7 @@ from twisted.internet.defer import Deferred
 
 from bussrv.bus.interest.interests import mode_interest, rule_interest
 from bussrv.bus.interfaces import IBus
-from bussrv.bus.routing.compiled_result import Spliced
+from bussrv.bus.routing.compiled_result import ScanResult
 from bussrv.errors import Refused
 from bussrv.formats.objects.members import FramedProtocol, routing_id, routing_ids, text
 from bussrv.formats.objects.server_link import LINK, SERVED, ServerLink, watch_closely
@@ -73,7 +73,7 @@ class ObjectsProtocol(FramedProtocol):
         """Route objects; a linked server forwards those of others."""
         return super().route_batch(batch) if self._server is None else self._server.route_batch(batch)
 
-    def splice(self, reader: ObjectReader) -> Spliced | None:
+    def splice(self, reader: ObjectReader) -> ScanResult | None:
         """Route objects without reading each of them; a linked server forwards those of others."""
         return super().splice(reader) if self._server is None else self._server.splice(reader)
 

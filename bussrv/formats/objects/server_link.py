@@ -26,7 +26,7 @@ from twisted.logger import Logger
 from bussrv.addresses import host_of, is_in, peer_text
 from bussrv.bus.interfaces import IBus
 from bussrv.bus.links.advertisement_fields import ADVERTISEMENTS
-from bussrv.bus.routing.compiled_result import Spliced
+from bussrv.bus.routing.compiled_result import ScanResult
 from bussrv.counts.throttle import Throttle
 from bussrv.errors import REASONS, Refused
 from bussrv.formats.objects.members import FramedProtocol, Identify
@@ -145,7 +145,7 @@ class ServerLink:
         if not is_judged and not is_in(peer, self._bus.settings.link_allow):
             raise Refused("link-not-allowed", f"servers may not link from {host_of(peer)}; --link-allow lets them")
 
-    def splice(self, reader: ObjectReader) -> Spliced | None:
+    def splice(self, reader: ObjectReader) -> ScanResult | None:
         """Forward objects without reading each of them; ``None``: nothing was tried, they have to be read."""
         return self._bus.link_splicing.route(self._protocol.session_id, reader)
 
@@ -157,7 +157,7 @@ class ServerLink:
         """The other server sent an object."""
         try:
             if obj.head.event in ADVERTISEMENTS:
-                self._bus.hear(self._protocol.session_id, obj)
+                self._bus.receive_advertisement(self._protocol.session_id, obj)
                 self._wait_for_room()
             elif not self._is_for_this_server(obj, self._bus.route_of(self._protocol.session_id, obj)):
                 self._forward(obj)

@@ -258,7 +258,7 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
     def _flush(self) -> None:
         size, self._unflushed = self._unflushed, 0
         if self.factory.in_turns:
-            self._bus.flush_in_turn(self.session_id, size, self._read_at)
+            self._bus.flush_soon(self.session_id, size, self._read_at)
         else:
             self._bus.flush(self._read_at)
         if not self.has_ended:

@@ -46,10 +46,10 @@ class PathsMachine(RuleBasedStateMachine):
         return link, self.told[link, routing_id]
 
     @rule(link=links, remote=fars)
-    def hear(self, link, remote):
+    def receive_advertisement(self, link, remote):
         before = self.best(remote.routing_id)
         self.told[link, remote.routing_id] = remote
-        assert self.paths.hear(link, remote) == (self.best(remote.routing_id) != before)
+        assert self.paths.receive_advertisement(link, remote) == (self.best(remote.routing_id) != before)
 
     @rule(link=links, routing_id=routing_ids)
     def forget(self, link, routing_id):
@@ -103,10 +103,10 @@ def test_the_home_is_the_first_of_the_path():
 
 def test_the_shortest_path_is_the_best_and_the_next_one_takes_over():
     paths = Paths()
-    assert paths.hear("link1", member("attic", "cellar"))
-    assert paths.hear("link2", member("attic"))
+    assert paths.receive_advertisement("link1", member("attic", "cellar"))
+    assert paths.receive_advertisement("link2", member("attic"))
     assert paths.link_to("ann") == "link2"
-    assert not paths.hear("link1", member("attic", "shed"))
+    assert not paths.receive_advertisement("link1", member("attic", "shed"))
     assert paths.drop("link2") == ["ann"]
     assert paths.best("ann") == member("attic", "shed")
     assert paths.drop("link1") == ["ann"]
@@ -115,9 +115,9 @@ def test_the_shortest_path_is_the_best_and_the_next_one_takes_over():
 
 def test_saying_the_same_again_changes_nothing():
     paths = Paths()
-    assert paths.hear("link1", member("attic"))
-    assert not paths.hear("link1", member("attic"))
-    assert paths.hear("link1", member("attic", routing_ids=("door",)))
+    assert paths.receive_advertisement("link1", member("attic"))
+    assert not paths.receive_advertisement("link1", member("attic"))
+    assert paths.receive_advertisement("link1", member("attic", routing_ids=("door",)))
 
 
 def test_what_was_never_told_is_not_forgotten():
