@@ -103,13 +103,15 @@ def test_the_picture_of_the_imports_is_current() -> None:
     assert drawn["PICTURE"].read_text() == drawn["picture"]()
 
 
+def test_the_tables_of_rooms_are_current() -> None:
+    """``python docs/_ext/room_tables.py`` writes them."""
+    written = runpy.run_path(str(ROOT / "docs/_ext/room_tables.py"))
+    assert written["PAGE"].read_text("utf-8") == written["page"]()
+
+
 def test_the_steps_of_the_four_inputs_are_few_and_name_functions_that_exist() -> None:
-    text = page("docs/explanation/architecture.md")
-    inputs = re.findall(
-        r"(?m)^### .*?(?=^##)",
-        text.partition("## Four inputs, step by step")[2].partition("\n## ")[0] + "\n##",
-        re.DOTALL,
-    )
+    text = page("docs/explanation/walks.md")
+    inputs = re.findall(r"(?m)^## .*?(?=^##)", text + "\n##", re.DOTALL)
     assert len(inputs) == 4
     missing = []
     for each in inputs:
