@@ -127,6 +127,8 @@ NO_TWISTED: tuple[str, ...] = (
 
 MOST_LINES = 600
 
+MOST_POSITIONAL = 7
+
 MOST_FILES = 16
 WAREHOUSES = ("bussrv.journal",)
 """What writes, reads and judges a journal is one room."""
@@ -376,6 +378,16 @@ def rooms_are_no_warehouses(tree: Tree) -> Iterator[str]:
             yield f"{name} has {len(files) + 1} files side by side"
 
 
+def calls_can_be_read(tree: Tree) -> Iterator[str]:
+    """Nobody knows what the eighth argument of a call is."""
+    for module in tree.values():
+        for node in ast.walk(ast.parse(module.source)):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                positional = [each.arg for each in (*node.args.posonlyargs, *node.args.args)]
+                if len(positional) - (positional[:1] in (["self"], ["cls"])) > MOST_POSITIONAL:
+                    yield f"{module.name}:{node.lineno} has {len(positional)} positional parameters"
+
+
 def the_plugin_directory_is_no_package(tree: Tree) -> Iterator[str]:
     for name, module in tree.items():
         if within(name, "twisted") and (module.is_package or name != PLUGIN):
@@ -396,6 +408,7 @@ RULES: tuple[Rule, ...] = (
     packages_hold_no_code,
     rooms_say_what_is_in_them,
     rooms_are_no_warehouses,
+    calls_can_be_read,
     the_plugin_directory_is_no_package,
 )
 
@@ -480,6 +493,7 @@ BROKEN = [
     (packages_hold_no_code, "bussrv/bus/__init__.py", "", "bussrv.bus has no docstring"),
     (rooms_say_what_is_in_them, "bussrv/wire/inbus.py", "", "bussrv.wire does not list what is in it: inbus"),
     (rooms_are_no_warehouses, "bussrv/bus/full/__init__.py", '"""D."""', "bussrv.bus.full has 17 files side by side"),
+    (calls_can_be_read, "bussrv/bus/a.py", "def f(a, b, c, d, e, f, g, h):\n    pass", "a:1 has 8 positional"),
     (the_plugin_directory_is_no_package, "twisted/plugins/__init__.py", "", "twisted.plugins would overwrite"),
 ]
 

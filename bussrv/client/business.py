@@ -38,6 +38,7 @@ class BusinessClient(FramedClient):
         user: str | None = None,
         unique_routing_id: str | None = None,
         routing_ids: list[str] | None = None,
+        *,
         secret: str | None = None,
         token: str | None = None,
     ) -> dict[str, Any]:

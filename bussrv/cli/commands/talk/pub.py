@@ -48,6 +48,7 @@ FORMATS = ("objects", "business", "inbus")
 @connects
 def command(
     connection: Connection,
+    *,
     service: str,
     payload: str | None,
     wire_format: str,

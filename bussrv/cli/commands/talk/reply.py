@@ -74,6 +74,7 @@ FORMATS = ("objects", "business")
 @connects
 def command(
     connection: Connection,
+    *,
     service: str,
     words: Sequence[str],
     wire_format: str,
