@@ -15,8 +15,8 @@
   reactor turn
 - ``following``: everything that the bus keeps about sessions and services stays in step with the registry
 - ``interfaces``: the interfaces of the bus: what wire formats ask of it, and what it asks of them
-- ``origins``: sources: where the objects of each session come from, found once for all of them
-- ``send_rights``: judging: whether a session may do something
+- ``origins``: where the objects of each session come from, found once for all of them
+- ``send_rights``: whether a session may do something
 - ``shared``: what the parts of a bus share
 
 Tests: ``tests/bus``.

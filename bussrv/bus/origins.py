@@ -1,4 +1,4 @@
-"""Sources: where the objects of each session come from, found once for all of them."""
+"""Origins: where the objects of each session come from, found once for all of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Judging: whether a session may do something. Each denial is counted, and journaled at a limited rate.
+"""Rights: whether a session may do something. Each denial is counted, and journaled at a limited rate.
 
 An object that a session sends into the object network is judged once for its route plan, or by itself:
 

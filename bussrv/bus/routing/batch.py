@@ -1,4 +1,4 @@
-"""Batches: objects that one session sent at once, for everybody who wants them.
+"""Objects that one session sent at once, for everybody who wants them.
 
 The recipients of an object that has no address, asks nothing and answers nothing depend on two things: its sender, and
 the attributes that interests look at. So they are looked up once for all objects of a batch that are alike in this;

@@ -1,5 +1,4 @@
-"""Splicing of objects that come over links: most are forwarded by the compiled module; see
-:mod:`bussrv.bus.routing.compiled`.
+"""Most objects that come over links are forwarded by the compiled module; see :mod:`bussrv.bus.routing.compiled`.
 
 The origin of a member's objects is known before they come. Objects of a linked server say theirs in the ``route`` that
 their metadata ends with. The module goes on as long as that is the same; senders that alternate take a step for each

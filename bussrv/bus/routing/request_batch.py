@@ -1,4 +1,4 @@
-"""Exchanges: the requests and replies that one session sent at once, routed by plans.
+"""Requests and replies that one session sent at once, routed by plans.
 
 Who can be given a request depends on its sender, on the service, and on the attributes that interests look at. So it is
 found once for all requests that are alike in this: they share a *plan*. Replies share one for each asker. A plan is
