@@ -15,7 +15,7 @@
   reactor turn
 - ``following``: everything that the bus keeps about sessions and services stays in step with the registry
 - ``interfaces``: the interfaces of the bus: what wire formats ask of it, and what it asks of them
-- ``origins``: where the objects of each session come from, found once for all of them
+- ``origins``: where an object comes from, and what all objects of a session have in common
 - ``send_rights``: whether a session may do something
 - ``shared``: what the parts of a bus share
 

@@ -21,7 +21,7 @@ from bussrv.bus.interest.interests import is_request, kind_of, kind_of_content
 from bussrv.bus.interfaces import IBus, IReloadable, ISessionLink, Shown, Withdrawn
 from bussrv.bus.links.links import Links
 from bussrv.bus.links.lost import LostLinks
-from bussrv.bus.origins import Origins
+from bussrv.bus.origins import Origin, Origins
 from bussrv.bus.requests.answerers import Answerers
 from bussrv.bus.requests.gone_providers import GoneProviders
 from bussrv.bus.requests.open_requests import OpenRequests
@@ -30,7 +30,7 @@ from bussrv.bus.routing.compiled import CompiledRouter
 from bussrv.bus.routing.compiled_forward import CompiledForwarder
 from bussrv.bus.routing.forward import Forwarder
 from bussrv.bus.routing.object_ids import ObjectIds
-from bussrv.bus.routing.recipients import Origin, Recipients
+from bussrv.bus.routing.recipients import Recipients
 from bussrv.bus.routing.request_batch import RequestBatchRouter
 from bussrv.bus.routing.seen import newest
 from bussrv.bus.routing.single import SingleRouter

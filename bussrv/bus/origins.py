@@ -1,12 +1,55 @@
-"""Origins: where the objects of each session come from, found once for all of them."""
+"""Origins: where an object comes from, and what all objects of a session have in common."""
 
 from __future__ import annotations
 
-from bussrv.bus.routing.batch import Source
-from bussrv.bus.routing.recipients import Origin
+from itertools import count
+
+from msgspec import Struct, field
+
 from bussrv.policy.permissions.access import Access
+from bussrv.policy.permissions.permissions import EVERYTHING, Permissions
 from bussrv.registry.changes.registry import Registry
+from bussrv.wire.forwarded import PLAIN_ENDING
 from bussrv.wire.objects import encode_json
+
+_numbers = count(1)
+
+
+class Origin(Struct, frozen=True):
+    """The origin of an object.
+
+    :ivar sender: the session that sent it; empty when a session of another server did.
+    :ivar route: its route, this server last.
+    :ivar link: the session of the server that forwarded it; ``None`` for objects of this server's sessions.
+    :ivar is_marked: whether the route may name servers that have the object but did not forward it to this one.
+    :ivar permissions: those of the session that sent or forwarded it.
+    """
+
+    sender: str
+    route: list[str]
+    link: str | None = None
+    is_marked: bool = False
+    permissions: Permissions = EVERYTHING
+
+    @property
+    def asker(self) -> str:
+        """The session that a reply is given to."""
+        return self.link or self.sender
+
+
+class Source(Struct, frozen=True):
+    """The origin of a batch.
+
+    :ivar route: the route of ``origin``, as JSON.
+    :ivar cut: how many bytes metadata ends with that make way for that: more than the brace, where each of them
+        certainly has a route already.
+    :ivar number: no other source has it.
+    """
+
+    origin: Origin
+    route: bytes
+    cut: int = len(PLAIN_ENDING)
+    number: int = field(default_factory=lambda: next(_numbers))
 
 
 class Origins:

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from bussrv import events as ev
 from bussrv.bus.interest.interests import Kind
 from bussrv.bus.interest.vocabulary import REPLYING, REQUEST
-from bussrv.bus.routing.recipients import Origin
+from bussrv.bus.origins import Origin
 from bussrv.errors import NotAllowed, OverLimit, Refused
 from bussrv.policy.permissions.access import Access
 from bussrv.policy.permissions.permissions import EVERYTHING, Action, Permissions, content

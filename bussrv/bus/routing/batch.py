@@ -8,24 +8,23 @@ such objects share a *route plan*. For each object, its frame is made and put on
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Set
-from itertools import count
 from typing import NamedTuple
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from bussrv.bus.groups.fanout import OBJECT_FRAMES, Fanout, Group
 from bussrv.bus.groups.receivers import Receivers
 from bussrv.bus.interest.interests import kind_of
 from bussrv.bus.interest.vocabulary import PARTED
 from bussrv.bus.links.links import Links
-from bussrv.bus.routing.recipients import Origin
+from bussrv.bus.origins import Origin, Source
 from bussrv.bus.send_rights import SendRights
 from bussrv.bus.services.bridge import as_publication
 from bussrv.bus.services.publishing import Publisher
 from bussrv.bus.taps.taps import Taps
 from bussrv.policy.permissions.permissions import Permissions
 from bussrv.values import Publication
-from bussrv.wire.forwarded import PLAIN_ENDING, plain_frame, route_ending, with_marks, with_route
+from bussrv.wire.forwarded import plain_frame, route_ending, with_marks, with_route
 from bussrv.wire.objects import MAX_METADATA, NUL, BusObject, encode, max_relayed
 
 MOST_NEW_PLANS = 16
@@ -35,24 +34,6 @@ slice."""
 MOST_GROUPS_ASKED = 64
 """Groups are asked whether they want a new kind of object. After more answers than this in one batch, the sender may
 have to wait for its next slice."""
-
-
-_numbers = count(1)
-
-
-class Source(Struct, frozen=True):
-    """The origin of a batch.
-
-    :ivar route: the route of ``origin``, as JSON.
-    :ivar cut: how many bytes metadata ends with that make way for that: more than the brace, where each of them
-        certainly has a route already.
-    :ivar number: no other source has it.
-    """
-
-    origin: Origin
-    route: bytes
-    cut: int = len(PLAIN_ENDING)
-    number: int = field(default_factory=lambda: next(_numbers))
 
 
 class Audience(NamedTuple):

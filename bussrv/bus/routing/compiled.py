@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from bussrv.bus.groups.fanout import Fanout, Group
 from bussrv.bus.groups.receivers import Receivers
 from bussrv.bus.links.links import Links
-from bussrv.bus.origins import Origins
-from bussrv.bus.routing.batch import MOST_GROUPS_ASKED, MOST_NEW_PLANS, BatchRouter, Source
+from bussrv.bus.origins import Origins, Source
+from bussrv.bus.routing.batch import MOST_GROUPS_ASKED, MOST_NEW_PLANS, BatchRouter
 from bussrv.bus.routing.compiled_result import CONTINUE, MUST_OPEN, NEEDS_PYTHON, NO_PLAN, ROUTE_CHANGED, ScanResult
 from bussrv.bus.routing.object_ids import ObjectIds
 from bussrv.bus.routing.outlets import Marks, Outlets

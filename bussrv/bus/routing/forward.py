@@ -14,8 +14,8 @@ from msgspec import UNSET, Raw
 
 from bussrv.bus.links.links import Links
 from bussrv.bus.links.rights import Deny
+from bussrv.bus.origins import Origin
 from bussrv.bus.routing.batch import MOST_GROUPS_ASKED, MOST_NEW_PLANS, BatchRouter
-from bussrv.bus.routing.recipients import Origin
 from bussrv.bus.routing.route_cache import NOT_ALLOWED, RouteCache, RouteFacts
 from bussrv.bus.routing.seen import CompiledSeen, Seen
 from bussrv.bus.shared import Shared

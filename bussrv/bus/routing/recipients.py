@@ -6,38 +6,14 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from msgspec import Struct
-
 from bussrv.bus.groups.fanout import Fanout, Group
 from bussrv.bus.groups.frames import Delivery
 from bussrv.bus.groups.receivers import Receivers
 from bussrv.bus.interest.interests import Kind
 from bussrv.bus.links.link import Link
 from bussrv.bus.links.links import Links
-from bussrv.policy.permissions.permissions import EVERYTHING, Permissions
+from bussrv.bus.origins import Origin
 from bussrv.registry.changes.registry import Registry
-
-
-class Origin(Struct, frozen=True):
-    """The origin of an object.
-
-    :ivar sender: the session that sent it; empty when a session of another server did.
-    :ivar route: its route, this server last.
-    :ivar link: the session of the server that forwarded it; ``None`` for objects of this server's sessions.
-    :ivar is_marked: whether the route may name servers that have the object but did not forward it to this one.
-    :ivar permissions: those of the session that sent or forwarded it.
-    """
-
-    sender: str
-    route: list[str]
-    link: str | None = None
-    is_marked: bool = False
-    permissions: Permissions = EVERYTHING
-
-    @property
-    def asker(self) -> str:
-        """The session that a reply is given to."""
-        return self.link or self.sender
 
 
 class Copies(NamedTuple):

@@ -22,10 +22,11 @@ from bussrv.bus.groups.fanout import OBJECT_FRAMES, Fanout, Group
 from bussrv.bus.groups.receivers import Receivers
 from bussrv.bus.interest.interests import Kind, kind_of
 from bussrv.bus.interest.vocabulary import EXCHANGED, REQUEST
+from bussrv.bus.origins import Source
 from bussrv.bus.requests.answerers import Answerers
 from bussrv.bus.requests.open_requests import OpenRequests
 from bussrv.bus.requests.records import Targets
-from bussrv.bus.routing.batch import BatchRouter, Source
+from bussrv.bus.routing.batch import BatchRouter
 from bussrv.bus.routing.recipients import Recipients
 from bussrv.bus.routing.single import SingleRouter
 from bussrv.bus.send_rights import SendRights

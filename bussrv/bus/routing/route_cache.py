@@ -16,8 +16,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from bussrv.bus.links.paths import MAX_HOPS
-from bussrv.bus.routing.batch import Source
-from bussrv.bus.routing.recipients import Origin
+from bussrv.bus.origins import Origin, Source
 from bussrv.bus.routing.seen import origin_of
 from bussrv.errors import Refused
 from bussrv.policy.permissions.permissions import EVERYTHING, Permissions

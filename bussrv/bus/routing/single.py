@@ -13,12 +13,13 @@ from bussrv.bus.groups.receivers import Receivers
 from bussrv.bus.interest.interests import Kind
 from bussrv.bus.interest.vocabulary import ASKING, DISCOVERY, REPLY, REQUEST, SERVERS_ONLY
 from bussrv.bus.links.links import Links
+from bussrv.bus.origins import Origin
 from bussrv.bus.requests.answerers import Answerers
 from bussrv.bus.requests.gone_providers import REASON as PROVIDER_GONE
 from bussrv.bus.requests.gone_providers import GoneProviders
 from bussrv.bus.requests.open_requests import OpenRequests
 from bussrv.bus.requests.records import OpenRequest, Targets, is_id
-from bussrv.bus.routing.recipients import Addressed, Copies, Origin, Recipients
+from bussrv.bus.routing.recipients import Addressed, Copies, Recipients
 from bussrv.bus.shared import Shared
 from bussrv.registry.state.session import SERVER_ROLE
 from bussrv.wire import objects as wire

@@ -23,7 +23,7 @@ from bussrv.bus.interest.interests import Kind, kind_of
 from bussrv.bus.interest.vocabulary import PARTED, REQUEST
 from bussrv.bus.interfaces import ITaps
 from bussrv.bus.links.links import Links
-from bussrv.bus.routing.recipients import Origin
+from bussrv.bus.origins import Origin
 from bussrv.bus.services.bridge import as_publication
 from bussrv.bus.shared import Shared
 from bussrv.bus.taps.tap import Sender, Tap, TapFilter, Tapped
