@@ -102,6 +102,8 @@ def parse(text: str, kind: str) -> Address:
     scheme, host, port, path = found[1] or "", found[2], found[3], (found[4] or "").rstrip("/")
     if scheme.endswith("//") and kind != "admin":
         raise ValueError(f"{text!r} is an address of the admin interface, and not one of {kind}")
+    if not path.isascii():
+        raise ValueError(f"{text!r} is no address: write its path with % and hexadecimal digits, as browsers send it")
     if path and not scheme.endswith("//"):
         raise ValueError(f"{text!r} is no address: only http:// and https:// go before a path")
     tls = scheme in _SECURE if scheme else None

@@ -3,11 +3,15 @@
 For programs that send records on as they are written. The chain of hashes is not checked here: see
 :mod:`bussrv.journal.reading`. A page takes little time, whatever the size of the journal: records before the wanted one
 are passed a block at a time, of which only the last line is decoded.
+
+A line is the next record of its segment, whatever a damaged line says of itself. Only if the line after it agrees,
+lines between are missing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -46,12 +50,17 @@ class _Head(Struct):
 _decode_head = msgspec.json.Decoder(_Head).decode
 
 
+_is_event = re.compile("[a-z][a-z.-]*").fullmatch
+
+
 def _head(text: bytes) -> _Head | None:
-    """The head of a line; ``None``: the line is damaged."""
+    """The head of a line; ``None``: the line is damaged. A sound one can be put into a stream of events as it is."""
     try:
-        return _decode_head(text)
+        head = _decode_head(text)
+        text.decode()
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
+    return None if b"\r" in text or (head.seq and not _is_event(head.event)) else head
 
 
 class LinesAfter:
@@ -67,6 +76,7 @@ class LinesAfter:
         self.seq = seq
         self._directory = directory
         self._path: Path | None = None
+        self._first = self._at = 0  # the first record of the segment; the last line that was passed
         self._file: BinaryIO | None = None
         self._rest = b""
         self._fault: Exception | None = None
@@ -102,27 +112,47 @@ class LinesAfter:
     def _page(self, until: int) -> list[RecordLine]:
         found: list[RecordLine] = []
         self._fault = None
-        while self.seq < until and sum(len(each.text) for each in found) < PAGE:
+        is_over = False
+        while not is_over and self.seq < until and sum(len(each.text) for each in found) < PAGE:
             text = self._next_lines()
             if not text:
                 break
-            last = _head(text[text.rfind(b"\n") + 1 :])
-            if last is None or not 0 < last.seq <= self.seq:
-                found += self._wanted(text.split(b"\n"), until)
+            is_over = not self._pass(text) and self._take(text.split(b"\n"), until, found)
         self._put_back([])
         return found
 
-    def _wanted(self, lines: list[bytes], until: int) -> Iterator[RecordLine]:
-        for index, text in enumerate(lines):
-            head = _head(text)
-            if self.seq >= until or (head is not None and head.seq > until):
+    def _pass(self, text: bytes) -> bool:
+        """Pass a block of which all records were wanted before. :returns: whether it is certainly one."""
+        last = _head(text[text.rfind(b"\n") + 1 :])
+        number = self._at + 1 + text.count(b"\n")
+        if self._at < self._first or last is None or last.seq != number or number > self.seq:
+            return False
+        self._at = number
+        return True
+
+    def _take(self, lines: list[bytes], until: int, found: list[RecordLine]) -> bool:
+        """Take the wanted records of some lines. :returns: whether those after ``until`` have come."""
+        for index, (head, following) in enumerate(pairwise([*map(_head, lines), None])):
+            if head is not None and not (head.seq or head.event) and self._at < self._first:
+                continue  # the header of the segment, or its snapshot
+            number = self._number(head, following)
+            if number > until:
                 self._put_back(lines[index:])
-                return
-            if head is None:
+                return True
+            self._at = number
+            if number > self.seq and head is not None and head.seq == number:
+                self.seq = number
+                found.append(RecordLine(number, head.event, lines[index]))
+            elif number > self.seq:
                 self._fault = JournalError("a line is damaged")
-            elif head.seq > self.seq:
-                self.seq = head.seq
-                yield RecordLine(head.seq, head.event, text)
+        return False
+
+    def _number(self, head: _Head | None, following: _Head | None) -> int:
+        """The number of the record in a line."""
+        is_later = head is not None and head.seq > self._at + 1
+        if is_later and following is not None and head is not None and following.seq == head.seq + 1:
+            return head.seq
+        return self._at + 1
 
     def _next_lines(self) -> bytes:
         """Further complete lines, of this segment or the next one; empty: there are none yet."""
@@ -189,6 +219,8 @@ class LinesAfter:
     def _begin(self, path: Path) -> None:
         self.close()
         self._path = path
+        self._first = first_seq(path)
+        self._at = self._first - 1
         try:
             self._file = open_segment(path)
         except (OSError, *CORRUPT) as error:

@@ -184,9 +184,9 @@ class ManifestFile:
         finally:
             with suppress(OSError):
                 self._files.close(descriptor)
+        # From now on the entries are there. If another program has changed the file meanwhile, that is found later.
         self._is_named, self._has_rest = True, False
         self._size = self._most
-        self._check()
 
     def _find(self) -> Identity | None:
         try:

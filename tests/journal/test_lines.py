@@ -106,6 +106,65 @@ def test_only_what_cannot_be_read_is_left_out(
         lines.close()
 
 
+def as_another_number(number: int) -> Callable[[bytes], bytes]:
+    return lambda line: line.replace(b'"seq":', b'"seq":%d,"x":' % number)
+
+
+HARMS: dict[str, Callable[[bytes], bytes]] = {
+    "the number is beyond the end": as_another_number(10**9),
+    "the number is that of a later record": as_another_number(150),
+    "the number is that of an earlier record": as_another_number(3),
+    "the number is that of no record": as_another_number(0),
+    "it is not UTF-8": lambda line: line.replace(b'"actor":"', b'"actor":"\xff'),
+    "its event would forge others": lambda line: line.replace(b'"event":"', b'"event":"\\n\\nid: 7\\nevent: '),
+    "it has the end of a line of other systems": lambda line: line.replace(b'"actor":"', b'"actor":"\r'),
+    "it is nothing": lambda line: b"\0" * len(line),
+}
+
+
+@pytest.mark.parametrize("block", [400, 64 << 10])
+@pytest.mark.parametrize("harm", HARMS)
+def test_a_damaged_line_costs_one_record_whatever_it_says_of_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, harm: str, block: int
+) -> None:
+    monkeypatch.setattr(lines_module, "BLOCK", block)
+    batches = writer(tmp_path)
+    for number in range(100):
+        batches.commit([fact(f"{number}"), fact(f"{number} again")])
+    batches.close()
+    (path,) = list_segments(tmp_path)
+    whole = path.read_bytes().split(b"\n")
+    for damaged in (1, 2, 60, 199, 200):
+        bent = [HARMS[harm](line) if b'"seq":%d,' % damaged in line else line for line in whole]
+        assert bent != whole
+        path.write_bytes(b"\n".join(bent))
+        for after in (0, 1, 58, 60, 120, 198):
+            lines = LinesAfter(tmp_path, after)
+            found: list[int] = []
+            while (page := pages_of(lines, 200)) is not None:
+                found += page
+            assert found == [each for each in range(after + 1, 201) if each != damaged], (damaged, after)
+            lines.close()
+
+
+def pages_of(lines: LinesAfter, until: int) -> list[int] | None:
+    """The numbers of the next page; ``None``: no further record can be read."""
+    try:
+        return [each.seq for each in lines.page(until)] or None
+    except JournalError:
+        return None
+
+
+def test_lines_that_are_missing_are_passed(tmp_path: Path) -> None:
+    batches = writer(tmp_path)
+    batches.commit([fact(f"{number}") for number in range(20)])
+    batches.close()
+    (path,) = list_segments(tmp_path)
+    kept = [line for line in path.read_bytes().split(b"\n") if not any(b'"seq":%d,' % n in line for n in range(5, 9))]
+    path.write_bytes(b"\n".join(kept))
+    assert [each.seq for each in read_all(LinesAfter(tmp_path, 0), 20)] == [*range(1, 5), *range(9, 21)]
+
+
 def test_what_is_not_durable_is_read_again_later(tmp_path: Path) -> None:
     batches = writer(tmp_path)
     batches.commit([fact(f"{number}") for number in range(6)])

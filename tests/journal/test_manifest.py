@@ -549,6 +549,29 @@ def test_a_file_that_somebody_else_changed_is_left_alone(path, size):
     assert path.stat().st_size == size
 
 
+def test_an_entry_is_there_though_the_file_is_moved_away_right_after_it_was_written(path):
+    """And comes back as it was: what follows goes on after that entry."""
+    away = path.with_name("away")
+    files = BadFiles()
+    file = open_file(path, files=files)
+    file.append([seal()])
+    synced = files.sync
+
+    def sync_and_move(descriptor):
+        synced(descriptor)
+        path.rename(away)
+
+    files.sync = sync_and_move
+    file.append([seal(5)])
+    files.sync = synced
+    with pytest.raises(Changed, match="removed or moved away"):
+        file.append([seal(9)])
+    away.rename(path)
+    assert file.change() is None
+    file.append([seal(9)])
+    assert path.read_bytes() == b"".join(chain(seal(), seal(5), seal(9)))
+
+
 def test_a_file_that_was_removed_is_not_made_again_without_its_beginning(path):
     file = open_file(path)
     file.append([seal()])
