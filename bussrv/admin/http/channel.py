@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from io import BytesIO
 from typing import Any, Protocol
 
@@ -130,6 +131,7 @@ class AdminChannel(http.HTTPChannel):
         self._settings = site.server.bus.settings
         self._received: list[bytes] = []
         self._is_receiving = self._waits_for_slice = False
+        self._half_closed: Callable[[], None] = lambda: None
 
     def connectionMade(self) -> None:
         """Wait for the first request."""
@@ -220,8 +222,13 @@ class AdminChannel(http.HTTPChannel):
     def readConnectionLost(self) -> None:
         """The client sends no more. It may wait for an answer."""
         self.persistent = 0
+        self._half_closed()
         if not (self._handlingRequest or self._received):
             self.transport.loseConnection()
+
+    def when_half_closed(self, call: Callable[[], None]) -> None:
+        """Call that when the client sends no more: what is written then shows whether it is still there."""
+        self._half_closed = call
 
     def writeConnectionLost(self) -> None:
         """The end of the connection is reported separately."""

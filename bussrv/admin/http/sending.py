@@ -118,6 +118,7 @@ class EventStream:
         self.has_begun = True
         begin(self._request, 200, {"Content-Type": EVENT_STREAM, "X-Accel-Buffering": "no"})
         self._request.registerProducer(self, True)
+        self._request.channel.when_half_closed(self.comment)
 
     def send(self, data: str | bytes, *, event: str = "", id: str | int = "") -> None:  # noqa: A002
         """Send an event.

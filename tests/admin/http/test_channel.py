@@ -242,6 +242,16 @@ def test_a_client_that_half_closes_is_answered() -> None:
     assert client.is_closed
 
 
+def test_a_stream_writes_at_once_to_a_client_that_half_closes() -> None:
+    """If the client has closed altogether, its system resets the connection then."""
+    client = Admin().client()
+    client.ask("/api/v1/live", Sec_Fetch_Site="none")
+    client.said()
+    client.channel.readConnectionLost()
+    assert client.said()
+    assert not client.is_closed
+
+
 @pytest.mark.parametrize("taken", ["nothing", "part", "all"])
 def test_nothing_puts_off_the_end(taken: str) -> None:
     """After the end has begun, no queued request begins, and no other timer is set."""
