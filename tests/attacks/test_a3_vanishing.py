@@ -20,7 +20,7 @@ IDLERS = 3000
 MOST_ATTACKS = 3
 PATIENCE = 60.0
 
-READERS = 1000
+READERS = sized(1000)
 NEWS = 1100
 """So many announcements of a member with 200 long ids are more than a reader may let wait."""
 MOST_WAITING = 16 << 20

@@ -118,6 +118,7 @@ def place() -> Iterator[Path]:
 
 
 @pytest.mark.processes
+@pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can have another user and host name")
 def test_an_audit_without_a_name_of_user_and_host(place: Path) -> None:
