@@ -1,4 +1,4 @@
-"""What a plugin file is made with: :class:`WireFormat`, :class:`HostedService`, :class:`CheckerFactory`.
+"""The classes that plugin files are made with: :class:`WireFormat`, :class:`HostedService`, :class:`CheckerFactory`.
 
 They name modules, so that a plugin file imports no wire format or service. ``docs/how-to/plugins.md`` shows a whole
 format, and what its module imports. Those of bussrv are in ``twisted/plugins/bussrv_plugins.py``.

@@ -131,7 +131,7 @@ MOST_POSITIONAL = 7
 
 MOST_FILES = 16
 WAREHOUSES = ("bussrv.journal",)
-"""What writes, reads and judges a journal is one room."""
+"""One room holds everything that writes, reads and judges a journal."""
 
 
 # Reading the source.
@@ -149,6 +149,7 @@ class Module:
     name: str
     is_package: bool
     source: str
+    syntax: ast.Module
     imports: tuple[Import, ...]
 
 
@@ -216,8 +217,9 @@ def read(sources: Mapping[str, str]) -> dict[str, Module]:
     for file, source in sources.items():
         is_package = file.endswith("__init__.py")
         reader = ImportReader(names[file], is_package, frozenset(names.values()))
-        reader.visit(ast.parse(source, file))
-        tree[names[file]] = Module(names[file], is_package, source, tuple(reader.found))
+        syntax = ast.parse(source, file)
+        reader.visit(syntax)
+        tree[names[file]] = Module(names[file], is_package, source, syntax, tuple(reader.found))
     return tree
 
 
@@ -337,7 +339,7 @@ _DOLLAR = re.compile(r"(?<!\\)\$(?=[)|]|\Z)")
 def patterns_end_with_their_text(tree: Tree) -> Iterator[str]:
     """``$`` matches before a last line end, too."""
     for module in tree.values():
-        for node in ast.walk(ast.parse(module.source)):
+        for node in ast.walk(module.syntax):
             if not isinstance(node, ast.Call) or "MULTILINE" in ast.unparse(node):
                 continue
             given = [*node.args[:1], *(each.value for each in node.keywords if each.arg == "pattern")]
@@ -352,7 +354,7 @@ def packages_hold_no_code(tree: Tree) -> Iterator[str]:
     for module in tree.values():
         if not module.is_package:
             continue
-        body = ast.parse(module.source).body
+        body = module.syntax.body
         if not ast.get_docstring(ast.Module(body, [])):
             yield f"{module.name} has no docstring"
         for node in body[1:]:
@@ -360,20 +362,25 @@ def packages_hold_no_code(tree: Tree) -> Iterator[str]:
                 yield f"{module.name}:{node.lineno} is more than a docstring and __all__"
 
 
+def inside(tree: Tree, package: str) -> list[str]:
+    """The names of the modules and packages that are directly in a package."""
+    return [name for name in tree if name.rpartition(".")[0] == package]
+
+
 def rooms_say_what_is_in_them(tree: Tree) -> Iterator[str]:
     """The docstring of a package is its map: a line for each of its modules and packages."""
     for name, module in tree.items():
         if module.is_package:
-            inside = sorted(each.rpartition(".")[2] for each in tree if each.rpartition(".")[0] == name)
+            there = sorted(each.rpartition(".")[2] for each in inside(tree, name))
             listed = re.findall(r"^- ``(\w+)``: ", module.source, re.MULTILINE)
-            if len(inside) > 1 and sorted(listed) != inside:
-                wrong = ", ".join(sorted({*inside} ^ {*listed})) or "one twice"
+            if len(there) > 1 and sorted(listed) != there:
+                wrong = ", ".join(sorted({*there} ^ {*listed})) or "one twice"
                 yield f"{name} does not list what is in it: {wrong}"
 
 
 def rooms_are_no_warehouses(tree: Tree) -> Iterator[str]:
     for name, module in tree.items():
-        files = [each for each, other in tree.items() if each.rpartition(".")[0] == name and not other.is_package]
+        files = [each for each in inside(tree, name) if not tree[each].is_package]
         if module.is_package and name not in WAREHOUSES and len(files) >= MOST_FILES:
             yield f"{name} has {len(files) + 1} files side by side"
 
@@ -381,7 +388,7 @@ def rooms_are_no_warehouses(tree: Tree) -> Iterator[str]:
 def calls_can_be_read(tree: Tree) -> Iterator[str]:
     """Nobody knows what the eighth argument of a call is."""
     for module in tree.values():
-        for node in ast.walk(ast.parse(module.source)):
+        for node in ast.walk(module.syntax):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 positional = [each.arg for each in (*node.args.posonlyargs, *node.args.args)]
                 if len(positional) - (positional[:1] in (["self"], ["cls"])) > MOST_POSITIONAL:

@@ -2,7 +2,7 @@
 
 - ``figures``: figures of the server: health, metrics, limits, and what changes every second
 - ``http``: connections, requests, who may send them, and answers
-- ``journal``: what is read of the journal: its condition, its records, and the past
+- ``journal``: views of the journal: its condition, its records, and the past
 - ``registry``: sessions, services, subscriptions and links: shown, and changed by operators
 - ``interfaces``: the server, as the admin interface needs it
 - ``site``: the site: checks the requests of all connections, and calls the functions of the routes, which answer them

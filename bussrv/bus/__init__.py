@@ -1,7 +1,7 @@
 """Routing: interests, recipients, fan-out, links to other servers and the bridge across formats.
 
 - ``groups``: sessions that are given the same bytes: groups, frames, and how they are sent
-- ``interest``: what members want: interests, and whether they let an object pass
+- ``interest``: interests of members, and whether they let an object pass
 - ``links``: links to other servers: their coming and going, and the sessions that are reached over them
 - ``requests``: requests that are open: who may reply, and who is told if nobody can
 - ``routing``: who gets an object, one by one, in batches, and by the compiled module
@@ -17,7 +17,7 @@
 - ``interfaces``: the interfaces of the bus: what wire formats ask of it, and what it asks of them
 - ``origins``: where an object comes from, and what all objects of a session have in common
 - ``send_rights``: whether a session may do something
-- ``shared``: what the parts of a bus share
+- ``shared``: values that the parts of a bus share
 
 Tests: ``tests/bus``.
 """

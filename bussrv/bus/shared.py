@@ -1,4 +1,4 @@
-"""What the parts of a bus share."""
+"""Values that the parts of a bus share."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bussrv.turns.slices import Slices
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Shared:
-    """What most parts of a bus need.
+    """Values that most parts of a bus need.
 
     :ivar server_id: the routing id of this server.
     :ivar access: the permissions of each session.

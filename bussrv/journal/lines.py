@@ -149,10 +149,10 @@ class LinesAfter:
 
     def _number(self, head: _Head | None, following: _Head | None) -> int:
         """The number of the record in a line."""
-        is_later = head is not None and head.seq > self._at + 1
-        if is_later and following is not None and head is not None and following.seq == head.seq + 1:
-            return head.seq
-        return self._at + 1
+        expected = self._at + 1
+        if head is None or following is None or head.seq < expected:
+            return expected
+        return head.seq if following.seq == head.seq + 1 else expected
 
     def _next_lines(self) -> bytes:
         """Further complete lines, of this segment or the next one; empty: there are none yet."""

@@ -91,7 +91,7 @@ class JournalLock:
             directory.chmod(stat.S_IMODE(self._files.status(self._whole).st_mode))
             self._files.sync_directory(parent)
         except OSError as error:
-            # Where the journal was to be kept, only an operator knows: perhaps a volume is not mounted.
+            # Only an operator knows where the journal was to be kept: perhaps a volume is not mounted.
             why = error.strerror if parent.exists() else f"{parent}, which it was in, is gone as well"
             raise DirectoryGone(
                 f"the journal directory {directory} was removed or moved away, and cannot be made again: {why}"

@@ -26,7 +26,7 @@ from bussrv.journal.evidence.registries import NewRegistry, Registry
 from bussrv.journal.evidence.segments import (
     Segment,
     SegmentJudge,
-    first_expected,
+    expect_first,
     is_closed,
     is_verified,
     judge_manifest,
@@ -178,7 +178,7 @@ class _Verification:
             self._check_if_there(path, following)
         self._add(judge_references(self._manifest, self._judge.headers))
         self._add(judge_missing(self._manifest, self._numbers))
-        self._expect_first()
+        expect_first(self._seqs, self._judge.headers.values(), self._manifest, self._numbers)
         self._add(self._seqs.findings())
         self._note_removals()
         self._check_other_files()
@@ -264,12 +264,6 @@ class _Verification:
             report.records += found.extent.records
             report.first_seq = found.extent.first_seq if report.first_seq is None else report.first_seq
             report.last_seq = found.extent.last_seq
-
-    def _expect_first(self) -> None:
-        header = next(iter(self._judge.headers.values()), None)
-        first = first_expected(self._manifest, self._numbers)
-        if header is not None and first is not None:
-            self._seqs.expect(header.server, first)
 
     def _scan(self, path: Path, seals: Sequence[Seal], following: Path | None) -> Scan:
         """Read a segment. Without a closing seal that fits, every byte of it is judged."""

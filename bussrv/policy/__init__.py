@@ -2,8 +2,8 @@
 
 What sessions lose when permissions change: :mod:`bussrv.bus.sessions.withdrawal`.
 
-- ``logins``: who a client is, as far as it can prove it
-- ``permissions``: what a session may do, by the policy
+- ``logins``: identity of clients, as far as they can prove it
+- ``permissions``: permissions of sessions, by the policy
 - ``interfaces``: the interface of identity
 
 Tests: ``tests/policy``.

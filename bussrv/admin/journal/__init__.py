@@ -1,4 +1,4 @@
-"""What is read of the journal: its condition, its records, and the past.
+"""Views of the journal: its condition, its records, and the past.
 
 - ``events``: ``/api/v1/events``: every record of the journal, as it is written, as server-sent events
 - ``past``: the past, read from the journal: the history of a session, and the registry at a moment

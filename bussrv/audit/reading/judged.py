@@ -149,15 +149,9 @@ class _Judging:
                 for each in judged.numbers:
                     numbers.add(*each)
         for journal in self._snapshot.journals:
-            self._expect_first(journal, numbers)
+            headers = (self._found[segment.taken].header for segment in journal.segments)
+            evidence.expect_first(numbers, headers, journal.manifest, journal.numbers)
         yield from (_as_row(each, None) for each in numbers.findings())
-
-    def _expect_first(self, journal: Journal, numbers: Numbers) -> None:
-        headers = (self._found[segment.taken].header for segment in journal.segments)
-        header = next((each for each in headers if each is not None), None)
-        first = evidence.first_expected(journal.manifest, journal.numbers)
-        if header is not None and first is not None:
-            numbers.expect(header.server, first)
 
     def _of_journal(self, journal: Journal) -> Iterator[Row]:
         """Findings about the segments of a journal, and about its manifest."""

@@ -1,4 +1,4 @@
-"""What members want: interests, and whether they let an object pass.
+"""Interests of members, and whether they let an object pass.
 
 - ``interests``: what members want, as their subscriptions say it, and what interests look at in an object
 - ``matching``: whether an interest lets objects of a kind pass, compiled once for each interest

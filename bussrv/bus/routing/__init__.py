@@ -1,4 +1,4 @@
-"""Who gets an object. ``single`` decides; everything else comes to the same, faster.
+"""Routing of objects. ``single`` decides who gets one; everything else comes to the same, faster.
 
 An object of a member, or one that a linked server forwards, is taken by the first of these that can, in this order:
 

@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from bussrv.bus.interest.interests import mode_interest
+from bussrv.bus.interest.vocabulary import EXCHANGED
 from bussrv.bus.interfaces import IBus
 from bussrv.formats.objects.members import FramedProtocol, routing_id, routing_ids, text
 from bussrv.net.listening import StreamListener
@@ -73,8 +74,8 @@ class BusinessProtocol(FramedProtocol):
         "services/list": list_services,
         "services/request": FramedProtocol.request,
     }
-    SERVED = frozenset(EVENTS)
-    COMMANDS = SERVED - frozenset(JOINING)
+    SERVED = frozenset(EVENTS) - EXCHANGED
+    COMMANDS = frozenset(EVENTS) - frozenset(JOINING)
 
 
 def listen(bus: IBus, endpoint: str, reactor: Any) -> StreamListener:

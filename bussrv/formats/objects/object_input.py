@@ -25,7 +25,7 @@ UNSUBSCRIBED_PAYLOAD = 64 << 10
 class ObjectInput(StreamProtocol):
     """One connection whose client sends objects.
 
-    :cvar SERVED: the events that the subclass serves; requests and replies are exchanged all the same.
+    :cvar SERVED: the events that the subclass serves, save requests and replies, which are exchanged.
     :cvar READER: reads the objects of the client.
     """
 
@@ -41,7 +41,7 @@ class ObjectInput(StreamProtocol):
         settings = self._bus.settings
         self._objects = self.READER(settings.max_metadata, settings.max_payload, settings.max_nesting)
         self._objects.gather(UNSUBSCRIBED_PAYLOAD)
-        self._objects.end_batches_at(self.SERVED - EXCHANGED)
+        self._objects.end_batches_at(self.SERVED)
         return self._objects
 
     def dataReceived(self, data: bytes) -> None:

@@ -29,6 +29,7 @@ from typing import Any
 from twisted.internet.defer import Deferred
 
 from bussrv.bus.interest.interests import mode_interest, rule_interest
+from bussrv.bus.interest.vocabulary import EXCHANGED
 from bussrv.bus.interfaces import IBus
 from bussrv.bus.routing.compiled_result import ScanResult
 from bussrv.errors import Refused
@@ -244,8 +245,8 @@ class ObjectsProtocol(FramedProtocol):
         "services/discovery": discover,
         "ping": ping,
     }
-    SERVED = frozenset(EVENTS)
-    COMMANDS = SERVED - frozenset(JOINING)
+    SERVED = frozenset(EVENTS) - EXCHANGED
+    COMMANDS = frozenset(EVENTS) - frozenset(JOINING)
 
 
 def listen(bus: IBus, endpoint: str, reactor: Any) -> StreamListener:

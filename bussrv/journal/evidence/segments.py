@@ -10,7 +10,7 @@ from bussrv.journal.bounds import MAX_LINE, TooLarge
 from bussrv.journal.chain import START
 from bussrv.journal.digests import Digests
 from bussrv.journal.evidence.findings import Finding
-from bussrv.journal.evidence.numbers import out_of_order
+from bussrv.journal.evidence.numbers import Numbers, out_of_order
 from bussrv.journal.evidence.registries import Registries
 from bussrv.journal.header import MANIFEST, Header, Previous
 from bussrv.journal.manifest import Manifest, Seal, last_seq
@@ -310,12 +310,19 @@ def judge_missing(manifest: Manifest, numbers: Collection[int]) -> Iterator[Find
             )
 
 
-def first_expected(manifest: Manifest, numbers: Collection[int]) -> int | None:
-    """The number of the first record that has to be there; ``None``: it is not known.
+def expect_first(
+    found: Numbers, headers: Iterable[Header | None], manifest: Manifest, numbers: Collection[int]
+) -> None:
+    """Say with which record a journal has to begin, if that is known.
 
+    :param found: is told.
+    :param headers: of the segments, as far as they can be read.
     :param numbers: of the segments that are there. The first one may have lost all of its records.
     """
-    return min({*numbers, *manifest.seals} - manifest.pruned.keys(), default=None)
+    header = next((each for each in headers if each is not None), None)
+    first = min({*numbers, *manifest.seals} - manifest.pruned.keys(), default=None)
+    if header is not None and first is not None:
+        found.expect(header.server, first)
 
 
 def judge_manifest(manifest: Manifest, noted: Iterable[str] = ()) -> Iterator[Finding]:

@@ -288,7 +288,7 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
         """Whether input of the client waits to be served, so that the server and not the client is late."""
         return self.is_busy or self._waits_for_slice
 
-    # What authors of wire formats serve clients with. The registry and the bus themselves do not ask the policy.
+    # Authors of wire formats serve clients with these methods. The registry and the bus themselves ask no policy.
 
     @property
     def settings(self) -> Settings:

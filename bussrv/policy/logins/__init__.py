@@ -1,4 +1,4 @@
-"""Who a client is, as far as it can prove it.
+"""Identity of clients, as far as they can prove it.
 
 - ``certificate_users``: users from TLS client certificates that were verified
 - ``checkers``: what proves who a client is, each named by a description of ``--auth``

@@ -1,4 +1,4 @@
-"""What a session may do, by the policy.
+"""Permissions of sessions, by the policy.
 
 - ``access``: the permissions of each session, by its user and its address
 - ``file``: the policy file: TOML, read into rules

@@ -9,6 +9,9 @@ import { name } from "../names.js";
 import { badge, facts, nothing, section, time } from "../parts.js";
 import { gravity, line, remark } from "../words.js";
 
+/** Why a link is down; null: it is not. */
+export const why = (link) => (link.state === "down" ? (link.reason ?? "it was never up") : null);
+
 export const STATES = { up: "good", dialing: "odd", down: "bad" };
 
 export function linkPanel(app, id) {
@@ -47,7 +50,7 @@ function about(link) {
     ["Dialed", link.dialed ? "by this server" : link.address ? "by the other one" : null],
     ["Since", link.since ? [time(timeOfDay(link.since), link.since), `, ${ago(link.since)}`] : null],
     ["Lost", link.lost && link.reason ? [time(timeOfDay(link.lost), link.lost), `, ${ago(link.lost)}`] : null],
-    ["Reason", link.state === "down" ? (link.reason ?? "it was never up") : null],
+    ["Reason", why(link)],
     ["Sessions", count(link.sessions)],
     ["Its neighbours", link.neighbors?.length ? link.neighbors.map((each) => [name(each, 60), h("br")]) : "none"],
   ]);

@@ -8,15 +8,13 @@ import { ago, count } from "../format.js";
 import { Graph } from "../graph.js";
 import { short } from "../names.js";
 import { nothing } from "../parts.js";
-import { STATES } from "../panels/link.js";
+import { STATES, why } from "../panels/link.js";
 import { Table } from "../table.js";
 import { frame } from "./frame.js";
 
 const begun = (row) => row.since ?? row.lost;
 
 const dialedBy = (row) => (row.dialed ? "this server" : row.address ? "the other" : "–");
-
-const why = (row) => (row.state === "down" ? (row.reason ?? "it was never up") : "");
 
 export function linksView(app) {
   const graph = new Graph();
@@ -43,7 +41,7 @@ export function linksView(app) {
         text: (row) => short(row.address),
         sort: (row) => row.address,
       },
-      { label: "Why", width: 12, rank: 2, text: why },
+      { label: "Why", width: 12, rank: 2, text: (row) => why(row) ?? "" },
       { label: "Dialed by", width: 9, rank: 3, text: dialedBy },
       {
         label: "For",
