@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
-from bussrv import events as ev
 from bussrv.bus.copied_limits import CopiedLimits
 from bussrv.bus.flush_schedule import NEVER, FlushSchedule
 from bussrv.bus.following import Follower
@@ -17,25 +16,23 @@ from bussrv.bus.groups.failures import FailedEncodings
 from bussrv.bus.groups.fanout import Fanout
 from bussrv.bus.groups.frames import Delivery
 from bussrv.bus.groups.receivers import Receivers
-from bussrv.bus.interest.interests import is_request, kind_of, kind_of_content
+from bussrv.bus.interest.interests import is_request
 from bussrv.bus.interfaces import IBus, IReloadable, ISessionLink, Shown, Withdrawn
 from bussrv.bus.links.links import Links
 from bussrv.bus.links.lost import LostLinks
-from bussrv.bus.origins import Origin, Origins
+from bussrv.bus.origins import Origins
 from bussrv.bus.requests.answerers import Answerers
 from bussrv.bus.requests.gone_providers import GoneProviders
 from bussrv.bus.requests.open_requests import OpenRequests
+from bussrv.bus.routing.audience import Audience
 from bussrv.bus.routing.batch import BatchRouter
 from bussrv.bus.routing.compiled import CompiledRouter
 from bussrv.bus.routing.compiled_forward import CompiledForwarder
 from bussrv.bus.routing.forward import Forwarder
 from bussrv.bus.routing.object_ids import ObjectIds
-from bussrv.bus.routing.recipients import Recipients
-from bussrv.bus.routing.request_batch import RequestBatchRouter
 from bussrv.bus.routing.seen import newest
 from bussrv.bus.routing.single import SingleRouter
 from bussrv.bus.send_rights import SendRights
-from bussrv.bus.services.bridge import as_metadata, as_publication
 from bussrv.bus.services.directory import Directory
 from bussrv.bus.services.hosted import Hosted
 from bussrv.bus.services.hosted_subscribers import HostedSubscribers
@@ -47,7 +44,6 @@ from bussrv.bus.sessions.totals import Totals
 from bussrv.bus.sessions.withdrawal import Withdrawal
 from bussrv.bus.shared import Shared
 from bussrv.bus.taps.taps import Taps
-from bussrv.errors import OverLimit, Refused
 from bussrv.memory.bundle import Bundle
 from bussrv.memory.resources import ConnectionResources
 from bussrv.policy.logins.identity import Identity
@@ -132,66 +128,62 @@ class Bus:
             gone=gone,
             lost=LostLinks(settings, clock.utc()),
         )
-        recipients = Recipients(registry, server_id, receivers, fanout, links, self.counters)
+        self.audience = audience = Audience(
+            shared, receivers=receivers, fanout=fanout, links=links, requests=requests, rights=judge
+        )
+        publisher = Publisher(receivers, fanout, self._last_values)
+        self.taps = taps = Taps(shared)
         self._router = SingleRouter(
             shared,
-            receivers=receivers,
-            recipients=recipients,
-            links=links,
-            requests=requests,
-            answerers=answerers,
-            gone=gone,
-        )
-        publisher = Publisher(receivers, fanout, self._last_values, self._to_subscribers)
-        self.taps = taps = Taps(shared, receivers, links, judge.service_of)
-        longest = wire.max_relayed(settings.max_metadata)
-        batches = BatchRouter(
+            audience=audience,
             receivers=receivers,
             fanout=fanout,
             links=links,
             publisher=publisher,
-            judge=judge,
+            requests=requests,
+            answerers=answerers,
+            gone=gone,
             taps=taps,
+        )
+        longest = wire.max_relayed(settings.max_metadata)
+        self._batches = BatchRouter(
+            audience=audience,
+            receivers=receivers,
+            fanout=fanout,
+            links=links,
+            publisher=publisher,
+            requests=requests,
+            answerers=answerers,
+            taps=taps,
+            hosted_type=self.hosted_type,
             new_id=self._ids,
             longest=longest,
         )
         self.splicing = CompiledRouter(
             registry=registry,
             sources=self._sources,
+            audience=audience,
             receivers=receivers,
             fanout=fanout,
             links=links,
             publisher=publisher,
-            batches=batches,
+            batches=self._batches,
             taps=taps,
-            ids=self._ids,
-        )
-        self._exchanges = RequestBatchRouter(
-            registry=registry,
-            receivers=receivers,
-            recipients=recipients,
-            fanout=fanout,
-            requests=requests,
-            answerers=answerers,
-            router=self._router,
-            judge=judge,
-            batches=batches,
-            taps=taps,
-            hosted_type=self.hosted_type,
             ids=self._ids,
         )
         self._seen = newest(settings.max_seen)
         self._relay = Forwarder(
             shared,
             links=links,
-            batches=batches,
+            batches=self._batches,
             seen=self._seen,
-            deliver=self._deliver_relayed,
+            router=self._router,
             deny=judge.deny,
+            tell=self.tell,
             max_metadata=longest,
             new_id=self._ids,
         )
-        self.link_splicing = CompiledForwarder(self.splicing, self._relay, links, publisher, fanout, self._seen)
+        self.link_splicing = CompiledForwarder(self.splicing, self._relay, audience, links, publisher, self._seen)
         self.streams = ConnectionResources(settings, self.slices, reactor)
         self.permission_observers: list[Callable[[str], None]] = []
         self.reloadables: list[IReloadable] = [CopiedLimits(self._copy_limits)]
@@ -304,13 +296,13 @@ class Bus:
             return 0
         source = self._sources.of(session_id)
         metadata = with_route(obj, source.route, self._new_id if is_request(obj) else self._ids)
-        return self._deliver(source.origin, obj, metadata, self.registry.state.provided_by(session_id))
+        return self._router.route(source.origin, obj, metadata, self.registry.state.provided_by(session_id))
 
     def route_batch(self, session_id: str, batch: Iterator[BusObject]) -> BusObject | None:
         """Route objects that a member of the object network sent, up to one that is not for this; see :class:`IBus`."""
         if self._receivers.group_of(session_id) is None:
             return next(batch, None)
-        return self._exchanges.route(self._sources.of(session_id), self.registry.state.provided_by(session_id), batch)
+        return self._batches.route(self._sources.of(session_id), self.registry.state.provided_by(session_id), batch)
 
     # Links.
 
@@ -336,43 +328,6 @@ class Bus:
         """The route of an object of a linked server; see :class:`IForwarding`."""
         return self._relay.route_of(session_id, obj).route
 
-    def _deliver(self, origin: Origin, obj: BusObject, metadata: bytes, provided: Set[str]) -> int:
-        """Give an object to its recipients, and as a publication to the subscribers of its service.
-
-        :param metadata: the metadata of the object in the form that is forwarded.
-        :param provided: the services that its sender provides. It publishes only on these.
-        :returns: as :meth:`route` does.
-        :raises Refused: the sender may not send it, or there are too many requests.
-        """
-        publication = as_publication(obj, provided)
-        kind = kind_of(obj, self._judge.service_of(publication))
-        self._judge.check(origin, obj, kind)
-        self._judge.check_addressees(origin, obj, self.settings.max_addressees)
-        obj, metadata = self._judge.readdressed(origin, obj, kind, metadata)
-        delivery = Delivery(metadata, obj.payload, publication)
-        if publication is not None:
-            self._to_subscribers(delivery, publication)
-        others, may_answer = self._router.route(origin, obj, kind, delivery)
-        if self.taps.is_on:
-            self.taps.saw(origin, obj, publication, kind, others)
-        return others if may_answer else 0
-
-    def _deliver_relayed(self, origin: Origin, obj: BusObject, metadata: bytes, provided: Set[str]) -> int:
-        """As :meth:`_deliver`; a request that is refused is answered with an error over the link that it came over."""
-        try:
-            return self._deliver(origin, obj, metadata, provided)
-        except OverLimit as refusal:
-            link = origin.asker
-            self.counters[refusal.limit] += 1
-            self.counters[refusal.reason] += 1
-            self.registry.note_from_stranger(ev.limit_reached(refusal, **self.registry.state.sessions[link].about()))
-            about = {"in-reply-to": obj.fields().get("id"), "to": origin.route[0], "route": [self.server_id]}
-            self.tell(link, {"event": "error", **about, "reason": refusal.reason, "message": refusal.message})
-            return 0
-        except Refused:
-            # The policy does not allow it to the other server, which is no news to the sender's own server.
-            return 0
-
     # Publications.
 
     def publish(self, session_id: str, publication: Publication) -> None:
@@ -383,23 +338,10 @@ class Bus:
         if session_id not in self.registry.state.sessions:
             return
         origin = self._sources.of(session_id).origin
-        if not origin.permissions.may("publish", publication.service):
+        if origin.permissions.may("publish", publication.service):
+            self._router.publish(origin, publication)
+        else:
             self._judge.deny(session_id, origin.permissions, "publish", publication.service)
-            return
-        route = origin.route
-        service = self._judge.service_of(publication)
-        kind = kind_of_content(publication.content_type, bool(publication.payload), service)
-        groups = self._receivers.wanting(kind)
-        is_shown = groups or self.links
-        metadata = as_metadata(publication, self._new_id(), route, with_app_type=True) if is_shown else b""
-        delivery = Delivery(metadata, publication.payload, publication)
-        self._to_subscribers(delivery, publication)
-        for group in groups:
-            self._fanout.add(group, delivery)
-        if self.links:
-            self.links.flood(delivery, kind, route)
-        if self.taps.is_on:
-            self.taps.saw_publication(origin, publication, kind)
 
     def last(self, service: str, permissions: Permissions) -> bytes:
         """The last payload published on a service, empty when there is none; or the snapshot of one of the server.
@@ -448,14 +390,6 @@ class Bus:
     def update(self, service: str, payloads: Callable[[Permissions], Iterable[bytes]]) -> None:
         """Give an update to those who are subscribed to a service of the server itself."""
         self._hosted.update(service, payloads)
-
-    def _to_subscribers(self, delivery: Delivery, publication: Publication) -> None:
-        self._last_values.put(publication.service, publication.payload)
-        self._give_subscribers(publication.service, delivery)
-
-    def _give_subscribers(self, service: str, delivery: Delivery) -> None:
-        for group in self._receivers.subscribed_to(service):
-            self._fanout.add(group, delivery)
 
     # The server's own words.
 

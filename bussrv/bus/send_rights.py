@@ -16,8 +16,6 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from msgspec.structs import replace
-
 from bussrv import events as ev
 from bussrv.bus.interest.interests import Kind
 from bussrv.bus.interest.vocabulary import REPLYING, REQUEST
@@ -27,8 +25,7 @@ from bussrv.policy.permissions.access import Access
 from bussrv.policy.permissions.permissions import EVERYTHING, Action, Permissions, content
 from bussrv.registry.changes.registry import Registry
 from bussrv.values import Publication, excerpt, quoted
-from bussrv.wire.forwarded import with_value
-from bussrv.wire.objects import BusObject, encode_json
+from bussrv.wire.objects import BusObject
 
 MOST_STEPS = 200_000
 """The most steps that judging the addressees of one object may take. So many take about 40 ms."""
@@ -118,22 +115,18 @@ class SendRights:
             message = f"to has at most {most} routing ids, not {len(to)}"
             raise OverLimit("too-many-addressees", message, "max-addressees", most)
 
-    def readdressed(self, origin: Origin, obj: BusObject, kind: Kind, metadata: bytes) -> tuple[BusObject, bytes]:
-        """An object and its metadata without the routing ids that its sender may not address.
-
-        :param metadata: as it is forwarded.
-        """
-        permissions, to = origin.permissions, obj.head.to
-        if permissions is EVERYTHING or to is None or kind.event in REPLYING:
-            return obj, metadata
+    def addressable(self, origin: Origin, to: str | list[str]) -> str | list[str]:
+        """The addressees of an object, without those that its sender may not address."""
+        permissions = origin.permissions
+        if permissions is EVERYTHING:
+            return to
         wanted = list(dict.fromkeys([to] if isinstance(to, str) else to))
         may = {each: permissions.may("address", each) for each in wanted}
         allowed = [each for each in wanted if may[each]]
         if len(allowed) == len(wanted):
-            return obj, metadata
+            return to
         self.deny(origin.asker, permissions, "address", next(each for each in wanted if not may[each]))
-        own = BusObject(obj.metadata, replace(obj.head, to=allowed), obj.payload)
-        return own, with_value(metadata, "to", encode_json(allowed))
+        return allowed
 
 
 def rights_to_send(obj: BusObject, kind: Kind) -> list[tuple[Action, str]]:

@@ -305,7 +305,7 @@ def test_turns_begin_anew_with_the_service(harness):
         second.unregister("tv")
     harness.bus.flush()
     assert [len(each.got) for each in (first, second)] == [2, 0]
-    assert not harness.bus._router.turns
+    assert not harness.bus.audience.provider_round
 
 
 def test_a_reply_finds_who_asked_and_only_that_one(harness):
@@ -340,7 +340,7 @@ def test_a_service_that_is_gone_has_no_last_value(harness):
 
 def test_a_payload_without_a_type_is_a_publication_of_bytes(harness):
     seen = []
-    harness.bus._to_subscribers = lambda delivery, publication: seen.append(publication)
+    harness.bus._router._publisher.publish_one = lambda delivery, publication: seen.append(publication)
     sender = member(harness)
     sender.register("tv")
     sender.send({}, b"x")

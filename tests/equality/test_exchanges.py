@@ -16,7 +16,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bussrv.bus.routing.request_batch import RequestBatchRouter
 from bussrv.bus.taps.tap import TapFilter
 from bussrv.policy.permissions.file import parse_policy
 from bussrv.wire.objects import BusObject, ObjectReader, encode
@@ -127,8 +126,7 @@ class OneByOne(ByPlans):
 
     def __init__(self, **limits: Any) -> None:
         super().__init__(**limits)
-        exchanges: RequestBatchRouter = self.bus._exchanges
-        exchanges.route = exchanges._batches.route  # type: ignore[method-assign]
+        self.bus._batches._exchange = lambda table, obj: False
 
 
 class Scene:
@@ -238,7 +236,7 @@ class Scene:
         # The times of day and sessions of taps are equal, too.
         journal = [record.event for record in self.network.journal.records]
         traffic = [str(client.protocol.traffic) for client in self.clients]
-        turns = {name: count for name, count in bus._router.turns.items() if count}
+        turns = {name: count for name, count in bus.audience.provider_round.items() if count}
         return [self.given, len(bus._requests), turns, dict(+bus.counters), self.shown, journal, traffic]
 
 

@@ -8,7 +8,6 @@ bytes. A group is a stream, so order holds for each of its members.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 from msgspec import Struct
 from zope.interface import implementer
@@ -123,23 +122,20 @@ class Fanout:
 
     :param failed: called if the encoding of a group raised an exception, while that is handled. That group does not get
         the object; other groups do.
-    :ivar generation: changes whenever something may have been sent, and whenever the audience changes.
+    :ivar changes: how often the audience changed: groups came or went, or their members or permissions changed.
+    :ivar flushes: how often something may have been sent. Until it grows, groups that were opened stay open.
     :ivar collected: the groups for which something was collected, for whatever session, since the last flush.
-    :ivar audience_caches: are cleared whenever the audience changes: groups come or go, or their members or permissions
-        change. They may hold sessions, of which nothing is left then.
     """
 
     def __init__(self, failed: Callable[[Group], None] | None = None) -> None:
-        self.generation = 0
-        self.audience_caches: list[dict[Any, Any]] = []
+        self.changes = 0
+        self.flushes = 0
         self.collected: dict[Group, None] = {}
         self._failed = failed
 
     def audience_changed(self) -> None:
         """Route plans that were made before are not right any more."""
-        self.generation += 1
-        for each in self.audience_caches:
-            each.clear()
+        self.changes += 1
 
     def join(self, group: Group, session_id: str, link: ISessionLink) -> None:
         """A session is a member of ``group`` from now on. It does not get frames collected before."""
@@ -255,7 +251,7 @@ class Fanout:
 
     def flush_group(self, group: Group) -> None:
         """Send the frames collected for one group."""
-        self.generation += 1
+        self.flushes += 1
         if group not in self.collected:
             return
         del self.collected[group]
@@ -278,7 +274,7 @@ class Fanout:
 
     def flush(self) -> bool:
         """Send all collected frames. :returns: whether there were any."""
-        self.generation += 1
+        self.flushes += 1
         dirty = tuple(self.collected)
         for group in dirty:
             self.flush_group(group)

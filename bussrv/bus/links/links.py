@@ -371,39 +371,36 @@ class Links:
 
     # Objects over links.
 
-    def flood(self, delivery: Delivery, kind: Kind, route: Sequence[str]) -> bool:
+    def flood_targets(self, kind: Kind, route: Sequence[str]) -> Flood:
+        """The servers that may not have an object of that kind and route yet, and the marks added to the route."""
+        links = self._links.values()
+        return flood([link for link in links if link.takes(kind, route)], links, self.paths, route, self._server_id)
+
+    def send_flood(self, flood: Flood, delivery: Delivery, route: Sequence[str]) -> bool:
         """Give an object to every server that may not have it yet.
 
+        :param flood: says which these are.
         :returns: whether a session may take it that this server does not know, or whose interest it does not know.
         """
-        flood = self._flood(kind, route)
         self._give(flood.given, delivery, route)
         reached = [*(given.link for given in flood.given), *flood.left]
         return any(self.paths.may_take_requests(link.session_id) for link in reached)
 
-    def _flood(self, kind: Kind, route: Sequence[str]) -> Flood:
-        links = self._links.values()
-        return flood([link for link in links if link.takes(kind, route)], links, self.paths, route, self._server_id)
-
-    def taking(self, kind: Kind, route: Sequence[str]) -> list[Given]:
-        """The links over which :meth:`flood` gives objects of that kind and route, and the marks added to the route."""
-        return self._flood(kind, route).given
-
     def passed(self, route: Sequence[str]) -> frozenset[str]:
-        """The part of a route that :meth:`taking` depends on: the servers in it that this one is linked with.
+        """The part of a route that :meth:`flood_targets` depends on: the servers in it that this one is linked with.
 
         If one of the linked servers is route-only, the home of the sender counts, too.
         """
         passed = self._servers.intersection(route)
         return passed if self.all_tell_all else passed | {f"home {each}" for each in route[1:2]}
 
-    def give(self, links: Iterable[Link], delivery: Delivery, kind: Kind, route: Sequence[str]) -> int:
+    def send_to(self, links: Iterable[Link], delivery: Delivery, kind: Kind, route: Sequence[str]) -> int:
         """Give an addressed object to some servers, except those that it passed. :returns: how many were given it."""
         able = [link for link in links if link.accepts(kind, route)]
         self._give(directed(able, able), delivery, route)
         return len(able)
 
-    def give_alone(self, link: Link, delivery: Delivery, kind: Kind, route: Sequence[str]) -> bool:
+    def send_last_hop(self, link: Link, delivery: Delivery, kind: Kind, route: Sequence[str]) -> bool:
         """Give one server an object without an address, which it must not forward. :returns: whether it may have it."""
         others = [each for each in self._links.values() if each.server_id not in route]
         is_able = link.accepts(kind, route)

@@ -9,6 +9,8 @@ from typing import Any
 from msgspec import Raw, Struct, field
 
 from bussrv.bus.interest.interests import Kind
+from bussrv.wire.forwarded import with_value
+from bussrv.wire.objects import encode_json
 
 MAX_KEY = 128
 """The most characters of an id that is compared as it is. Longer ids are compared by SHA-256."""
@@ -103,6 +105,10 @@ class OpenRequest(Struct, eq=False):
             return Raw(self.own_id)
         kind, _, value = self.key.partition(" ")
         return value if kind == "str" else bool(int(value)) if kind == "bool" else int(value, 16)
+
+    def as_shown(self, metadata: bytes) -> bytes:
+        """The metadata of the request, with the id that it is shown under."""
+        return metadata if self.shown is None else with_value(metadata, "id", encode_json(self.shown))
 
     @property
     def is_answered(self) -> bool:

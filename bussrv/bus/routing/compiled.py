@@ -14,7 +14,8 @@ piece of bytes. It stops at an object that it does not take, and says why:
                   :mod:`bussrv.bus.routing.compiled_forward`
 ================= =====================================================================================================
 
-A plan is right until the audience changes. What comes of an object is the same as in :mod:`bussrv.bus.routing.batch`.
+A plan is right for one generation of the audience. What comes of an object is the same as in
+:mod:`bussrv.bus.routing.batch`.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from bussrv.bus.groups.fanout import Fanout, Group
 from bussrv.bus.groups.receivers import Receivers
 from bussrv.bus.links.links import Links
 from bussrv.bus.origins import Origins, Source
+from bussrv.bus.routing.audience import Audience
 from bussrv.bus.routing.batch import MOST_GROUPS_ASKED, MOST_NEW_PLANS, BatchRouter
 from bussrv.bus.routing.compiled_result import CONTINUE, MUST_OPEN, NEEDS_PYTHON, NO_PLAN, ROUTE_CHANGED, ScanResult
 from bussrv.bus.routing.object_ids import ObjectIds
@@ -94,7 +96,7 @@ class Table:
 
         :param groups: ``None``: objects with this key have to be read.
         :param service: that they are published on.
-        :param marked: as :class:`bussrv.bus.routing.batch.Audience` has it.
+        :param marked: as :class:`bussrv.bus.routing.audience.Everyone` has it.
         """
         if len(self.groups) == MOST_PLANS:
             self.clear()
@@ -161,6 +163,7 @@ class CompiledRouter:
         *,
         registry: Registry,
         sources: Origins,
+        audience: Audience,
         receivers: Receivers,
         fanout: Fanout,
         links: Links,
@@ -172,6 +175,7 @@ class CompiledRouter:
         self.make: Callable[[bool], Plans] | None = None if SPEEDUPS is None else SPEEDUPS.Plans
         self._registry = registry
         self._sources = sources
+        self._audience = audience
         self._receivers = receivers
         self._fanout = fanout
         self._links = links
@@ -181,9 +185,8 @@ class CompiledRouter:
         self._ids = ids
         self._tables: dict[tuple[frozenset[str], frozenset[str], frozenset[str], Permissions], Table] = {}
         self._prepared: dict[int, Prepared] = {}
-        fanout.audience_caches += (self._tables, self._prepared)
         self._turn = self._own_turn = 0
-        self._generation = self._number = -1
+        self._generation = self._flushes = self._number = -1
 
     def route(self, session_id: str, reader: ObjectReader) -> ScanResult | None:
         """Route objects of a member from its reader; ``None``: nothing was tried, they have to be read."""
@@ -193,17 +196,25 @@ class CompiledRouter:
         stretch = reader.stretch()
         if stretch is None:
             return None
-        source, provided = self._sources.of(session_id), self._registry.state.provided_by(session_id)
+        source = self._sources.of(session_id)
+        if self._audience.generation != self._generation:
+            self._generation = self._audience.generation
+            self._forget()
         prepared = self._prepared.get(source.number)
-        if prepared is None or prepared.provided != provided:
+        if prepared is None:
             if self._receivers.group_of(session_id) is None:
                 return None
-            prepared = self._prepare(source, frozenset(provided), reader.ends, make)
+            provided = frozenset(self._registry.state.provided_by(session_id))
+            prepared = self._prepare(source, provided, reader.ends, make)
         try:
             return self.route_stretch(prepared, reader, stretch)
         finally:
-            if provided:
-                self._publisher.settle()
+            if prepared.provided:
+                self._publisher.flush_publications()
+
+    def _forget(self) -> None:
+        self._tables.clear()
+        self._prepared.clear()
 
     def route_chunk(
         self, session_id: str, reader: ObjectReader, data: bytes, has_rest: bool
@@ -211,9 +222,7 @@ class CompiledRouter:
         """Route the objects at the beginning of a chunk; see :class:`bussrv.bus.interfaces.ISplicing`."""
         source = self._sources.known.get(session_id)
         prepared = None if source is None else self._prepared.get(source.number)
-        if prepared is None or self._taps.is_on:
-            return None
-        if prepared.provided != self._registry.state.provided_by(session_id):
+        if prepared is None or self._taps.is_on or self._audience.generation != self._generation:
             return None
         whole = reader.take_with(data) if has_rest else data
         if whole is None:
@@ -222,7 +231,7 @@ class CompiledRouter:
             end, objects, verdict, _ = self._route(prepared, reader, whole, 0, reader.limits)
         finally:
             if prepared.provided:
-                self._publisher.settle()
+                self._publisher.flush_publications()
         has_rest = end < len(whole)
         if has_rest:
             reader.feed(whole[end:])
@@ -241,8 +250,7 @@ class CompiledRouter:
         table = self._tables.get(key)
         if table is None:
             if len(self._tables) >= MOST_TABLES:
-                self._tables.clear()
-                self._prepared.clear()
+                self._forget()
             table = self._tables[key] = Table(make, provided)
         prepared = Prepared(source, provided, table, route_ending(source.route) + NUL, source.number)
         self._prepared[source.number] = prepared
@@ -252,14 +260,14 @@ class CompiledRouter:
         """The turn in which groups are open for a sender; 0: nothing is collected, so none has to be opened first."""
         if not self._fanout.collected:
             return 0
-        if self._generation != self._fanout.generation or self._number != number:
+        if self._flushes != self._fanout.flushes or self._number != number:
             self._begin_turn(number)
         return self._turn
 
     def _begin_turn(self, number: int) -> None:
         """Count the turns in which groups are open: for all senders, and for one alone."""
-        if self._generation != self._fanout.generation:
-            self._generation = self._fanout.generation
+        if self._flushes != self._fanout.flushes:
+            self._flushes = self._fanout.flushes
             self._turn += 1
         self._number = number
         self._own_turn += 1
@@ -287,7 +295,7 @@ class CompiledRouter:
     ) -> tuple[int, int, int, int]:
         """Route objects. :returns: the place after them, how many, the verdict, and how many came before."""
         total, duplicates, made, ways, most, ids = 0, 0, 0, 0, A_PASS, self._ids
-        asked_before = self._batches.groups_asked
+        asked_before = self._batches.asked
         while True:
             source, _, table, tail, number, way = prepared
             turn = self._turn_of(number)
@@ -303,7 +311,7 @@ class CompiledRouter:
                 self._give(table, pieces, published, None if turn else source.origin.sender)
             if verdict == NO_PLAN:
                 made += 1
-                if made > MOST_NEW_PLANS or self._batches.groups_asked - asked_before > MOST_GROUPS_ASKED:
+                if made > MOST_NEW_PLANS or self._batches.asked - asked_before > MOST_GROUPS_ASKED:
                     verdict = CONTINUE
                     break
                 self._add_plan(prepared, what, data, begin, reader)
@@ -349,20 +357,20 @@ class CompiledRouter:
         metadata = data[begin : data.index(NUL, begin)]
         obj = BusObject(metadata, read_head(metadata))
         is_served = obj.head.event is not None and obj.head.event in reader.ends
-        audience = None if is_served else self._batches.audience(obj, source.origin, table.provided)
+        everyone = None if is_served else self._batches.everyone(obj, source.origin, table.provided)
         groups, service = None, None
-        if audience is not None:
-            publication = audience.publication
+        if everyone is not None:
+            publication = everyone.publication
             service = None if publication is None else self._publisher.collects(publication)
             if service is not None or publication is None:
-                groups = tuple(audience.groups)
-        table.add(key, groups, service, {} if audience is None else audience.marked)
+                groups = everyone.groups
+        table.add(key, groups, service, {} if everyone is None else everyone.marked)
 
     def _open(self, prepared: Prepared, plan: int) -> bool:
         """Open the groups of a plan. :returns: whether something had to be sent for that."""
         source, _, table, _, number, _ = prepared
         sends = self._batches.open(table.groups[plan], source.origin)
-        if self._generation != self._fanout.generation:
+        if self._flushes != self._fanout.flushes:
             self._begin_turn(number)
         table.plans.open(plan, self._turn, self._own_turn)
         return sends

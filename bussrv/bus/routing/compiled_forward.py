@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Raw
 
-from bussrv.bus.groups.fanout import Fanout
 from bussrv.bus.links.links import Links
+from bussrv.bus.routing.audience import Audience
 from bussrv.bus.routing.compiled import CompiledRouter, Prepared, Table
 from bussrv.bus.routing.compiled_result import INCOMPLETE, NEEDS_PYTHON, ScanResult
 from bussrv.bus.routing.forward import Forwarder
@@ -49,22 +49,21 @@ class CompiledForwarder:
         self,
         splicing: CompiledRouter,
         relay: Forwarder,
+        audience: Audience,
         links: Links,
         publisher: Publisher,
-        fanout: Fanout,
         seen: Seen | CompiledSeen,
     ) -> None:
         self._splicing = splicing
         self._relay = relay
+        self._audience = audience
         self._links = links
         self._publisher = publisher
         self._seen = seen.table if isinstance(seen, CompiledSeen) else None
         self._tables: dict[tuple[frozenset[str], frozenset[str], Permissions], Table] = {}
         self._latest: dict[str, Prepared] = {}
         self._known: dict[tuple[str, bytes], Prepared | None] = {}
-        self._caches = (self._tables, self._latest, self._known)
-        fanout.audience_caches += self._caches
-        self._made_at = -1
+        self._generation = -1
 
     def route(self, session_id: str, reader: ObjectReader) -> ScanResult | None:
         """Forward objects of a linked server from its reader; ``None``: nothing was tried, they have to be read."""
@@ -74,10 +73,9 @@ class CompiledForwarder:
         stretch = reader.stretch()
         if stretch is None:
             return None
-        changes = self._links.paths.service_changes
-        if changes != self._made_at:
+        if self._audience.generation != self._generation:
+            self._generation = self._audience.generation
             self._forget()
-            self._made_at = changes
         find = partial(self._find, session_id, make, stretch[2][0])
         prepared = self._latest.get(session_id) or find(*stretch[:2])
         if isinstance(prepared, int):
@@ -86,13 +84,14 @@ class CompiledForwarder:
         try:
             spliced = self._splicing.route_stretch(prepared, reader, stretch, find)
         finally:
-            self._publisher.settle()
+            self._publisher.flush_publications()
         self._relay.count(spliced.objects, spliced.duplicates)
         return spliced
 
     def _forget(self) -> None:
-        for each in self._caches:
-            each.clear()
+        self._tables.clear()
+        self._latest.clear()
+        self._known.clear()
 
     def _find(
         self, session_id: str, make: Callable[[bool], Plans], max_metadata: int, data: bytes, begin: int

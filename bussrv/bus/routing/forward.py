@@ -6,9 +6,10 @@ duplicates.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator
 from itertools import chain
 from operator import length_hint
+from typing import Any
 
 from msgspec import UNSET, Raw
 
@@ -18,21 +19,23 @@ from bussrv.bus.origins import Origin
 from bussrv.bus.routing.batch import MOST_GROUPS_ASKED, MOST_NEW_PLANS, BatchRouter
 from bussrv.bus.routing.route_cache import NOT_ALLOWED, RouteCache, RouteFacts
 from bussrv.bus.routing.seen import CompiledSeen, Seen
+from bussrv.bus.routing.single import SingleRouter
 from bussrv.bus.shared import Shared
-from bussrv.errors import Refused
+from bussrv.errors import OverLimit, Refused
+from bussrv.events import limit_reached
 from bussrv.wire.forwarded import with_route
 from bussrv.wire.objects import BusObject
 
-Deliver = Callable[[Origin, BusObject, bytes, Set[str]], int]
-"""Delivers an object, given its origin, the object, the metadata to forward, and the services of its sender."""
+Tell = Callable[[str, dict[str, Any]], None]
+"""Sends an event of the server itself to a session."""
 
 
 class Forwarder:
     """Forwards objects of linked servers. Objects with the same route are forwarded as one batch where possible.
 
-    :param deliver: forwards a single object.
+    :param router: forwards a single object.
     :param deny: called with what a link may not do.
-    :param server_id: the routing id of this server.
+    :param tell: tells a linked server.
     :param max_metadata: the most bytes of metadata that are forwarded.
     :param new_id: makes an object id; see :func:`bussrv.wire.forwarded.with_route`.
     """
@@ -44,8 +47,9 @@ class Forwarder:
         links: Links,
         batches: BatchRouter,
         seen: Seen | CompiledSeen,
-        deliver: Deliver,
+        router: SingleRouter,
         deny: Deny,
+        tell: Tell,
         max_metadata: int,
         new_id: Callable[[], str],
     ) -> None:
@@ -54,8 +58,10 @@ class Forwarder:
         self._batches = batches
         self._seen = seen
         self._counters = shared.counters
-        self._deliver = deliver
+        self._registry = shared.registry
+        self._router = router
         self._deny = deny
+        self._tell = tell
         self._max_metadata = max_metadata
         self._new_id = new_id
         self._caches: dict[str, RouteCache] = {}
@@ -110,7 +116,22 @@ class Forwarder:
         if len(metadata) > self._max_metadata:
             self._counters["metadata-too-large"] += 1
             return
-        self._deliver(origin, obj, metadata, self._links.provided(origin.route))
+        try:
+            self._router.route(origin, obj, metadata, self._links.provided(origin.route))
+        except OverLimit as refusal:
+            self._refuse(origin, obj, refusal)
+        except Refused:
+            # The policy does not allow it to the other server, which is no news to the sender's own server.
+            pass
+
+    def _refuse(self, origin: Origin, obj: BusObject, refusal: OverLimit) -> None:
+        """A request was refused: say so over the link that it came over."""
+        link = origin.asker
+        self._counters[refusal.limit] += 1
+        self._counters[refusal.reason] += 1
+        self._registry.note_from_stranger(limit_reached(refusal, **self._registry.state.sessions[link].about()))
+        about = {"in-reply-to": obj.fields().get("id"), "to": origin.route[0], "route": [self._server_id]}
+        self._tell(link, {"event": "error", **about, "reason": refusal.reason, "message": refusal.message})
 
     def forward_batch(self, session_id: str, batch: Iterator[BusObject]) -> BusObject | None:
         """Forward the objects of a batch, up to one that has to be handled by itself.
@@ -124,7 +145,7 @@ class Forwarder:
         """
         routes = self._cache_of(session_id)
         received = new = 0
-        asked_before = self._batches.groups_asked
+        asked_before = self._batches.asked
         obj = next(batch, None)
         while obj is not None:
             try:
@@ -141,7 +162,7 @@ class Forwarder:
             else:
                 self.forward(facts, obj)
                 obj = next(batch, None)
-            if self._batches.groups_asked - asked_before > MOST_GROUPS_ASKED:
+            if self._batches.asked - asked_before > MOST_GROUPS_ASKED:
                 break
         self.count(received, received - new)
         return obj

@@ -1,17 +1,18 @@
-"""Routing of one object: to its addressees, to one provider, to the asker, or to every session that wants it."""
+"""Objects and publications that are routed by themselves, each as :mod:`bussrv.bus.routing.audience` says."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Set
 from itertools import islice
 from typing import Any, NamedTuple
-from zlib import crc32
 
+from msgspec.structs import replace
+
+from bussrv.bus.groups.fanout import Fanout, Group
 from bussrv.bus.groups.frames import Delivery
 from bussrv.bus.groups.receivers import Receivers
 from bussrv.bus.interest.interests import Kind
-from bussrv.bus.interest.vocabulary import ASKING, DISCOVERY, REPLY, REQUEST, SERVERS_ONLY
+from bussrv.bus.interest.vocabulary import DISCOVERY, PARTED, REPLY, REQUEST
 from bussrv.bus.links.links import Links
 from bussrv.bus.origins import Origin
 from bussrv.bus.requests.answerers import Answerers
@@ -19,21 +20,32 @@ from bussrv.bus.requests.gone_providers import REASON as PROVIDER_GONE
 from bussrv.bus.requests.gone_providers import GoneProviders
 from bussrv.bus.requests.open_requests import OpenRequests
 from bussrv.bus.requests.records import OpenRequest, Targets, is_id
-from bussrv.bus.routing.recipients import Addressed, Copies, Recipients
+from bussrv.bus.routing.audience import Asker, Audience, Everyone, Nobody, OneByOne, OneOf, Plan
+from bussrv.bus.services.bridge import as_metadata
+from bussrv.bus.services.publishing import Publisher
 from bussrv.bus.shared import Shared
-from bussrv.registry.state.session import SERVER_ROLE
-from bussrv.wire import objects as wire
+from bussrv.bus.taps.taps import Taps
+from bussrv.values import Publication
 from bussrv.wire.forwarded import plainly, with_value
-from bussrv.wire.objects import BusObject
+from bussrv.wire.objects import BusObject, decode_fields, decode_raw, encode_json
 
-_Fields = dict[str, Any]
+
+class Copies(NamedTuple):
+    """The two forms of a request; of any other object they are the same.
+
+    :ivar plain: for links, observers, and its sender.
+    :ivar shown: for the sessions of this server that may answer it.
+    """
+
+    plain: Delivery
+    shown: Delivery
 
 
 class Routed(NamedTuple):
     """The outcome of routing an object.
 
-    :ivar others: how many sessions, as :class:`Recipients` counts them. A sender that is asked for its own service
-        counts, too.
+    :ivar others: how many sessions other than its sender are given it, as far as this server knows: a link over which
+        somebody may take it counts as one. A sender that is asked for its own service counts, too.
     :ivar may_answer: whether one of them may answer, if the object asks for something.
     """
 
@@ -42,146 +54,239 @@ class Routed(NamedTuple):
 
 
 class SingleRouter:
-    """Routes objects among the sessions of this server, and to other servers.
+    """Routes objects and publications, one by one.
 
     :ivar gone: tells askers of providers that are gone.
-    :ivar turns: how many requests were given to providers of each service, so that these take turns.
     """
 
     def __init__(
         self,
         shared: Shared,
         *,
+        audience: Audience,
         receivers: Receivers,
-        recipients: Recipients,
+        fanout: Fanout,
         links: Links,
+        publisher: Publisher,
         requests: OpenRequests,
         answerers: Answerers,
         gone: GoneProviders,
+        taps: Taps,
     ) -> None:
-        self._registry = shared.registry
+        self._state = shared.registry.state
+        self._audience = audience
         self._receivers = receivers
-        self._recipients = recipients
+        self._fanout = fanout
         self._links = links
+        self._publisher = publisher
         self._requests = requests
         self._answerers = answerers
         self._counters = shared.counters
+        self._new_id = shared.new_id
         self._gone = gone
-        self.turns: Counter[str] = Counter()
+        self._taps = taps
 
-    def route(self, origin: Origin, obj: BusObject, kind: Kind, delivery: Delivery) -> Routed:
-        """Give an object to its recipients.
+    def route(self, origin: Origin, obj: BusObject, metadata: bytes, provided: Set[str]) -> int:
+        """Give an object to its recipients, and as a publication to the subscribers of its service.
 
-        :raises OverLimit: it is a request, and there are too many.
+        :param metadata: the metadata of the object in the form that is forwarded.
+        :param provided: the services that its sender provides. It publishes only on these.
+        :returns: how many sessions other than the sender are given it; 0 if none of them may answer a question.
+        :raises Refused: the sender may not send it, or there are too many requests.
         """
-        if kind.event == REQUEST:
-            return self._ask(origin, obj, kind, delivery)
-        if kind.event in ASKING:
-            return Routed(self._answer(origin, obj, kind, delivery))
-        if kind.event in SERVERS_ONLY and not self._is_of_server(origin, obj):
+        plan = self._audience.plan(origin, obj, provided)
+        if isinstance(plan, OneByOne) and plan.to is not obj.head.to:
+            metadata = with_value(metadata, "to", encode_json(plan.to))
+            obj = BusObject(obj.metadata, replace(obj.head, to=plan.to), obj.payload)
+        publication = plan.publication if isinstance(plan, (Everyone, Nobody)) else None
+        delivery = Delivery(metadata, obj.payload, publication)
+        if publication is not None:
+            self._publisher.publish_one(delivery, publication)
+        others, may_answer = self._give(plan, origin, obj, delivery)
+        given = others if may_answer else 0
+        if self._taps.is_on:
+            if isinstance(plan, Everyone) and plan.kind.event not in PARTED:
+                others = self._audience.others(plan, origin.sender)
+            self._taps.saw(origin, obj, plan.kind.event, publication, others)
+        return given
+
+    def publish(self, origin: Origin, publication: Publication) -> None:
+        """Give a publication of another wire format to everybody who wants it."""
+        plan, route = self._audience.everyone(origin, publication), origin.route
+        is_shown = plan.members or self._links
+        metadata = as_metadata(publication, self._new_id(), route, with_app_type=True) if is_shown else b""
+        delivery = Delivery(metadata, publication.payload, publication)
+        self._publisher.publish_one(delivery, publication)
+        for group in plan.members:
+            self._fanout.add(group, delivery)
+        if plan.servers.given:
+            self._links.send_flood(plan.servers, delivery, route)
+        if self._taps.is_on:
+            self._taps.saw_publication(origin, publication, self._audience.others(plan, origin.sender))
+
+    def _give(self, plan: Plan, origin: Origin, obj: BusObject, delivery: Delivery) -> Routed:
+        if isinstance(plan, Asker):
+            return Routed(self._answer(plan, origin, obj, delivery))
+        if isinstance(plan, Nobody):
             self._counters["reserved-event"] += 1
             return Routed(0)
+        if plan.kind.event == REQUEST:
+            return self._ask(plan, origin, delivery)
         copies = Copies(delivery, delivery)
-        if obj.head.to is not None:
-            addressed = self._recipients.addressed(obj.head.to)
-            return Routed(self._recipients.to_addressed(origin, addressed, kind, copies))
-        if kind.event == DISCOVERY:
-            return self._question(origin, kind, copies)[0]
-        return Routed(self._recipients.to_all(origin, kind, copies))
-
-    def _question(self, origin: Origin, kind: Kind, copies: Copies) -> tuple[Routed, list[str]]:
-        """Give a question to every session that wants it.
-
-        :returns: also the members of this server that may answer it, at most two.
-        """
-        members = self._recipients.to_members(origin, kind, copies)
-        answerers = list(islice(self._answerers.among(kind, origin.sender), 2)) if members else []
-        servers = self._recipients.to_servers(origin, kind, copies)
-        return Routed(members + servers, bool(answerers) or servers), answerers
-
-    def _is_of_server(self, origin: Origin, obj: BusObject) -> bool:
-        """Whether the sender may be a server that addresses somebody. A sender that is not known here may be one."""
-        state = self._registry.state
-        session = state.sessions.get(state.owner(origin.route[0]) or "")
-        is_client = session is not None and session.role != SERVER_ROLE
-        return origin.link is not None and obj.head.to is not None and not is_client
+        if isinstance(plan, OneByOne):
+            return Routed(self._to_addressees(plan, origin, copies))
+        assert isinstance(plan, Everyone)
+        if plan.kind.event == DISCOVERY:
+            return self._question(plan, origin, copies)[0]
+        return Routed(self._to_members(plan, origin, copies) + self._to_servers(plan, origin, delivery))
 
     def unregistered(self, session_id: str, service: str) -> None:
         """A session of this server provides a service no longer."""
         self._gone.unregistered(session_id, service)
-        if service not in self._registry.state.services:
-            self.turns.pop(service, None)
+        self._audience.unregistered(service)
 
     def session_closed(self, session_id: str) -> None:
         """A session ended."""
         self._answerers.forget(session_id)
         self._gone.session_closed(session_id)
 
+    # To everybody who wants it.
+
+    def _question(self, plan: Everyone, origin: Origin, copies: Copies) -> tuple[Routed, list[str]]:
+        """Give a question to every session that wants it.
+
+        :returns: also the members of this server that may answer it, at most two.
+        """
+        members = self._to_members(plan, origin, copies)
+        answerers = list(islice(self._answerers.among(plan.kind, origin.sender), 2)) if members else []
+        servers = self._to_servers(plan, origin, copies.plain)
+        return Routed(members + servers, bool(answerers) or servers), answerers
+
+    def _to_members(self, plan: Everyone, origin: Origin, copies: Copies) -> int:
+        return sum(self._to_group(group, origin.sender, copies) for group in plan.members)
+
+    def _to_group(self, group: Group, sender: str, copies: Copies) -> int:
+        echoes = sender in group.links
+        if copies.shown is copies.plain or not echoes or group.no_echo:
+            self._fanout.add(group, copies.shown, sender if group.no_echo else None)
+        else:
+            self._fanout.add_for_others(group, copies.shown, sender)
+            self._fanout.add_for_one(group, sender, copies.plain)
+        return len(group.links) - echoes
+
+    def _to_servers(self, plan: Everyone, origin: Origin, delivery: Delivery) -> bool:
+        """Give it to every server that may not have it yet; see :meth:`Links.send_flood`."""
+        return bool(self._links) and self._links.send_flood(plan.servers, delivery, origin.route)
+
+    # To its addressees.
+
+    def _to_addressees(self, plan: OneByOne, origin: Origin, copies: Copies) -> int:
+        """Give it to its addressees. An unknown one may be a client of any server."""
+        if not plan.local and not plan.links:
+            self._counters["no-such-recipient"] += 1
+        several = len(plan.local) > 1
+        others = 0
+        for recipient in plan.local:
+            is_echo = several and recipient == origin.sender
+            others += self._to_one(origin, recipient, plan.kind, copies.plain if is_echo else copies.shown)
+        if plan.servers is not None:
+            return others + self._links.send_flood(plan.servers, copies.plain, origin.route)
+        return others + self._links.send_to(plan.links.values(), copies.plain, plan.kind, origin.route)
+
+    def _to_one(self, origin: Origin, recipient: str, kind: Kind, delivery: Delivery) -> bool:
+        """Give a member an object that is for it alone, if it wants such objects.
+
+        :returns: whether somebody other than the sender was given it.
+        """
+        if not self._audience.accepts(recipient, origin.sender, kind):
+            return False
+        group = self._receivers.group_of(recipient)
+        assert group is not None
+        self._fanout.add_for_one(group, recipient, delivery)
+        return recipient != origin.sender
+
     # Requests.
 
-    def _ask(self, origin: Origin, obj: BusObject, kind: Kind, delivery: Delivery) -> Routed:
-        fields = wire.decode_fields(delivery.metadata)
-        if obj.head.to is not None:
-            return self._ask_addressed(origin, fields, self._recipients.addressed(obj.head.to), kind, delivery)
-        name = fields.get("name", fields.get("service"))
-        providers = self._registry.state.services.get(name, {}) if isinstance(name, str) else {}
-        if origin.is_marked and providers:
-            return self._ask_agreed(origin, fields, kind, delivery, providers)
-        chosen = self._next_provider(str(name), origin, kind, providers)
-        if chosen is None:
-            return self._ask_everybody(origin, fields, kind, delivery)
-        return self._ask_one(origin, fields, kind, delivery, chosen, providers)
+    def _ask(self, plan: Everyone | OneByOne | OneOf, origin: Origin, delivery: Delivery) -> Routed:
+        """Give a request to those who may answer it, and open it.
 
-    def _ask_one(
-        self, origin: Origin, fields: _Fields, kind: Kind, delivery: Delivery, chosen: str, providers: Iterable[str]
-    ) -> Routed:
+        :raises OverLimit: there are too many.
+        """
+        if isinstance(plan, OneByOne):
+            return self._ask_addressees(plan, origin, delivery)
+        if isinstance(plan, Everyone):
+            return self._ask_everybody(plan, origin, delivery)
+        if not plan.able:
+            return Routed(self._to_observers(plan, origin, delivery))
+        return self._ask_provider(plan, origin, delivery)
+
+    def _ask_provider(self, plan: OneOf, origin: Origin, delivery: Delivery) -> Routed:
         """Give a request to one provider, and to observers, who cannot answer it."""
-        session, service = self._registry.state.sessions[chosen], str(fields.get("name", fields.get("service")))
-        link = self._links.towards(session)
+        number = self._audience.next_of(plan)
+        chosen, link = plan.able[number]
+        if not origin.is_marked:
+            self._audience.provider_round[plan.service] += 1
         if link is None:
-            asked = self._requests.of_provider(chosen, service)
+            asked = self._requests.of_provider(chosen, plan.service)
         else:
-            asked = self._requests.of_provider(link.session_id, service, behind=session.routing_id)
-        ask = self._open(origin, fields, delivery, asked)
-        others = self._recipients.to_observers(origin, kind, delivery, providers)
-        is_given = True
+            behind = self._state.sessions[chosen].routing_id
+            asked = self._requests.of_provider(link.session_id, plan.service, behind=behind)
+        ask = self._open(origin, delivery, asked)
+        others, is_given = self._to_observers(plan, origin, delivery), True
         if link is not None:
-            is_given = self._links.give_alone(link, delivery, kind, origin.route)
+            is_given = self._links.send_last_hop(link, delivery, plan.kind, origin.route)
         else:
-            self._recipients.to_one(origin, chosen, kind, _shown(ask, delivery))
+            self._to_one(origin, chosen, plan.kind, _shown(ask, delivery))
         return self._asked(ask, Routed(others + is_given, is_given))
 
-    def _ask_everybody(self, origin: Origin, fields: _Fields, kind: Kind, delivery: Delivery) -> Routed:
+    def _to_observers(self, plan: OneOf, origin: Origin, delivery: Delivery) -> int:
+        """Give it to the members of this server that want it and are not among the providers."""
+        sender, provided = origin.sender, plan.providers
+        others = 0
+        for group in plan.members:
+            if provided.isdisjoint(group.links):
+                self._fanout.add(group, delivery, sender if group.no_echo else None)
+                others += len(group.links) - (sender in group.links)
+                continue
+            for member in tuple(group.links):
+                if member not in provided:
+                    others += self._to_one(origin, member, plan.kind, delivery)
+        return others
+
+    def _ask_everybody(self, plan: Everyone, origin: Origin, delivery: Delivery) -> Routed:
         """No registered provider can be asked: give the request to every session that wants its event."""
-        asked = Targets(kind=kind, joins=self._receivers.joins, links=self._taking(kind, origin))
-        ask = self._open(origin, fields, delivery, asked)
-        routed, answerers = self._question(origin, kind, Copies(delivery, _shown(ask, delivery)))
+        links = tuple(given.link.session_id for given in plan.servers.given)
+        asked = Targets(kind=plan.kind, joins=self._receivers.joins, links=links)
+        ask = self._open(origin, delivery, asked)
+        routed, answerers = self._question(plan, origin, Copies(delivery, _shown(ask, delivery)))
         return self._asked(ask, routed, answerers)
 
-    def _ask_addressed(
-        self, origin: Origin, fields: _Fields, addressed: Addressed, kind: Kind, delivery: Delivery
-    ) -> Routed:
-        links = self._taking(kind, origin) if addressed.everywhere else tuple(addressed.links)
-        if len(addressed.local) > 1:
+    def _ask_addressees(self, plan: OneByOne, origin: Origin, delivery: Delivery) -> Routed:
+        if plan.servers is None:
+            links = tuple(plan.links)
+        else:
+            links = tuple(given.link.session_id for given in plan.servers.given)
+        if len(plan.local) > 1:
             joins = self._receivers.joins
-            asked = Targets(kind=kind, addresses=addressed.addresses, joins=joins, links=links)
-        elif addressed.local and self._recipients.accepts(addressed.local[0], origin.sender, kind):
-            asked = Targets(session=addressed.local[0], links=links)
+            asked = Targets(kind=plan.kind, addresses=plan.addresses, joins=joins, links=links)
+        elif plan.local and self._audience.accepts(plan.local[0], origin.sender, plan.kind):
+            asked = Targets(session=plan.local[0], links=links)
         else:
             asked = Targets(links=links)
-        ask = self._open(origin, fields, delivery, asked)
-        copies = Copies(delivery, _shown(ask, delivery))
-        others = self._recipients.to_addressed(origin, addressed, kind, copies)
-        return self._asked(ask, Routed(others, others > 0), self._holders(origin, addressed, kind))
+        ask = self._open(origin, delivery, asked)
+        others = self._to_addressees(plan, origin, Copies(delivery, _shown(ask, delivery)))
+        return self._asked(ask, Routed(others, others > 0), self._holders(plan, origin.sender))
 
-    def _taking(self, kind: Kind, origin: Origin) -> tuple[str, ...]:
-        return tuple(link.session_id for link, _ in self._links.taking(kind, origin.route))
+    def _holders(self, plan: OneByOne, sender: str) -> list[str]:
+        """The first two sessions of this server, other than the sender, that an object was addressed to and given."""
+        accepts = self._audience.accepts
+        return list(islice((each for each in plan.local if each != sender and accepts(each, sender, plan.kind)), 2))
 
-    def _open(self, origin: Origin, fields: _Fields, delivery: Delivery, asked: Targets) -> OpenRequest | None:
-        request_id = fields["id"]
+    def _open(self, origin: Origin, delivery: Delivery, asked: Targets) -> OpenRequest | None:
+        request_id: Any = decode_fields(delivery.metadata)["id"]
         if not is_id(request_id):
             return None
-        own_id = bytes(wire.decode_raw(delivery.metadata)["id"])
+        own_id = bytes(decode_raw(delivery.metadata)["id"])
         remote = origin.link is not None
         return self._requests.open(origin.asker, origin.route[0], request_id, own_id, asked, is_remote=remote)
 
@@ -203,114 +308,40 @@ class SingleRouter:
             self._requests.answered(ask)
         return routed
 
-    def _holders(self, origin: Origin, addressed: Addressed, kind: Kind) -> list[str]:
-        """The first two sessions of this server, other than the sender, that an object was addressed to and given."""
-        sender, accepts = origin.sender, self._recipients.accepts
-        return list(islice((each for each in addressed.local if each != sender and accepts(each, sender, kind)), 2))
-
-    def _next_provider(self, name: str, origin: Origin, kind: Kind, providers: Iterable[str]) -> str | None:
-        """The next provider in round robin, among those that can be given objects of this kind.
-
-        A request that came over a link may be forwarded over another one. Each server on its way makes its own choice.
-        Only routes that it has not passed are open. The next server knows the rest of the way, so it is not lost.
-        """
-        able = [provider for provider in providers if self._can_ask(provider, origin, kind)]
-        if not able:
-            return None
-        turn = self.turns[name]
-        self.turns[name] += 1
-        return able[turn % len(able)]
-
-    def _ask_agreed(
-        self, origin: Origin, fields: _Fields, kind: Kind, delivery: Delivery, providers: Iterable[str]
-    ) -> Routed:
-        """Choose a provider for a request that several servers were given: all choose the same, and one asks it.
-
-        So the choice depends on the request alone. The server on the way to the provider asks it.
-        """
-        sessions = self._registry.state.sessions
-        able = sorted(providers, key=lambda provider: sessions[provider].routing_id)
-        first = crc32(wire.encode_json([*origin.route[:2], fields["id"]])) % len(able)
-        for provider in (*able[first:], *able[:first]):
-            if self._can_ask(provider, origin, kind):
-                return self._ask_one(origin, fields, kind, delivery, provider, providers)
-            if self._links.is_on_way(sessions[provider], origin.route):
-                return Routed(self._recipients.to_observers(origin, kind, delivery, providers))
-        return self._ask_everybody(origin, fields, kind, delivery)
-
-    def _can_ask(self, provider: str, origin: Origin, kind: Kind) -> bool:
-        session = self._registry.state.sessions[provider]
-        if session.home is None:
-            return self._recipients.accepts(provider, origin.sender, kind)
-        return self._links.leads_on(session, origin.route)
-
     # Replies and errors.
 
-    def _answer(self, origin: Origin, obj: BusObject, kind: Kind, delivery: Delivery) -> int:
+    def _answer(self, plan: Asker, origin: Origin, obj: BusObject, delivery: Delivery) -> int:
         """Give a reply to the asker, if its sender was given the request."""
-        ask = self._ask_of(origin, obj)
-        if ask is None or not self._is_for(ask, obj.head.to):
+        ask = plan.ask
+        if ask is None:
             self._counters["no-such-request"] += 1
             return 0
-        if origin.link is not None and self._is_of_server(origin, obj) and obj.fields().get("reason") == PROVIDER_GONE:
-            self._gone.nobody_over(origin.link, ask)
+        is_of_server = origin.link is not None and self._audience.is_of_server(origin, obj)
+        if is_of_server and obj.fields().get("reason") == PROVIDER_GONE:
+            self._gone.nobody_over(origin.asker, ask)
             return 0
         self._requests.answered(ask)
-        if origin.link is None and kind.event == REPLY:
+        if origin.link is None and plan.kind.event == REPLY:
             self._answerers.replied(origin.sender)
-        asker = ask.asker.session
         metadata = plainly(delivery.metadata)
         if ask.shown is not None and ask.own_id is not None:
             metadata = with_value(metadata, "in-reply-to", ask.own_id)
         is_addressed = obj.head.to is not None
         if not is_addressed and self._requests.is_ambiguous(ask):
             is_addressed = True
-            metadata = with_value(metadata, "to", wire.encode_json(ask.routing_id))
+            metadata = with_value(metadata, "to", encode_json(ask.routing_id))
         answer = delivery if metadata == delivery.metadata else Delivery(metadata, delivery.payload)
+        asker = ask.asker.session
         link = self._links.get(asker)
-        if link is not None:
-            if is_addressed:
-                return self._links.give([link], answer, kind, origin.route)
-            return self._links.give_alone(link, answer, kind, origin.route)
-        return self._recipients.to_one(origin, asker, kind, answer)
-
-    def _ask_of(self, origin: Origin, obj: BusObject) -> OpenRequest | None:
-        """The open request that an object replies to, if its sender was given that request."""
-        reply_id, to = obj.fields().get("in-reply-to"), obj.head.to
-        if origin.link is not None:
-            ask = self._requests.went_over(origin.link, reply_id, [to] if isinstance(to, str) else to)
-        else:
-            ask = self._requests.given(origin.sender, reply_id)
-            if ask is not None and not self._was_given(origin.sender, ask):
-                ask = None
-        return ask if ask is not None and ask.asker.session in self._registry.state.sessions else None
-
-    def _was_given(self, session_id: str, ask: OpenRequest) -> bool:
-        asked = ask.asked
-        if asked.kind is None:
-            return True
-        if not self._receivers.had_joined(session_id, asked.joins):
-            return False
-        if asked.addresses is None:
-            return self._recipients.wants(session_id, ask.asker.session, asked.kind)
-        if asked.addresses.isdisjoint(self._addresses(session_id)):
-            return False
-        return self._recipients.accepts(session_id, ask.asker.session, asked.kind)
-
-    def _is_for(self, ask: OpenRequest, to: str | list[str] | None) -> bool:
-        """Whether a reply is addressed to the asker, or to nobody."""
-        if to is None:
-            return True
-        addresses = {ask.routing_id} if ask.asker.is_remote else {ask.routing_id, *self._addresses(ask.asker.session)}
-        return not addresses.isdisjoint([to] if isinstance(to, str) else to)
-
-    def _addresses(self, session_id: str) -> set[str]:
-        session = self._registry.state.sessions[session_id]
-        return {session.routing_id, *session.routing_ids}
+        if link is None:
+            return self._to_one(origin, asker, plan.kind, answer)
+        if is_addressed:
+            return self._links.send_to([link], answer, plan.kind, origin.route)
+        return self._links.send_last_hop(link, answer, plan.kind, origin.route)
 
 
 def _shown(ask: OpenRequest | None, delivery: Delivery) -> Delivery:
     """A request with the id that is shown to sessions that may answer it."""
     if ask is None or ask.shown is None:
         return delivery
-    return Delivery(with_value(delivery.metadata, "id", wire.encode_json(ask.shown)), delivery.payload)
+    return Delivery(ask.as_shown(delivery.metadata), delivery.payload)

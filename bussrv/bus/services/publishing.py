@@ -1,8 +1,8 @@
-"""Publications of a batch: collected service by service, and encoded together for the subscribers."""
+"""Publications on their way to subscribers: those of a batch are collected, and encoded together for each service."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Sequence, Set
 from typing import Protocol, runtime_checkable
 
 from bussrv.bus.groups.fanout import Fanout
@@ -23,22 +23,12 @@ class BatchEncoding(Protocol):
 
 
 class Publisher:
-    """Gives the publications of a batch to the subscribers.
+    """Gives publications to the subscribers of their services: those of a batch together, and others one by one."""
 
-    :param to_subscribers: gives one publication to those who subscribed to its service.
-    """
-
-    def __init__(
-        self,
-        receivers: Receivers,
-        fanout: Fanout,
-        last_values: LastValues,
-        to_subscribers: Callable[[Delivery, Publication], None],
-    ) -> None:
+    def __init__(self, receivers: Receivers, fanout: Fanout, last_values: LastValues) -> None:
         self._receivers = receivers
         self._fanout = fanout
         self._last_values = last_values
-        self._to_subscribers = to_subscribers
         self._service = ""
         self._payloads: list[bytes] = []
 
@@ -50,14 +40,14 @@ class Publisher:
     def collect(self, service: str, payload: bytes) -> None:
         """Collect a publication on a service that :meth:`collects` named."""
         if service != self._service:
-            self.settle()
+            self.flush_publications()
             self._service = service
         self._payloads.append(payload)
 
     def collect_all(self, service: str, payloads: Sequence[bytes]) -> None:
         """Collect some publications as :meth:`collect` does."""
         if service != self._service:
-            self.settle()
+            self.flush_publications()
             self._service = service
         self._payloads += payloads
 
@@ -68,11 +58,17 @@ class Publisher:
         """
         publication = as_publication(obj, provided)
         if publication is not None:
-            self.settle()
+            self.flush_publications()
             metadata = frame[: len(frame) - len(obj.payload) - 1]
-            self._to_subscribers(Delivery(metadata, obj.payload, publication), publication)
+            self.publish_one(Delivery(metadata, obj.payload, publication), publication)
 
-    def settle(self) -> None:
+    def publish_one(self, delivery: Delivery, publication: Publication) -> None:
+        """Give subscribers one publication. It is the last value of its service from now on."""
+        self._last_values.put(publication.service, publication.payload)
+        for group in self._receivers.subscribed_to(publication.service):
+            self._fanout.add(group, delivery)
+
+    def flush_publications(self) -> None:
         """Give subscribers the collected publications, at the end of a batch."""
         if not self._payloads:
             return

@@ -18,11 +18,8 @@ from collections.abc import Callable, Iterable, Sequence, Set
 from msgspec.structs import replace
 from zope.interface import implementer
 
-from bussrv.bus.groups.receivers import Receivers
-from bussrv.bus.interest.interests import Kind, kind_of
-from bussrv.bus.interest.vocabulary import PARTED, REQUEST
+from bussrv.bus.interest.vocabulary import REQUEST
 from bussrv.bus.interfaces import ITaps
-from bussrv.bus.links.links import Links
 from bussrv.bus.origins import Origin
 from bussrv.bus.services.bridge import as_publication
 from bussrv.bus.shared import Shared
@@ -34,32 +31,25 @@ from bussrv.wire.objects import BusObject, Head, encode_metadata
 MOST_PAYLOAD = 64 << 10
 """The most bytes of a payload that a tap shows. The rest is cut off."""
 
+OthersOf = Callable[[Origin, BusObject, Set[str]], int]
+"""Says how many sessions other than its sender got an object, given the services that the sender provides."""
+
 
 @implementer(ITaps)
 class Taps:
     """All taps.
 
-    :param service_of: returns the service that permissions to receive a publication depend on.
     :param utc: returns the present time, UTC microseconds.
     :param settings: limit the objects a second of all taps together.
     :ivar is_on: whether a tap is open.
     """
 
-    def __init__(
-        self,
-        shared: Shared,
-        receivers: Receivers,
-        links: Links,
-        service_of: Callable[[Publication | None], str | None],
-    ) -> None:
+    def __init__(self, shared: Shared) -> None:
         self.is_on = False
         self._settings = shared.settings
         self._counters = shared.counters
         self._registry = shared.registry
         self._access = shared.access
-        self._receivers = receivers
-        self._links = links
-        self._service_of = service_of
         self._utc = shared.clock.utc
         self._reactor = shared.reactor
         self._open: dict[Tap, tuple[str | None, str, str]] = {}
@@ -98,10 +88,11 @@ class Taps:
 
     # Objects that pass.
 
-    def saw_batch(self, origin: Origin, provided: Set[str], objs: Sequence[BusObject]) -> None:
+    def saw_batch(self, origin: Origin, provided: Set[str], objs: Sequence[BusObject], others_of: OthersOf) -> None:
         """Show a batch of objects for everybody, after it was routed.
 
         :param provided: the services that their sender provides.
+        :param others_of: says how many other sessions received one of them.
         """
         sender = self._sender(origin)
         taps = [tap for tap in self._open if tap.is_for(sender)]
@@ -110,33 +101,33 @@ class Taps:
             service = None if publication is None else publication.service
             takers = [tap for tap in taps if tap.takes(obj.head.event, obj.head.type, service)]
             if takers:
-                others = self._others(origin, kind_of(obj, self._service_of(publication)), service)
-                self._show(takers, sender, origin, obj, service, others)
+                self._show(takers, sender, origin, obj, service, others_of(origin, obj, provided))
 
-    def saw(self, origin: Origin, obj: BusObject, publication: Publication | None, kind: Kind, others: int) -> None:
+    def saw(
+        self, origin: Origin, obj: BusObject, event: str | None, publication: Publication | None, others: int
+    ) -> None:
         """Show an object that was routed by itself.
 
-        :param others: how many other sessions received it, if it is not for everybody.
+        :param event: its event, in lower case.
+        :param others: how many other sessions received it.
         """
         sender, service = self._sender(origin), None if publication is None else publication.service
-        if kind.event == REQUEST:
+        if event == REQUEST:
             name = obj.fields().get("name", obj.fields().get("service"))
             service = name if isinstance(name, str) else None
         head = obj.head
         taps = [tap for tap in self._open if tap.is_for(sender, head.to) and tap.takes(head.event, head.type, service)]
         if taps:
-            if head.to is None and kind.event not in PARTED:
-                others = self._others(origin, kind, service)
             self._show(taps, sender, origin, obj, service, others)
 
-    def saw_publication(self, origin: Origin, publication: Publication, kind: Kind) -> None:
+    def saw_publication(self, origin: Origin, publication: Publication, others: int) -> None:
         """Show a publication that is not an object, after it was delivered."""
         sender, service = self._sender(origin), publication.service
         content_type = publication.content_type
         taps = [tap for tap in self._open if tap.is_for(sender) and tap.takes(None, content_type, service)]
         if taps:
             obj = BusObject(_metadata(publication), Head(type=content_type), publication.payload)
-            self._show(taps, sender, origin, obj, service, self._others(origin, kind, service))
+            self._show(taps, sender, origin, obj, service, others)
 
     def _show(
         self, taps: Iterable[Tap], sender: Sender, origin: Origin, obj: BusObject, service: str | None, others: int
@@ -151,14 +142,6 @@ class Taps:
                 tap.put(whole)
             else:
                 tap.put(plain)
-
-    def _others(self, origin: Origin, kind: Kind, service: str | None) -> int:
-        """How many other sessions receive an object that is for everybody."""
-        groups = self._receivers.wanting(kind)
-        others = sum(len(group.links) - (origin.sender in group.links) for group in groups)
-        if service is not None:
-            others += sum(len(group.links) for group in self._receivers.subscribed_to(service))
-        return others + (len(self._links.taking(kind, origin.route)) if self._links else 0)
 
     def _sender(self, origin: Origin) -> Sender:
         state = self._registry.state
