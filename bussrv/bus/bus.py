@@ -104,12 +104,12 @@ class Bus:
         self._fanout = fanout = Fanout(FailedEncodings(self.counters, reactor).failed)
         self._receivers = receivers = Receivers(fanout)
         self._last_values = LastValues(settings.max_last_values, settings.max_last_value, self.counters)
-        self._sources = Origins(registry, self.access, server_id)
-        self._turns = turns = FlushSchedule(fanout.flush, reactor)
+        self._origins = Origins(registry, self.access, server_id)
+        self._flush_schedule = turns = FlushSchedule(fanout.flush, reactor)
         self.delivery, self.totals, self.flush_soon = turns.delivery, Totals(), turns.read
         self._hosted = HostedSubscribers(registry, self.access, receivers, fanout, turns.wait)
         self._reports: dict[str, Callable[[], object]] = {}
-        self._judge = judge = SendRights(registry, self.access, self.counters)
+        self._rights = rights = SendRights(registry, self.access, self.counters)
         self._requests = requests = OpenRequests(
             lambda: clock.mono() / 1_000_000,
             settings.max_requests,
@@ -123,13 +123,13 @@ class Bus:
             shared,
             fanout=fanout,
             reach=receivers.link,
-            deny=judge.deny,
+            deny=rights.deny,
             answerers=answerers,
             gone=gone,
             lost=LostLinks(settings, clock.utc()),
         )
         self.audience = audience = Audience(
-            shared, receivers=receivers, fanout=fanout, links=links, requests=requests, rights=judge
+            shared, receivers=receivers, fanout=fanout, links=links, requests=requests, rights=rights
         )
         publisher = Publisher(receivers, fanout, self._last_values)
         self.taps = taps = Taps(shared)
@@ -159,9 +159,9 @@ class Bus:
             new_id=self._ids,
             longest=longest,
         )
-        self.splicing = CompiledRouter(
+        self.compiled_router = CompiledRouter(
             registry=registry,
-            sources=self._sources,
+            origins=self._origins,
             audience=audience,
             receivers=receivers,
             fanout=fanout,
@@ -172,18 +172,25 @@ class Bus:
             ids=self._ids,
         )
         self._seen = newest(settings.max_seen)
-        self._relay = Forwarder(
+        self._forwarder = Forwarder(
             shared,
             links=links,
             batches=self._batches,
             seen=self._seen,
             router=self._router,
-            deny=judge.deny,
+            deny=rights.deny,
             tell=self.tell,
             max_metadata=longest,
             new_id=self._ids,
         )
-        self.link_splicing = CompiledForwarder(self.splicing, self._relay, audience, links, publisher, self._seen)
+        self.compiled_forwarder = CompiledForwarder(
+            router=self.compiled_router,
+            forwarder=self._forwarder,
+            audience=audience,
+            links=links,
+            publisher=publisher,
+            seen=self._seen,
+        )
         self.streams = ConnectionResources(settings, self.slices, reactor)
         self.permission_observers: list[Callable[[str], None]] = []
         self.reloadables: list[IReloadable] = [CopiedLimits(self._copy_limits)]
@@ -198,10 +205,10 @@ class Bus:
             access=self.access,
             receivers=receivers,
             hosted=self._hosted,
-            sources=self._sources,
+            origins=self._origins,
             last_values=self._last_values,
             router=self._router,
-            relay=self._relay,
+            forwarder=self._forwarder,
             permissions_changed=self.permissions_changed,
         )
         registry.observe(follower, Follower.KINDS)
@@ -261,20 +268,20 @@ class Bus:
 
     def may(self, session_id: str, action: Action, target: str) -> bool:
         """Whether a session may do something; see :class:`IBus`."""
-        return self._judge.may(session_id, action, target)
+        return self._rights.may(session_id, action, target)
 
     def may_share(self, session_id: str) -> Callable[[str], bool]:
         """Which further routing ids of others a session may have, too; see :class:`IBus`."""
-        return self._judge.may_share(session_id)
+        return self._rights.may_share(session_id)
 
     def permissions_changed(self, session_id: str) -> None:
         """A session has other permissions now; see :class:`IBus`."""
-        permissions = self._judge.permissions(session_id)
-        self._sources.forget(session_id)
-        self._receivers.permit(session_id, permissions)
-        self.links.permit(session_id, permissions)
-        self._relay.forget(session_id)
-        self._hosted.permit(session_id)
+        permissions = self._rights.permissions(session_id)
+        self._origins.forget(session_id)
+        self._receivers.permissions_changed(session_id, permissions)
+        self.links.permissions_changed(session_id, permissions)
+        self._forwarder.forget(session_id)
+        self._hosted.permissions_changed(session_id)
         for tell in self.permission_observers:
             tell(session_id)
 
@@ -294,39 +301,43 @@ class Bus:
         if self._receivers.group_of(session_id) is None:
             self.counters["not-subscribed"] += 1
             return 0
-        source = self._sources.of(session_id)
+        source = self._origins.of(session_id)
         metadata = with_route(obj, source.route, self._new_id if is_request(obj) else self._ids)
-        return self._router.route(source.origin, obj, metadata, self.registry.state.provided_by(session_id))
+        return self._router.route_one(source.origin, obj, metadata, self.registry.state.provided_by(session_id))
 
     def route_batch(self, session_id: str, batch: Iterator[BusObject]) -> BusObject | None:
         """Route objects that a member of the object network sent, up to one that is not for this; see :class:`IBus`."""
         if self._receivers.group_of(session_id) is None:
             return next(batch, None)
-        return self._batches.route(self._sources.of(session_id), self.registry.state.provided_by(session_id), batch)
+        return self._batches.route_batch(
+            self._origins.of(session_id), self.registry.state.provided_by(session_id), batch
+        )
 
     # Links.
 
     def forward(self, session_id: str, obj: BusObject) -> Deferred[None] | None:
         """Forward an object of a linked server, unless it was here before; see :class:`IForwarding`."""
-        facts = self._relay.route_of(session_id, obj)
-        settled = self.links.settled()
-        if settled is None:
-            self._relay.forward(facts, obj)
+        facts = self._forwarder.route_of(session_id, obj)
+        durable = self.links.all_durable()
+        if durable is None:
+            self._forwarder.forward(facts, obj)
             return None
-        return settled.addCallback(lambda _: self._relay.forward(facts, obj))
+        return durable.addCallback(lambda _: self._forwarder.forward(facts, obj))
 
     def forward_batch(self, session_id: str, batch: Iterator[BusObject]) -> BusObject | None:
         """Forward objects of a linked server, up to one that may be for this server; see :class:`IForwarding`."""
-        return self._relay.forward_batch(session_id, batch) if self.links.settled() is None else next(batch, None)
+        return (
+            self._forwarder.forward_batch(session_id, batch) if self.links.all_durable() is None else next(batch, None)
+        )
 
     def receive_advertisement(self, session_id: str, obj: BusObject) -> None:
         """Take an advertisement of a linked server; see :class:`IForwarding`."""
-        facts = self._relay.route_of(session_id, obj)
+        facts = self._forwarder.route_of(session_id, obj)
         self.links.receive_advertisement(session_id, obj.fields(), facts.route, is_unusable=facts.is_unusable)
 
     def route_of(self, session_id: str, obj: BusObject) -> list[str]:
         """The route of an object of a linked server; see :class:`IForwarding`."""
-        return self._relay.route_of(session_id, obj).route
+        return self._forwarder.route_of(session_id, obj).route
 
     # Publications.
 
@@ -337,11 +348,11 @@ class Bus:
         """
         if session_id not in self.registry.state.sessions:
             return
-        origin = self._sources.of(session_id).origin
+        origin = self._origins.of(session_id).origin
         if origin.permissions.may("publish", publication.service):
             self._router.publish(origin, publication)
         else:
-            self._judge.deny(session_id, origin.permissions, "publish", publication.service)
+            self._rights.deny(session_id, origin.permissions, "publish", publication.service)
 
     def last(self, service: str, permissions: Permissions) -> bytes:
         """The last payload published on a service, empty when there is none; or the snapshot of one of the server.
@@ -396,7 +407,7 @@ class Bus:
     def announce(self, event: str, fields: Shown, vocabulary: str | None, about: str) -> None:
         """Give an event of the server itself to the members of one vocabulary, save the session that it is about."""
         self._announcing.announce(event, fields, vocabulary, about)
-        self._turns.wait()
+        self._flush_schedule.wait()
 
     def tell(self, session_id: str, fields: dict[str, Any], payload: bytes = b"") -> None:
         """Answer one session: an event of the server itself, whatever its subscription says."""
@@ -434,4 +445,4 @@ class Bus:
 
     def flush(self, since: float = NEVER) -> None:
         """Send what was routed and published."""
-        self._turns.send(since)
+        self._flush_schedule.send(since)

@@ -47,20 +47,20 @@ class Follower:
         access: Access,
         receivers: Receivers,
         hosted: HostedSubscribers,
-        sources: Origins,
+        origins: Origins,
         last_values: LastValues,
         router: SingleRouter,
-        relay: Forwarder,
+        forwarder: Forwarder,
         permissions_changed: Callable[[str], None],
     ) -> None:
         self._registry = registry
         self._access = access
         self._receivers = receivers
         self._hosted = hosted
-        self._sources = sources
+        self._origins = origins
         self._last_values = last_values
         self._router = router
-        self._relay = relay
+        self._forwarder = forwarder
         self._permissions_changed = permissions_changed
 
     def registry_changed(self, stamped: Stamped) -> None:
@@ -79,14 +79,14 @@ class Follower:
             if event.service is not None:
                 self._receivers.unsubscribe(session_id, event.service)
         elif isinstance(event, ev.SessionIdentified):
-            self._sources.forget(session_id)
+            self._origins.forget(session_id)
         elif isinstance(event, ev.AuthSucceeded):
             self._permissions_changed(session_id)
         elif isinstance(event, ev.SessionClosed):
             self._receivers.remove(session_id)
-            self._relay.forget(session_id)
+            self._forwarder.forget(session_id)
             self._router.session_closed(session_id)
-            self._sources.forget(session_id)
+            self._origins.forget(session_id)
 
     def _subscribed(self, session_id: str, event: ev.SubscriptionAdded) -> None:
         if event.service is not None:

@@ -42,6 +42,10 @@ Shown = Callable[["Permissions"], "dict[str, Any] | None"]
 """Metadata as sessions with some permissions see it; ``None``: they do not see it."""
 
 
+TellSession = Callable[[str, "dict[str, Any]"], None]
+"""Sends an event of the server itself to a session; see :meth:`ISending.tell`."""
+
+
 class IEncoding(Interface):
     """Makes *frames*: the bytes of objects and publications, as sessions of one wire format and version get them.
 
@@ -308,7 +312,7 @@ class ILinks(Interface):
     async def finish() -> None:
         """Wait until remote sessions that ended have left the registry, too."""
 
-    def settled() -> Deferred[None] | None:
+    def all_durable() -> Deferred[None] | None:
         """Fires when all advertisements so far are in the registry; ``None``: they are."""
 
     def room() -> Deferred[None] | None:
@@ -330,10 +334,10 @@ class ITaps(Interface):
         """End a tap."""
 
 
-class ISplicing(Interface):
+class ICompiledRouting(Interface):
     """Routes most objects of members, or of linked servers, without reading them one by one."""
 
-    def route(session_id: str, reader: ObjectReader) -> ScanResult | None:
+    def route_input(session_id: str, reader: ObjectReader) -> ScanResult | None:
         """Route objects as :meth:`IRouting.route_batch` or :meth:`IForwarding.forward_batch` does, and skip them in the
         reader.
 
@@ -402,8 +406,10 @@ class IBus(ISessions, IRouting, IPermissions, IForwarding, IHosting, ISending):
         "The :class:`bussrv.turns.slices.Slices`: whatever may take long is done a slice at a time."
     )
     reloadables: list[IReloadable] = Attribute("``list``: what is read again when the server reads its files again.")
-    splicing: ISplicing = Attribute("The :class:`ISplicing`: routes objects of members without reading each of them.")
-    link_splicing: ISplicing = Attribute("The :class:`ISplicing` for objects of linked servers.")
+    compiled_router: ICompiledRouting = Attribute(
+        "The :class:`ICompiledRouting`: routes objects of members without reading each of them."
+    )
+    compiled_forwarder: ICompiledRouting = Attribute("The :class:`ICompiledRouting` for objects of linked servers.")
     taps: ITaps = Attribute("The :class:`ITaps`: operators that see what passes.")
     streams: ConnectionResources = Attribute(
         "The :class:`bussrv.memory.resources.ConnectionResources`: what stream connections share."

@@ -67,8 +67,8 @@ class Compiled(Network):
     def __init__(self, **settings: Any) -> None:
         super().__init__(link_allow=(ip_network("10.0.0.0/8"),), **settings)
         if not self.is_compiled:
-            self.bus.splicing.make = None
-            self.bus._seen = self.bus._relay._seen = Seen(self.bus.settings.max_seen)
+            self.bus.compiled_router.make = None
+            self.bus._seen = self.bus._forwarder._seen = Seen(self.bus.settings.max_seen)
 
 
 class Pure(Compiled):

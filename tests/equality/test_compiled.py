@@ -138,7 +138,7 @@ def test_a_fault_of_the_routing_of_a_chunk(monkeypatch: pytest.MonkeyPatch) -> N
     network.reactor.advance(0)
     receiver.received()
     other.connection.send_bytes(b'{"type":"a/b","id":2}\0')
-    monkeypatch.setattr(network.bus.splicing, "_route", None)
+    monkeypatch.setattr(network.bus.compiled_router, "_route", None)
     sender.connection.send_bytes(b'{"type":"a/b","id":3}\0')
     assert network.bus.counters["internal-error"] == 1
     assert receiver.names() == ["a/b", "routing/disconnect"]
@@ -165,9 +165,9 @@ def test_a_route_only_server_leaves_most_objects_to_it(monkeypatch: pytest.Monke
     taken: list[int] = []
 
     def noted(self: CompiledRouter, *given: Any) -> ScanResult:
-        spliced = route_stretch(self, *given)
-        taken.append(spliced.objects)
-        return spliced
+        result = route_stretch(self, *given)
+        taken.append(result.objects)
+        return result
 
     route_stretch = CompiledRouter.route_stretch
     monkeypatch.setattr(CompiledRouter, "route_stretch", noted)

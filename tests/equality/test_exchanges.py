@@ -118,7 +118,7 @@ class ByPlans(Network):
 
     def __init__(self, **limits: Any) -> None:
         super().__init__(link_allow=(ip_network("10.0.0.0/8"),), **limits)
-        self.bus.splicing.make = None
+        self.bus.compiled_router.make = None
 
 
 class OneByOne(ByPlans):
@@ -273,7 +273,7 @@ def test_two_servers_come_to_the_same(chosen: tuple[bytes, dict[str, Any], bool]
 
 def test_plain_requests_and_replies_need_no_router(monkeypatch: pytest.MonkeyPatch) -> None:
     scene = Scene(ByPlans(), in_turns=False)
-    monkeypatch.setattr(scene.network.bus._router, "route", None)
+    monkeypatch.setattr(scene.network.bus._router, "route_one", None)
     ask = b'{"event":"services/request","name":"tv","id":%d,"type":"a/b","size":9}\0\0\0payload'
     for part in range(0, 256, 5):
         requests = b"".join(ask % (1000 + 20 * part + number) for number in range(20))
@@ -287,8 +287,8 @@ def test_a_batch_makes_few_plans_if_there_are_many_providers(monkeypatch: pytest
     for _ in range(100):
         scene.network.member(**SUBSCRIPTIONS[0]).send({"event": "services/register", "name": "tv"})
     routed: list[object] = []
-    route = scene.network.bus._router.route
-    monkeypatch.setattr(scene.network.bus._router, "route", lambda *about: routed.append(about) or route(*about))
+    route = scene.network.bus._router.route_one
+    monkeypatch.setattr(scene.network.bus._router, "route_one", lambda *about: routed.append(about) or route(*about))
     asks = b'{"event":"services/request","name":"tv","id":%d,"type":"a/%d"}\0'
     scene.do(("say", 0, b"".join(asks % (number, number % 4) for number in range(20))))
     before = len(routed)

@@ -53,10 +53,10 @@ class Group:
     """Sessions with one interest, one encoding and the same permissions.
 
     :ivar interest: the interest of its members; ``None`` for the subscribers of a service.
-    :ivar accepts: whether its members want objects of a kind that are for them alone; the subscribers of a service want
-        none.
+    :ivar wants_addressed: whether its members want objects of a kind that are for them alone; the subscribers of a
+        service want none.
     :ivar no_echo: whether its members do not get their own objects.
-    :ivar wants: whether its members want, and may receive, objects of a kind that are for everybody.
+    :ivar wants_broadcast: whether its members want, and may receive, objects of a kind that are for everybody.
     :ivar vocabulary: the vocabulary of its members.
     :ivar links: the link to each member, by session id.
     :ivar pending: frames collected for its members, except the session ``except_for``.
@@ -65,7 +65,6 @@ class Group:
     """
 
     __slots__ = (
-        "accepts",
         "encoding",
         "except_for",
         "has_joined",
@@ -76,7 +75,8 @@ class Group:
         "pending",
         "permissions",
         "vocabulary",
-        "wants",
+        "wants_addressed",
+        "wants_broadcast",
     )
 
     def __init__(
@@ -89,9 +89,9 @@ class Group:
         self.encoding = encoding
         self.interest = interest
         self.permissions = permissions
-        self.accepts = compile_interest(interest)
+        self.wants_addressed = compile_interest(interest)
         self.no_echo = isinstance(interest, ModeInterest) and interest.receive == "no_echo"
-        self.wants = permitted(self.accepts, permissions)
+        self.wants_broadcast = permitted(self.wants_addressed, permissions)
         self.vocabulary = vocabulary
         self.links: dict[str, ISessionLink] = {}
         self.pending: list[bytes | Joined] = []

@@ -124,7 +124,7 @@ class Receivers:
         self._fanout.join(group, session_id, receiver.link)
         receiver.group = group
 
-    def permit(self, session_id: str, permissions: Permissions) -> None:
+    def permissions_changed(self, session_id: str, permissions: Permissions) -> None:
         """A session has these permissions from now on."""
         group = self.group_of(session_id)
         if group is not None and group.interest is not None and group.permissions is not permissions:
@@ -212,7 +212,7 @@ class Receivers:
             if self._came_at[group] <= change:
                 break
             self.groups_asked += 1
-            if group.wants(kind):
+            if group.wants_broadcast(kind):
                 newer.append(group)
         return tuple(reversed(newer))
 

@@ -36,8 +36,8 @@ class Link(LinkFacts, eq=False):
 
     def takes(self, kind: Kind, route: Iterable[str]) -> bool:
         """Whether the other server wants an object that is for everybody."""
-        return self.server_id not in route and self.group.wants(kind)
+        return self.server_id not in route and self.group.wants_broadcast(kind)
 
     def accepts(self, kind: Kind, route: Iterable[str]) -> bool:
         """Whether the other server wants an object that is for its sessions alone."""
-        return self.server_id not in route and self.group.accepts(kind)
+        return self.server_id not in route and self.group.wants_addressed(kind)

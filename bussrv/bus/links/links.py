@@ -156,7 +156,7 @@ class Links:
         self._advertisements.begin(link)
         self._advertisements.advertise(link.server_id)
 
-    def permit(self, session_id: str, permissions: Permissions) -> None:
+    def permissions_changed(self, session_id: str, permissions: Permissions) -> None:
         """A link has these permissions from now on. It is sent what it was given before."""
         link = self._links.get(session_id)
         if link is not None and link.group.permissions is not permissions:
@@ -325,13 +325,13 @@ class Links:
         self._registry.note_from_stranger(reached)
         raise Refused("too-many-remote-sessions", f"other servers have told of {most} sessions, which is the most")
 
-    def settled(self) -> Deferred[None] | None:
+    def all_durable(self) -> Deferred[None] | None:
         """Fires when all advertisements so far are in the registry; ``None``: they are."""
-        return self._remote.settled()
+        return self._remote.all_durable()
 
     def room(self) -> Deferred[None] | None:
         """Fires when there is room for further advertisements; ``None``: there is."""
-        return self._remote.settled() if self._remote.is_crowded() else None
+        return self._remote.all_durable() if self._remote.is_crowded() else None
 
     def _changed(self, routing_id: str, reason: str, ended_session: str | None = None) -> None:
         self._remote.update(routing_id, reason)
@@ -445,4 +445,4 @@ class Links:
     async def finish(self) -> None:
         """Wait until remote sessions that ended have left the registry, too."""
         await (self._jobs.done() or succeed(None))
-        await (self._remote.settled() or succeed(None))
+        await (self._remote.all_durable() or succeed(None))

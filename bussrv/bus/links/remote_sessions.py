@@ -86,7 +86,7 @@ class RemoteSessions:
         was_queued = routing_id in self._queue
         self._update(routing_id, reason)
         if was_queued and not self._is_awaited(routing_id):
-            self._tell_settled(routing_id)
+            self._tell_durable(routing_id)
 
     def _update(self, routing_id: str, reason: str) -> None:
         self._waiting.pop(routing_id, None)
@@ -183,7 +183,7 @@ class RemoteSessions:
     def _settle(self, routing_id: str) -> None:
         self._release(routing_id)
         if not self._is_awaited(routing_id):
-            self._tell_settled(routing_id)
+            self._tell_durable(routing_id)
         self._advance()
 
     def _enter_later(self, reason: str, routing_id: str) -> None:
@@ -217,7 +217,7 @@ class RemoteSessions:
         if routing_id in self._waiting:
             self.update(routing_id, self._waiting[routing_id])
 
-    def settled(self) -> Deferred[None] | None:
+    def all_durable(self) -> Deferred[None] | None:
         """Fires when all advertisements so far are in the registry; ``None``: they are."""
         if not self._pending and not self._queue:
             return None
@@ -229,7 +229,7 @@ class RemoteSessions:
         """Whether as many sessions are on their way to the journal as may be."""
         return len(self._pending) >= MOST_PENDING
 
-    def _tell_settled(self, routing_id: str) -> None:
+    def _tell_durable(self, routing_id: str) -> None:
         for pending, _ in self._unsettled:
             pending.discard(routing_id)
         done = [settled for pending, settled in self._unsettled if not pending]

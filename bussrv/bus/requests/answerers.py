@@ -42,7 +42,7 @@ class Answerers:
     def may_answer(self, session_id: str) -> bool:
         """Whether a session may answer requests in general, as other servers are told."""
         group = self._receivers.group_of(session_id)
-        return group is not None and group.wants(_ANY_REQUEST) and self._counts(session_id, group)
+        return group is not None and group.wants_broadcast(_ANY_REQUEST) and self._counts(session_id, group)
 
     def _counts(self, session_id: str, group: Group) -> bool:
         return group.vocabulary == "rules" or session_id in self._have_replied

@@ -8,9 +8,9 @@ Over a link the error goes the way of a reply: each server on it looks whether o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
 
+from bussrv.bus.interfaces import TellSession
 from bussrv.bus.requests.open_requests import OpenRequests
 from bussrv.bus.requests.records import OpenRequest
 from bussrv.bus.shared import Shared
@@ -18,9 +18,6 @@ from bussrv.turns.slices import by_steps
 from bussrv.values import quoted
 
 REASON = "provider-gone"
-
-Tell = Callable[[str, dict[str, Any]], None]
-"""Sends an event of the server itself to a session."""
 
 
 class GoneProviders:
@@ -33,7 +30,7 @@ class GoneProviders:
         self,
         shared: Shared,
         requests: OpenRequests,
-        tell: Tell,
+        tell: TellSession,
     ) -> None:
         self._registry = shared.registry
         self._requests = requests

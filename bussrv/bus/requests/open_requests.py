@@ -83,13 +83,20 @@ class OpenRequests:
     # Asking.
 
     def open(
-        self, session: str, routing_id: str, request_id: Any, own_id: bytes, asked: Targets, *, is_remote: bool = False
+        self,
+        session: str,
+        routing_id: str,
+        request_id: Any,
+        requester_id: bytes,
+        asked: Targets,
+        *,
+        is_remote: bool = False,
     ) -> OpenRequest:
         """A request is about to be given to those it is for. Next, :meth:`taken` or :meth:`withdraw` is called.
 
         :param session: the client that asked, or (``is_remote``) the link that the request came over.
         :param routing_id: the first of its route.
-        :param own_id: its id as JSON.
+        :param requester_id: its id as JSON.
         :raises OverLimit: ``too-many-requests``.
         """
         now = self.seconds()
@@ -99,16 +106,16 @@ class OpenRequests:
         older = self._same_before(asker, key, asked)
         is_known = older is None and self._is_known(key, asked)
         keeps_id = is_known or not tells_id(key)
-        size = asked.size() + (len(own_id) // UNIT if keeps_id else 0)
+        size = asked.size() + (len(requester_id) // UNIT if keeps_id else 0)
         self._make_room(asker, size, older)
-        ask = OpenRequest(asker, routing_id, asked, now, size, key, own_id if keeps_id else None, older=older)
+        ask = OpenRequest(asker, routing_id, asked, now, size, key, requester_id if keeps_id else None, older=older)
         if is_known:
-            ask.shown = self._unknown_id()
+            ask.provider_id = self._unknown_id()
         self._add(ask)
         return ask
 
     def open_for_one(
-        self, session: str, routing_id: str, request_id: Any, own_id: bytes, asked: Targets, now: float
+        self, session: str, routing_id: str, request_id: Any, requester_id: bytes, asked: Targets, now: float
     ) -> OpenRequest:
         """Do as :meth:`open` does, mostly in fewer steps: a client of this server asks one session of it and no link.
 
@@ -127,7 +134,7 @@ class OpenRequests:
             or asker.size >= min(self._most_of_one, self._most - self._size)
             or (len(key) == DIGEST or key[0] == "f")  # perhaps a digest, or a float
         ):
-            return self.open(session, routing_id, request_id, bytes(own_id), asked)
+            return self.open(session, routing_id, request_id, bytes(requester_id), asked)
         ask = given[key] = OpenRequest(asker, routing_id, asked, now, 1, key)
         if asked.asks is not None:
             asked.asks[ask] = None

@@ -74,8 +74,8 @@ class OpenRequest(Struct, eq=False):
     :ivar when: when it was made, in seconds.
     :ivar size: how many requests it counts as.
     :ivar key: its id, as :func:`key_of` has it.
-    :ivar own_id: its id as JSON; only if it is shown under another one, or ``key`` does not tell it.
-    :ivar shown: the id that sessions of this server know it by, which may answer it; ``None``: its own.
+    :ivar requester_id: its id as JSON; only if it is shown under another one, or ``key`` does not tell it.
+    :ivar provider_id: the id that sessions of this server know it by, which may answer it; ``None``: its own.
     :ivar older: an open request that it replaces as soon as somebody is given it.
     :ivar watched: if several were asked: the session of this server that may answer it, if there is only one.
     :ivar is_forsaken: whether no session of this server is left that may answer it.
@@ -87,8 +87,8 @@ class OpenRequest(Struct, eq=False):
     when: float
     size: int
     key: str
-    own_id: bytes | None = None
-    shown: str | None = None
+    requester_id: bytes | None = None
+    provider_id: str | None = None
     older: OpenRequest | None = None
     watched: str | None = None
     is_forsaken: bool = False
@@ -96,19 +96,19 @@ class OpenRequest(Struct, eq=False):
     @property
     def shown_key(self) -> str:
         """The id that it is shown under, as :func:`key_of` has it."""
-        return self.key if self.shown is None else key_of(self.shown)
+        return self.key if self.provider_id is None else key_of(self.provider_id)
 
     @property
     def id(self) -> Any:
         """Its id, as an answer says it in ``in-reply-to``."""
-        if self.own_id is not None:
-            return Raw(self.own_id)
+        if self.requester_id is not None:
+            return Raw(self.requester_id)
         kind, _, value = self.key.partition(" ")
         return value if kind == "str" else bool(int(value)) if kind == "bool" else int(value, 16)
 
     def as_shown(self, metadata: bytes) -> bytes:
         """The metadata of the request, with the id that it is shown under."""
-        return metadata if self.shown is None else with_value(metadata, "id", encode_json(self.shown))
+        return metadata if self.provider_id is None else with_value(metadata, "id", encode_json(self.provider_id))
 
     @property
     def is_answered(self) -> bool:

@@ -335,7 +335,7 @@ class Audience:
             return False
         if asked.addresses is None:
             group = self._group(session_id, asker)
-            return group is not None and group.wants(asked.kind)
+            return group is not None and group.wants_broadcast(asked.kind)
         return not asked.addresses.isdisjoint(self._addresses(session_id)) and self.accepts(
             session_id, asker, asked.kind
         )
@@ -376,7 +376,7 @@ class Audience:
     def accepts(self, session_id: str, sender: str, kind: Kind) -> bool:
         """Whether a member wants such objects of that sender, if they are for it alone."""
         group = self._group(session_id, sender)
-        return group is not None and group.accepts(kind)
+        return group is not None and group.wants_addressed(kind)
 
     def _group(self, session_id: str, sender: str) -> Group | None:
         group = self._receivers.group_of(session_id)

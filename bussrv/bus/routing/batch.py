@@ -155,7 +155,7 @@ class BatchRouter:
         """How many times a group was asked so far whether it wants a kind of object, or a provider."""
         return self._receivers.groups_asked + self._providers_asked
 
-    def route(self, source: Source, provided: Set[str], batch: Iterator[BusObject]) -> BusObject | None:
+    def route_batch(self, source: Source, provided: Set[str], batch: Iterator[BusObject]) -> BusObject | None:
         """Route the objects of a batch, up to the first that has to be routed by itself.
 
         :param provided: the services that the sender provides.
@@ -190,7 +190,7 @@ class BatchRouter:
         return table
 
     def _route(self, table: Table, batch: Iterator[BusObject], exchanges: bool) -> BusObject | None:
-        """Route objects; see :meth:`route`.
+        """Route objects; see :meth:`route_batch`.
 
         :param exchanges: whether requests and replies of a member may be routed here.
         """
@@ -319,7 +319,7 @@ class BatchRouter:
             return False
         self._audience.provider_round[plan.one_of.service] += 1
         frame = self._frame(table, obj, obj.metadata.count(b":") == len(fields))
-        if ask.shown is not None:
+        if ask.provider_id is not None:
             frame = encode(ask.as_shown(frame[: len(frame) - len(obj.payload) - 1]), obj.payload)
         self._fanout.add_frame_for_one(group, provider, frame)
         return True
@@ -369,7 +369,7 @@ class BatchRouter:
             ask = self._audience.asked(origin, _decode(fields.get("in-reply-to", _NOTHING)), head.to, now)
         except msgspec.MsgspecError:
             return False
-        if ask is None or ask.asked.session != origin.sender or ask.shown is not None or ask.asker.is_remote:
+        if ask is None or ask.asked.session != origin.sender or ask.provider_id is not None or ask.asker.is_remote:
             return False
         asker = ask.asker.session
         key = (head.type, head.size > 0, asker)

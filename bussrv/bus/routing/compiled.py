@@ -162,7 +162,7 @@ class CompiledRouter:
         self,
         *,
         registry: Registry,
-        sources: Origins,
+        origins: Origins,
         audience: Audience,
         receivers: Receivers,
         fanout: Fanout,
@@ -174,7 +174,7 @@ class CompiledRouter:
     ) -> None:
         self.make: Callable[[bool], Plans] | None = None if SPEEDUPS is None else SPEEDUPS.Plans
         self._registry = registry
-        self._sources = sources
+        self._origins = origins
         self._audience = audience
         self._receivers = receivers
         self._fanout = fanout
@@ -188,7 +188,7 @@ class CompiledRouter:
         self._turn = self._own_turn = 0
         self._generation = self._flushes = self._number = -1
 
-    def route(self, session_id: str, reader: ObjectReader) -> ScanResult | None:
+    def route_input(self, session_id: str, reader: ObjectReader) -> ScanResult | None:
         """Route objects of a member from its reader; ``None``: nothing was tried, they have to be read."""
         make = self.ready()
         if make is None:
@@ -196,7 +196,7 @@ class CompiledRouter:
         stretch = reader.stretch()
         if stretch is None:
             return None
-        source = self._sources.of(session_id)
+        source = self._origins.of(session_id)
         if self._audience.generation != self._generation:
             self._generation = self._audience.generation
             self._forget()
@@ -219,8 +219,8 @@ class CompiledRouter:
     def route_chunk(
         self, session_id: str, reader: ObjectReader, data: bytes, has_rest: bool
     ) -> tuple[int, int, bool] | None:
-        """Route the objects at the beginning of a chunk; see :class:`bussrv.bus.interfaces.ISplicing`."""
-        source = self._sources.known.get(session_id)
+        """Route the objects at the beginning of a chunk; see :class:`bussrv.bus.interfaces.ICompiledRouting`."""
+        source = self._origins.known.get(session_id)
         prepared = None if source is None else self._prepared.get(source.number)
         if prepared is None or self._taps.is_on or self._audience.generation != self._generation:
             return None

@@ -47,15 +47,16 @@ class CompiledForwarder:
 
     def __init__(
         self,
-        splicing: CompiledRouter,
-        relay: Forwarder,
+        *,
+        router: CompiledRouter,
+        forwarder: Forwarder,
         audience: Audience,
         links: Links,
         publisher: Publisher,
         seen: Seen | CompiledSeen,
     ) -> None:
-        self._splicing = splicing
-        self._relay = relay
+        self._router = router
+        self._forwarder = forwarder
         self._audience = audience
         self._links = links
         self._publisher = publisher
@@ -65,10 +66,10 @@ class CompiledForwarder:
         self._known: dict[tuple[str, bytes], Prepared | None] = {}
         self._generation = -1
 
-    def route(self, session_id: str, reader: ObjectReader) -> ScanResult | None:
+    def route_input(self, session_id: str, reader: ObjectReader) -> ScanResult | None:
         """Forward objects of a linked server from its reader; ``None``: nothing was tried, they have to be read."""
-        make = self._splicing.ready()
-        if make is None or self._seen is None or self._links.settled() is not None:
+        make = self._router.ready()
+        if make is None or self._seen is None or self._links.all_durable() is not None:
             return None
         stretch = reader.stretch()
         if stretch is None:
@@ -82,11 +83,11 @@ class CompiledForwarder:
             reader.skip(0, reads_on=prepared == NEEDS_PYTHON, in_vain=True)
             return ScanResult(0, prepared)
         try:
-            spliced = self._splicing.route_stretch(prepared, reader, stretch, find)
+            result = self._router.route_stretch(prepared, reader, stretch, find)
         finally:
             self._publisher.flush_publications()
-        self._relay.count(spliced.objects, spliced.duplicates)
-        return spliced
+        self._forwarder.count(result.objects, result.duplicates)
+        return result
 
     def _forget(self) -> None:
         self._tables.clear()
@@ -121,7 +122,7 @@ class CompiledForwarder:
         """``None``: objects with that route have to be read."""
         assert self._seen is not None
         try:
-            facts = self._relay.facts(session_id, Raw(route))
+            facts = self._forwarder.facts(session_id, Raw(route))
         except Refused:
             return None
         if facts.refusal is not None or facts.is_from_neighbour:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import chain
 from operator import length_hint
-from typing import Any
 
 from msgspec import UNSET, Raw
 
+from bussrv.bus.interfaces import TellSession
 from bussrv.bus.links.links import Links
 from bussrv.bus.links.rights import Deny
 from bussrv.bus.origins import Origin
@@ -25,9 +25,6 @@ from bussrv.errors import OverLimit, Refused
 from bussrv.events import limit_reached
 from bussrv.wire.forwarded import with_route
 from bussrv.wire.objects import BusObject
-
-Tell = Callable[[str, dict[str, Any]], None]
-"""Sends an event of the server itself to a session."""
 
 
 class Forwarder:
@@ -49,7 +46,7 @@ class Forwarder:
         seen: Seen | CompiledSeen,
         router: SingleRouter,
         deny: Deny,
-        tell: Tell,
+        tell: TellSession,
         max_metadata: int,
         new_id: Callable[[], str],
     ) -> None:
@@ -117,7 +114,7 @@ class Forwarder:
             self._counters["metadata-too-large"] += 1
             return
         try:
-            self._router.route(origin, obj, metadata, self._links.provided(origin.route))
+            self._router.route_one(origin, obj, metadata, self._links.provided(origin.route))
         except OverLimit as refusal:
             self._refuse(origin, obj, refusal)
         except Refused:
@@ -208,7 +205,7 @@ class Forwarder:
             provided = self._links.provided(facts.source.origin.route)
             batch = iter(new)
             while length_hint(batch):
-                obj = self._batches.route(facts.source, provided, batch)
+                obj = self._batches.route_batch(facts.source, provided, batch)
                 if obj is not None:
                     self._forward_new(facts, obj)
         return len(new)

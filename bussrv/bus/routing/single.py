@@ -86,7 +86,7 @@ class SingleRouter:
         self._gone = gone
         self._taps = taps
 
-    def route(self, origin: Origin, obj: BusObject, metadata: bytes, provided: Set[str]) -> int:
+    def route_one(self, origin: Origin, obj: BusObject, metadata: bytes, provided: Set[str]) -> int:
         """Give an object to its recipients, and as a publication to the subscribers of its service.
 
         :param metadata: the metadata of the object in the form that is forwarded.
@@ -286,9 +286,9 @@ class SingleRouter:
         request_id: Any = decode_fields(delivery.metadata)["id"]
         if not is_id(request_id):
             return None
-        own_id = bytes(decode_raw(delivery.metadata)["id"])
+        requester_id = bytes(decode_raw(delivery.metadata)["id"])
         remote = origin.link is not None
-        return self._requests.open(origin.asker, origin.route[0], request_id, own_id, asked, is_remote=remote)
+        return self._requests.open(origin.asker, origin.route[0], request_id, requester_id, asked, is_remote=remote)
 
     def _asked(self, ask: OpenRequest | None, routed: Routed, answerers: Collection[str] = ()) -> Routed:
         """Open the request if somebody was given it.
@@ -324,8 +324,8 @@ class SingleRouter:
         if origin.link is None and plan.kind.event == REPLY:
             self._answerers.replied(origin.sender)
         metadata = plainly(delivery.metadata)
-        if ask.shown is not None and ask.own_id is not None:
-            metadata = with_value(metadata, "in-reply-to", ask.own_id)
+        if ask.provider_id is not None and ask.requester_id is not None:
+            metadata = with_value(metadata, "in-reply-to", ask.requester_id)
         is_addressed = obj.head.to is not None
         if not is_addressed and self._requests.is_ambiguous(ask):
             is_addressed = True
@@ -342,6 +342,6 @@ class SingleRouter:
 
 def _shown(ask: OpenRequest | None, delivery: Delivery) -> Delivery:
     """A request with the id that is shown to sessions that may answer it."""
-    if ask is None or ask.shown is None:
+    if ask is None or ask.provider_id is None:
         return delivery
     return Delivery(ask.as_shown(delivery.metadata), delivery.payload)

@@ -103,7 +103,7 @@ class HostedSubscribers:
             return EVERYTHING
         return seen_with(self._access.of(self._registry.state.sessions.get(session_id)))
 
-    def permit(self, session_id: str) -> None:
+    def permissions_changed(self, session_id: str) -> None:
         """A session has other permissions from now on: give it the present state of services that it sees otherwise."""
         held = self._registry.state.subscriptions.get(session_id, {})
         for service, hosted in self._services.items():

@@ -114,9 +114,9 @@ class Tap:
         self._in_second = 0
         self._woken: Deferred[None] | None = None
         self._call: Any = None
-        self.permit(permissions)
+        self.permissions_changed(permissions)
 
-    def permit(self, permissions: Permissions) -> None:
+    def permissions_changed(self, permissions: Permissions) -> None:
         """Show only objects that a session with these permissions may receive, from now on."""
         self._permissions = permissions
         self._answers: dict[_Key, bool] = {}

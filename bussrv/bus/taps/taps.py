@@ -79,7 +79,7 @@ class Taps:
         for tap, user in tuple(self._open.items()):
             permissions = self._permissions(*user)
             if permissions.may("admin", "read"):
-                tap.permit(permissions)
+                tap.permissions_changed(permissions)
             else:
                 self.close(tap)
 

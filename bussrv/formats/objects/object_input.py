@@ -53,7 +53,7 @@ class ObjectInput(StreamProtocol):
             return
         begin = self.reactor.seconds()
         try:
-            routed = self._bus.splicing.route_chunk(self.session_id, self._objects, data, self._has_rest)
+            routed = self._bus.compiled_router.route_chunk(self.session_id, self._objects, data, self._has_rest)
         except Exception:
             self.serving_failed(Failure())
             self._bus.flush(begin)
@@ -90,14 +90,14 @@ class ObjectInput(StreamProtocol):
     def next_event(self) -> BusObject | BadObject | None:
         """The next object to be served or routed by itself; objects before it are routed in batches."""
         while self.sends_batches():
-            spliced = self.splice(self._objects)
-            if spliced is not None:
-                self.traffic.objects_in += spliced.objects
-                if spliced.verdict == INCOMPLETE or self.link.is_closing or self.slice_is_over():
+            result = self.splice(self._objects)
+            if result is not None:
+                self.traffic.objects_in += result.objects
+                if result.verdict == INCOMPLETE or self.link.is_closing or self.slice_is_over():
                     self._is_clear = self._objects.is_clear and self.factory.in_turns
                     self._has_rest = True
                     return None
-                if spliced.verdict == CONTINUE:
+                if result.verdict == CONTINUE:
                     continue
             batch = self._objects.batch()
             if not length_hint(batch):
@@ -119,7 +119,7 @@ class ObjectInput(StreamProtocol):
 
     def splice(self, reader: ObjectReader) -> ScanResult | None:
         """Route objects without reading each of them; ``None``: nothing was tried, they have to be read."""
-        return self._bus.splicing.route(self.session_id, reader)
+        return self._bus.compiled_router.route_input(self.session_id, reader)
 
     def sends_batches(self) -> bool:
         """Whether objects are routed in batches: those of members are."""

@@ -147,7 +147,7 @@ class ServerLink:
 
     def splice(self, reader: ObjectReader) -> ScanResult | None:
         """Forward objects without reading each of them; ``None``: nothing was tried, they have to be read."""
-        return self._bus.link_splicing.route(self._protocol.session_id, reader)
+        return self._bus.compiled_forwarder.route_input(self._protocol.session_id, reader)
 
     def route_batch(self, batch: Iterator[BusObject]) -> BusObject | None:
         """Forward objects, up to one for :meth:`received`. :returns: that one, taken from the batch."""

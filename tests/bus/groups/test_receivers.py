@@ -54,7 +54,7 @@ class Changes(RuleBasedStateMachine):
 
     @rule(kind=st.sampled_from(KINDS))
     def ask(self, kind):
-        expected = [group for group in self.receivers._member_groups.values() if group.wants(kind)]
+        expected = [group for group in self.receivers._member_groups.values() if group.wants_broadcast(kind)]
         assert list(self.receivers.wanting(kind)) == expected
 
     @invariant()

@@ -131,7 +131,7 @@ class FarServices(RuleBasedStateMachine):
         self.journal("written")
         for _ in range(3):
             self.network.reactor.advance(RETRY_DELAY)
-        assert self.network.bus.links.settled() is None
+        assert self.network.bus.links.all_durable() is None
         name = next((each for each in SERVERS if each in self.told), None)
         expected: dict[str | None, set[str]] = {} if name is None else {name: self.told[name]}
         if self.own is not None:

@@ -115,8 +115,8 @@ class Model(RuleBasedStateMachine):
             known = [each for each in known if each["asked"].session in (None, asked.session)]
         local = asked.kind is not None or asked.session is not None
         ask = self.bench.open(session, request_id, asked, behind, behind is not None, in_few_steps=in_few_steps)
-        assert (ask.shown is not None) == bool(known and local)
-        shown = request_id if ask.shown is None else ask.shown
+        assert (ask.provider_id is not None) == bool(known and local)
+        shown = request_id if ask.provider_id is None else ask.provider_id
         if local:
             others = [each for each in others if each["local"]]
             if asked.session is not None:
@@ -268,10 +268,10 @@ def test_an_asker_gives_up_its_own_answered_requests_and_nothing_else():
         bench.requests.answered(ask)
     bench.ask("ann", 3, tv)
     assert bench.requests.given("tv", 0) is asks[0]
-    assert bench.requests.given("tv", asks[1].shown or 1) is None
+    assert bench.requests.given("tv", asks[1].provider_id or 1) is None
     bench.ask("ann", 4, tv)
     assert [bench.requests.given("tv", each) for each in (0, 2)] == [None, asks[2]]
-    assert bench.requests.given("tv", mine.shown) is mine
+    assert bench.requests.given("tv", mine.provider_id) is mine
 
 
 def test_an_asker_that_has_as_many_as_it_may_can_repeat_one_of_them():

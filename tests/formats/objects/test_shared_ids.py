@@ -83,7 +83,7 @@ def test_judging_takes_no_longer_than_for_an_object(monkeypatch: pytest.MonkeyPa
     network, ann, carl = scene()
     ids = [f"news-{number}" for number in range(10)]
     granted(ann, *ids)
-    effort = network.bus._judge.permissions(carl.connection.protocol.session_id).effort("address")
+    effort = network.bus._rights.permissions(carl.connection.protocol.session_id).effort("address")
     monkeypatch.setattr(send_rights, "MOST_STEPS", 3 * (effort or 1))
     assert granted(carl, *ids, "mine") == [*ids[:3], "mine"]
 
