@@ -32,7 +32,7 @@
 #endif
 
 /* Changes with every change of how Python and this file call each other. */
-#define INTERFACE 7
+#define INTERFACE 8
 
 #define MOST_OBJECTS 1024  /* the most objects of one pass */
 #define MOST_PLANS 128     /* the most route plans of a table */
@@ -1042,6 +1042,7 @@ typedef struct {
 
 typedef struct {
     PyObject_HEAD
+    PyTypeObject *sender, *taken; /* the types of what splice() is given, and of what it returns */
     int is_by_sender;      /* whether plans depend on the sender that an object names */
     int number;
     uint64_t opened;       /* the outlets that were opened in these turns */
@@ -1340,24 +1341,26 @@ plan_at(Plans *self, PyObject *number)
     return &self->plans[place];
 }
 
-PyDoc_STRVAR(splice_doc,
-"splice(data, begin, max_metadata, max_payload, max_nesting, tails, turn, own_turn, most, opening, digits, made, way)\n--\n\n"
-"Take objects from data. tails is what ends metadata, or a tuple of it by outlets. way is None, or (seen, ending, origin,\n"
-"longest) for objects that come over a link. Turn 0: nothing is collected, so the groups of all plans count as open.\n\n"
-"Returns (end, count, verdict, what, [(outlet, piece, count), ...], made, [(service, [payload, ...]), ...], duplicates).\n"
-"Duplicates are among those that are counted.");
+/* A sender, with everything that stays the same from one stretch of its input to the next. */
+typedef struct {
+    PyObject_HEAD
+    Limits limits;
+    Way way;
+    Span route;    /* as in Head */
+    Added added;
+    PyObject *kept; /* the arguments, whose bytes are used */
+} Sender;
 
 /* Read what objects have that come over a link. */
 static int
-read_way(PyObject *given, Way *way, Head *head)
+read_way(PyObject *given, Sender *sender)
 {
     static const char before[] = ",\"route\":";
     Py_ssize_t size = sizeof(before) - 1;
+    Way *way = &sender->way;
     const char *ending = "}";
     unsigned long long origin = 0;
-    way->seen = NULL;
     way->ending.size = 1;
-    head->route.size = 0;
     if (given == Py_None) {
         return 1;
     }
@@ -1370,45 +1373,142 @@ read_way(PyObject *given, Way *way, Head *head)
     }
     way->ending.begin = (const unsigned char *)ending;
     way->origin = origin;
-    head->route.begin = way->ending.begin + size;
-    head->route.size = way->ending.size - size - 1;
+    sender->route.begin = way->ending.begin + size;
+    sender->route.size = way->ending.size - size - 1;
     return 1;
 }
+
+/* Sender(limits, tails, opening, digits, way). All else of a new object is zero. */
+static PyObject *
+sender_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
+{
+    PyObject *tails, *way;
+    const char *opening;
+    Py_ssize_t opening_size, max_metadata, max_payload;
+    int nesting, digits;
+    Sender *sender;
+    if (!PyArg_ParseTuple(arguments, "(nni)Oy#iO", &max_metadata, &max_payload, &nesting, &tails, &opening, &opening_size,
+                          &digits, &way)) {
+        return NULL;
+    }
+    sender = (Sender *)PyType_GenericNew(type, arguments, keywords);
+    if (sender == NULL) {
+        return NULL;
+    }
+    Py_INCREF(arguments);
+    sender->kept = arguments;
+    sender->limits.max_metadata = max_metadata;
+    sender->limits.max_payload = max_payload;
+    sender->limits.max_nesting = nesting > MOST_LEVELS ? MOST_LEVELS : nesting;
+    sender->added.tails = tails;
+    sender->added.opening = (char *)opening;
+    sender->added.opening_size = opening_size;
+    sender->added.digits = digits;
+    if (!read_way(way, sender)) {
+        Py_DECREF(sender);
+        return NULL;
+    }
+    sender->added.cut = sender->way.ending.size;
+    return (PyObject *)sender;
+}
+
+static void
+sender_dealloc(PyObject *object)
+{
+    PyTypeObject *type = Py_TYPE(object);
+    freefunc free_object = (freefunc)PyType_GetSlot(type, Py_tp_free);
+    Py_CLEAR(((Sender *)object)->kept);
+    free_object(object);
+    Py_DECREF(type);
+}
+
+PyDoc_STRVAR(sender_doc,
+"Sender(limits, tails, opening, digits, way)\n--\n\n"
+"What stays the same for one sender. limits: the most bytes of metadata and of payload, and the most levels. tails is what\n"
+"ends metadata, or a tuple of it by outlets. An id is the opening, and a number of at least so many digits. way is None, or\n"
+"(seen, ending, origin, longest) for objects that come over a link.");
+
+static PyType_Slot sender_slots[] = {
+    {Py_tp_doc, (void *)sender_doc},
+    {Py_tp_new, (void *)sender_new},
+    {Py_tp_dealloc, (void *)sender_dealloc},
+    {0, NULL},
+};
+
+static PyType_Spec sender_spec = {"bussrv._speedups.Sender", sizeof(Sender), 0, Py_TPFLAGS_DEFAULT, sender_slots};
+
+static PyStructSequence_Field taken_fields[] = {
+    {"end", "the place after the objects"},
+    {"objects", "how many were taken, duplicates among them"},
+    {"verdict", "why there were no more"},
+    {"what", "the key of the object that has no plan, or the number of the plan whose groups are to be opened"},
+    {"pieces", "[(outlet, piece, objects), ...]"},
+    {"ids", "how many ids were made"},
+    {"published", "[(service, [payload, ...]), ...]"},
+    {"duplicates", "how many had come before"},
+    {NULL, NULL},
+};
+
+static PyStructSequence_Desc taken_type = {"bussrv._speedups.Taken", "The objects that were taken.", taken_fields, 8};
+
+/* Takes over all references, and returns NULL if one is missing. */
+static PyObject *
+make_taken(PyTypeObject *type, PyObject **values)
+{
+    PyObject *taken = PyStructSequence_New(type);
+    int place, is_whole = taken != NULL;
+    for (place = 0; place < taken_type.n_in_sequence; place++) {
+        is_whole = is_whole && values[place] != NULL;
+    }
+    for (place = 0; place < taken_type.n_in_sequence; place++) {
+        if (is_whole) {
+            PyStructSequence_SetItem(taken, place, values[place]);
+        } else {
+            Py_XDECREF(values[place]);
+        }
+    }
+    if (!is_whole) {
+        Py_CLEAR(taken);
+    }
+    return taken;
+}
+
+PyDoc_STRVAR(splice_doc,
+"splice(sender, data, begin, turn, own_turn, most, made)\n--\n\n"
+"Take at most so many objects from data, from a place on. Turn 0: nothing is collected, so the groups of all plans count as\n"
+"open. made is the number of the latest id that was made. Returns a Taken.");
 
 static PyObject *
 plans_splice(PyObject *object, PyObject *const *arguments, Py_ssize_t given)
 {
     Plans *self = (Plans *)object;
+    Sender *sender;
     Object objects[MOST_OBJECTS];
-    Py_ssize_t begin, size, nesting;
+    Py_ssize_t begin, size;
     uint64_t turn, own_turn, made, made_before;
-    Limits limits;
     Cursor cursor;
-    Added added;
     char *data;
     long most, count = 0, duplicates = 0;
     Verdict verdict = CONTINUE;
     Head head;
-    Way way;
     Key key;
     Plan *plan = NULL;
     Examples examples;
-    PyObject *what = NULL, *pieces, *runs;
+    PyObject *what = NULL, *pieces;
 
-    if (!wants_arguments(given, 13) || PyBytes_AsStringAndSize(arguments[0], &data, &size) < 0
-        || PyBytes_AsStringAndSize(arguments[9], &added.opening, &added.opening_size) < 0
-        || !read_way(arguments[12], &way, &head)) {
+    if (!wants_arguments(given, 7) || PyBytes_AsStringAndSize(arguments[1], &data, &size) < 0) {
         return NULL;
     }
-    begin = PyLong_AsSsize_t(arguments[1]);
-    limits.max_metadata = PyLong_AsSsize_t(arguments[2]);
-    limits.max_payload = PyLong_AsSsize_t(arguments[3]);
-    nesting = PyLong_AsSsize_t(arguments[4]);
-    turn = PyLong_AsUnsignedLongLong(arguments[6]);
-    own_turn = PyLong_AsUnsignedLongLong(arguments[7]);
-    most = PyLong_AsLong(arguments[8]);
-    added.digits = (int)PyLong_AsLong(arguments[10]);
-    made = made_before = PyLong_AsUnsignedLongLong(arguments[11]);
+    if (Py_TYPE(arguments[0]) != self->sender) {
+        PyErr_SetString(PyExc_TypeError, "that is no sender");
+        return NULL;
+    }
+    sender = (Sender *)arguments[0];
+    begin = PyLong_AsSsize_t(arguments[2]);
+    turn = PyLong_AsUnsignedLongLong(arguments[3]);
+    own_turn = PyLong_AsUnsignedLongLong(arguments[4]);
+    most = PyLong_AsLong(arguments[5]);
+    made = made_before = PyLong_AsUnsignedLongLong(arguments[6]);
     if (PyErr_Occurred()) {
         return NULL;
     }
@@ -1416,21 +1516,20 @@ plans_splice(PyObject *object, PyObject *const *arguments, Py_ssize_t given)
         PyErr_SetString(PyExc_IndexError, "begin is not in data");
         return NULL;
     }
-    limits.max_nesting = nesting > MOST_LEVELS ? MOST_LEVELS : (int)nesting;
     most = most > MOST_OBJECTS ? MOST_OBJECTS : most;
-    added.cut = way.ending.size;
-    added.tails = arguments[5];
-    if (way.seen != NULL && !make_room(way.seen, most)) {
+    if (sender->way.seen != NULL && !make_room(sender->way.seen, most)) {
         return NULL;
     }
+    head.route = sender->route;
     cursor.at = (const unsigned char *)data + begin;
     cursor.end = (const unsigned char *)data + size;
     open_window(&cursor);
     examples.known = examples.in_vain = examples.pause = 0;
     while (count + duplicates < most) {
+        Seen *seen = sender->way.seen;
         Cursor next = cursor;
         uint64_t known = 0;
-        verdict = take_planned(self, &next, &limits, &way, &examples, &head, &objects[count], &key, &plan);
+        verdict = take_planned(self, &next, &sender->limits, &sender->way, &examples, &head, &objects[count], &key, &plan);
         if (verdict == NO_PLAN) {
             what = PyBytes_FromStringAndSize(key.text, key.size);
             if (what == NULL) {
@@ -1440,9 +1539,9 @@ plans_splice(PyObject *object, PyObject *const *arguments, Py_ssize_t given)
         if (verdict != CONTINUE) {
             break;
         }
-        if (way.seen != NULL) {
-            known = hash_of(way.seen, way.origin, &head.id);
-            if (has_seen(way.seen, known)) {
+        if (seen != NULL) {
+            known = hash_of(seen, sender->way.origin, &head.id);
+            if (has_seen(seen, known)) {
                 duplicates++;
                 cursor = next;
                 continue;
@@ -1456,27 +1555,29 @@ plans_splice(PyObject *object, PyObject *const *arguments, Py_ssize_t given)
             }
             break;
         }
-        if (way.seen != NULL) {
-            remember(way.seen, known);
+        if (seen != NULL) {
+            remember(seen, known);
         }
         objects[count].id = head.seen & ID ? 0 : ++made;
         objects[count].service = plan->service;
         objects[count++].outlets = plan->outlets;
         cursor = next;
     }
-    pieces = pieces_for(objects, (int)count, &added);
+    pieces = pieces_for(objects, (int)count, &sender->added);
     if (what == NULL) {
         what = Py_None;
         Py_INCREF(what);
     }
-    runs = pieces == NULL ? NULL : published(objects, (int)count);
-    if (runs == NULL) {
-        Py_DECREF(what);
-        Py_XDECREF(pieces);
-        return NULL;
-    }
-    return Py_BuildValue("(nliNNKNl)", (Py_ssize_t)(cursor.at - (const unsigned char *)data), count + duplicates, (int)verdict,
-                         what, pieces, (unsigned long long)(made - made_before), runs, duplicates);
+    return make_taken(self->taken, (PyObject *[]){
+        PyLong_FromSsize_t(cursor.at - (const unsigned char *)data),
+        PyLong_FromLong(count + duplicates),
+        PyLong_FromLong((long)verdict),
+        what,
+        pieces,
+        PyLong_FromUnsignedLongLong(made - made_before),
+        pieces == NULL ? NULL : published(objects, (int)count),
+        PyLong_FromLong(duplicates),
+    });
 }
 
 PyDoc_STRVAR(add_doc,
@@ -1564,6 +1665,8 @@ plans_dealloc(PyObject *object)
     for (int place = 0; place < self->number; place++) {
         Py_CLEAR(self->plans[place].key);
     }
+    Py_CLEAR(self->sender);
+    Py_CLEAR(self->taken);
     free_object(object);
     Py_DECREF(type);
 }
@@ -1576,14 +1679,25 @@ static PyMethodDef plans_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
+/* Types that the module keeps for its plans. */
+typedef struct {
+    PyTypeObject *sender, *taken;
+} Types;
+
 /* Plans(is_by_sender). All else of a new object is zero: it has no plans. */
 static PyObject *
 plans_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
 {
     int is_by_sender, is_given = PyArg_ParseTuple(arguments, "p", &is_by_sender);
-    PyObject *object = is_given ? PyType_GenericNew(type, arguments, keywords) : NULL;
+    Types *types = PyType_GetModuleState(type);
+    PyObject *object = is_given && types != NULL ? PyType_GenericNew(type, arguments, keywords) : NULL;
     if (object != NULL) {
-        ((Plans *)object)->is_by_sender = is_by_sender;
+        Plans *self = (Plans *)object;
+        self->is_by_sender = is_by_sender;
+        Py_INCREF(types->sender);
+        Py_INCREF(types->taken);
+        self->sender = types->sender;
+        self->taken = types->taken;
     }
     return object;
 }
@@ -1704,29 +1818,61 @@ static PyMethodDef module_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
+/* Add a type to the module, and keep a reference to it. */
 static int
-add_type(PyObject *module, PyType_Spec *spec)
+add_type(PyObject *module, PyObject *type, PyTypeObject **kept)
 {
-    PyObject *type = PyType_FromModuleAndSpec(module, spec, NULL);
     int failed = type == NULL || PyModule_AddType(module, (PyTypeObject *)type) < 0;
-    Py_XDECREF(type);
+    if (failed || kept == NULL) {
+        Py_XDECREF(type);
+    } else {
+        *kept = (PyTypeObject *)type;
+    }
     return failed;
 }
 
 static int
 fill(PyObject *module)
 {
-    int failed = add_type(module, &plans_spec) || add_type(module, &seen_spec)
+    Types *types = PyModule_GetState(module);
+    int failed = add_type(module, PyType_FromModuleAndSpec(module, &plans_spec, NULL), NULL)
+        || add_type(module, PyType_FromModuleAndSpec(module, &seen_spec, NULL), NULL)
+        || add_type(module, PyType_FromModuleAndSpec(module, &sender_spec, NULL), &types->sender)
+        || add_type(module, (PyObject *)PyStructSequence_NewType(&taken_type), &types->taken)
         || PyModule_AddIntConstant(module, "INTERFACE", INTERFACE) < 0
         || PyModule_AddIntConstant(module, "MOST_PLANS", MOST_PLANS) < 0;
     return failed ? -1 : 0;
 }
 
+static int
+clear(PyObject *module)
+{
+    Types *types = PyModule_GetState(module);
+    Py_CLEAR(types->sender);
+    Py_CLEAR(types->taken);
+    return 0;
+}
+
+static int
+traverse(PyObject *module, visitproc visit, void *arg)
+{
+    Types *types = PyModule_GetState(module);
+    Py_VISIT(types->sender);
+    Py_VISIT(types->taken);
+    return 0;
+}
+
+static void
+free_module(void *module)
+{
+    clear(module);
+}
+
 static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, (void *)fill}, {0, NULL}};
 
 static struct PyModuleDef module_definition = {
-    PyModuleDef_HEAD_INIT, "_speedups", "Routes most objects without an object of Python for each.", 0,
-    module_methods, module_slots, NULL, NULL, NULL,
+    PyModuleDef_HEAD_INIT, "_speedups", "Routes most objects without an object of Python for each.", sizeof(Types),
+    module_methods, module_slots, traverse, clear, free_module,
 };
 
 PyMODINIT_FUNC

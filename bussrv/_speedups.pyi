@@ -1,6 +1,6 @@
 """The compiled module; see ``_speedups.c``."""
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 INTERFACE: int
 MOST_PLANS: int
@@ -18,27 +18,32 @@ class Seen:
     def __init__(self, secret: bytes, capacity: int, /) -> None: ...
     def add(self, origin: int, text: bytes, /) -> bool: ...
 
+class Sender:
+    def __init__(
+        self,
+        limits: tuple[int, int, int],
+        tails: bytes | tuple[bytes, ...],
+        opening: bytes,
+        digits: int,
+        way: tuple[Seen, bytes, int, int] | None,
+        /,
+    ) -> None: ...
+
+class Taken(NamedTuple):
+    end: int
+    objects: int
+    verdict: int
+    what: bytes | int | None
+    pieces: list[tuple[int, bytes, int]]
+    ids: int
+    published: list[tuple[int, list[bytes]]]
+    duplicates: int
+
 class Plans:
     def __init__(self, is_by_sender: bool, /) -> None: ...
     def splice(
-        self,
-        data: bytes,
-        begin: int,
-        max_metadata: int,
-        max_payload: int,
-        max_nesting: int,
-        tails: bytes | tuple[bytes, ...],
-        turn: int,
-        own_turn: int,
-        most: int,
-        opening: bytes,
-        digits: int,
-        made: int,
-        way: tuple[Seen, bytes, int, int] | None,
-        /,
-    ) -> tuple[
-        int, int, int, bytes | int | None, list[tuple[int, bytes, int]], int, list[tuple[int, list[bytes]]], int
-    ]: ...
+        self, sender: Sender, data: bytes, begin: int, turn: int, own_turn: int, most: int, made: int, /
+    ) -> Taken: ...
     def add(self, key: bytes, outlets: int, is_own: bool, is_pythons: bool, service: int, /) -> int: ...
     def give(self, number: int, outlets: int, /) -> None: ...
     def open(self, number: int, turn: int, own_turn: int, /) -> None: ...

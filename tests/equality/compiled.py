@@ -443,7 +443,8 @@ def _take(stream: bytes, begin: int, made: int) -> Taken:
     """What the module makes of an object of a member."""
     assert SPEEDUPS is not None
     plans = SPEEDUPS.Plans(True)
-    arguments = (stream, begin, *LIMITS_OF_TEXT, TAIL_OF_C1, 1, 1, 1, IDS.opening, IDS.digits, made, None)
+    sender = SPEEDUPS.Sender(LIMITS_OF_TEXT, TAIL_OF_C1, IDS.opening, IDS.digits, None)
+    arguments = (sender, stream, begin, 1, 1, 1, made)
     end, count, verdict, key, *rest = plans.splice(*arguments)
     assert (end, count, rest) == (begin, 0, [[], 0, [], 0])
     if verdict != NO_PLAN:
@@ -459,8 +460,9 @@ def _take(stream: bytes, begin: int, made: int) -> Taken:
 
 def _pass(stream: bytes, plans: Any, begin: int, made: int) -> tuple[Any, ...]:
     """Take objects of a member, as many as can be."""
-    given = (stream, begin, *LIMITS_OF_TEXT, TAIL_OF_C1, 0, 0, A_PASS, IDS.opening, IDS.digits, made, None)
-    found: tuple[Any, ...] = plans.splice(*given)
+    assert SPEEDUPS is not None
+    sender = SPEEDUPS.Sender(LIMITS_OF_TEXT, TAIL_OF_C1, IDS.opening, IDS.digits, None)
+    found: tuple[Any, ...] = plans.splice(sender, stream, begin, 0, 0, A_PASS, made)
     return found
 
 
@@ -471,7 +473,9 @@ Way = tuple[CompiledSeen, bytes, bytes, int, int]
 def _splice_way(stream: bytes, plans: Any, begin: int, turn: int, most: int, way: Way) -> tuple[Any, ...]:
     seen, ending, tail, origin, longest = way
     about = (seen.table, ending, origin % (1 << 64), longest)
-    found: tuple[Any, ...] = plans.splice(stream, begin, *LIMITS_OF_TEXT, tail, turn, turn, most, b"", 0, 0, about)
+    assert SPEEDUPS is not None
+    sender = SPEEDUPS.Sender(LIMITS_OF_TEXT, tail, b"", 0, about)
+    found: tuple[Any, ...] = plans.splice(sender, stream, begin, turn, turn, most, 0)
     return found
 
 

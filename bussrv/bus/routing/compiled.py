@@ -20,8 +20,10 @@ A plan is right for one generation of the audience. What comes of an object is t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from bussrv.bus.groups.fanout import Fanout, Group
 from bussrv.bus.groups.receivers import Receivers
@@ -42,7 +44,7 @@ from bussrv.wire.forwarded import route_ending
 from bussrv.wire.objects import NUL, BusObject, ObjectReader, encode_json, read_head
 
 if TYPE_CHECKING:
-    from bussrv._speedups import Plans, Seen
+    from bussrv._speedups import Plans, Seen, Sender, Taken
 
 MOST_TABLES = 512
 """The most tables of plans, of 8 KiB each. Beyond it all are forgotten."""
@@ -108,8 +110,8 @@ class Table:
         self.groups.append(groups or ())
         self._outlets.append(outlets or 0)
 
-    def with_marks(self, prepared: Prepared, limits: Limits) -> tuple[tuple[bytes, ...], Limits]:
-        """The end of the metadata for each outlet, with its marks, and the limits that leave room for them."""
+    def with_marks(self, prepared: Prepared) -> tuple[bytes, ...]:
+        """The end of the metadata for each outlet, with its marks."""
         route, tail = prepared.source.origin.route, prepared.tail
         if tail not in self._tails:
             if len(self._tails) > MOST_PLANS:
@@ -118,9 +120,7 @@ class Table:
             self._tails[tail] = tuple(
                 route_ending(encode_json([*route, *each])) + NUL if each else tail for each in marks
             )
-        tails = self._tails[tail]
-        longest = limits[0] if prepared.way is None else prepared.way[3]
-        return tails, (longest - max(map(len, tails)) + len(tail), *limits[1:])
+        return self._tails[tail]
 
     def _split(self, former: int, made: int) -> None:
         for number, outlets in enumerate(self._outlets):
@@ -129,20 +129,39 @@ class Table:
                 self.plans.give(number, self._outlets[number])
 
 
-class Prepared(NamedTuple):
-    """A sender, with everything that stays the same until the audience or its services change.
+class Prepared(Struct, eq=False):
+    """A sender, with everything that stays the same for one generation of the audience.
 
     :ivar number: of the sender; all senders of other servers have the same: nobody is one of them.
-    :ivar way: of objects that come over a link: the objects that came before, the end of their metadata, a key of their
-        origin, and the most bytes of metadata that are forwarded.
+    :ivar link_context: of objects that come over a link: the objects that came before, the end of their metadata, a key
+        of their origin, and the most bytes of metadata that are forwarded.
+    :ivar sender: the same for the compiled module, with these ``limits``.
     """
 
     source: Source
-    provided: Set[str]
     table: Table
     tail: bytes
     number: int
-    way: tuple[Seen, bytes, int, int] | None = None
+    link_context: tuple[Seen, bytes, int, int] | None = None
+    limits: Limits | None = None
+    sender: Sender | None = None
+
+    def for_module(self, limits: Limits, ids: ObjectIds) -> Sender:
+        """What the compiled module is given."""
+        sender = self.sender
+        if sender is None or self.limits is not limits or self.table.is_marked:
+            self.limits, self.sender = limits, (sender := self._make(limits, ids))
+        return sender
+
+    def _make(self, limits: Limits, ids: ObjectIds) -> Sender:
+        assert SPEEDUPS is not None
+        tails: bytes | tuple[bytes, ...] = self.tail
+        if self.table.is_marked:
+            # There has to be room for the marks.
+            tails = self.table.with_marks(self)
+            longest = limits[0] if self.link_context is None else self.link_context[3]
+            limits = (longest - max(map(len, tails)) + len(self.tail), *limits[1:])
+        return SPEEDUPS.Sender(limits, tails, ids.opening, ids.digits, self.link_context)
 
 
 Stretch = tuple[bytes, int, Limits]
@@ -209,7 +228,7 @@ class CompiledRouter:
         try:
             return self.route_stretch(prepared, reader, stretch)
         finally:
-            if prepared.provided:
+            if prepared.table.provided:
                 self._publisher.flush_publications()
 
     def _forget(self) -> None:
@@ -230,7 +249,7 @@ class CompiledRouter:
         try:
             end, objects, verdict, _ = self._route(prepared, reader, whole, 0, reader.limits)
         finally:
-            if prepared.provided:
+            if prepared.table.provided:
                 self._publisher.flush_publications()
         has_rest = end < len(whole)
         if has_rest:
@@ -252,7 +271,7 @@ class CompiledRouter:
             if len(self._tables) >= MOST_TABLES:
                 self._forget()
             table = self._tables[key] = Table(make, provided)
-        prepared = Prepared(source, provided, table, route_ending(source.route) + NUL, source.number)
+        prepared = Prepared(source, table, route_ending(source.route) + NUL, source.number)
         self._prepared[source.number] = prepared
         return prepared
 
@@ -297,26 +316,23 @@ class CompiledRouter:
         total, duplicates, made, ways, most, ids = 0, 0, 0, 0, A_PASS, self._ids
         asked_before = self._batches.asked
         while True:
-            source, _, table, tail, number, way = prepared
-            turn = self._turn_of(number)
-            tails, room = table.with_marks(prepared, limits) if table.is_marked else (tail, limits)
-            what: Any  # a key or a number, as the verdict says
-            begin, count, verdict, what, pieces, made_ids, published, again = table.plans.splice(
-                data, begin, *room, tails, turn, self._own_turn, most, ids.opening, ids.digits, ids.made, way
-            )
-            ids.made += made_ids
-            total += count
-            duplicates += again
-            if pieces or published:
-                self._give(table, pieces, published, None if turn else source.origin.sender)
+            table, turn = prepared.table, self._turn_of(prepared.number)
+            sender = prepared.for_module(limits, ids)
+            taken = table.plans.splice(sender, data, begin, turn, self._own_turn, most, ids.made)
+            begin, verdict = taken.end, taken.verdict
+            if taken.objects:
+                ids.made += taken.ids
+                total += taken.objects
+                duplicates += taken.duplicates
+                self._give(table, taken, None if turn else prepared.source.origin.sender)
             if verdict == NO_PLAN:
                 made += 1
                 if made > MOST_NEW_PLANS or self._batches.asked - asked_before > MOST_GROUPS_ASKED:
                     verdict = CONTINUE
                     break
-                self._add_plan(prepared, what, data, begin, reader)
+                self._add_plan(prepared, taken.what, data, begin, reader)
             elif verdict == MUST_OPEN:
-                if self._open(prepared, what):
+                if self._open(prepared, taken.what):
                     most = 1  # The sender may be over a limit after this object.
             elif verdict == ROUTE_CHANGED and find is not None:
                 ways += 1
@@ -329,18 +345,12 @@ class CompiledRouter:
                 break
         return begin, total, verdict, duplicates
 
-    def _give(
-        self,
-        table: Table,
-        pieces: list[tuple[int, bytes, int]],
-        published: list[tuple[int, list[bytes]]],
-        opener: str | None,
-    ) -> None:
+    def _give(self, table: Table, taken: Taken, opener: str | None) -> None:
         """Give the groups of outlets their pieces.
 
         :param opener: the sender, if the groups are not open yet; empty if it is no session of this server.
         """
-        for outlet, frames, number in pieces:
+        for outlet, frames, number in taken.pieces:
             groups, joined = table.outlets.groups[outlet], Joined(frames, number)
             if opener is not None:
                 self._fanout.open_with(groups, opener, joined)
@@ -348,10 +358,10 @@ class CompiledRouter:
             for group in groups:
                 group.pending.append(joined)
                 group.has_joined = True
-        for service, payloads in published:
+        for service, payloads in taken.published:
             self._publisher.collect_all(table.services[service - 1], payloads)
 
-    def _add_plan(self, prepared: Prepared, key: bytes, data: bytes, begin: int, reader: ObjectReader) -> None:
+    def _add_plan(self, prepared: Prepared, key: Any, data: bytes, begin: int, reader: ObjectReader) -> None:
         """Add the plan of objects like the one at ``begin``."""
         source, table = prepared.source, prepared.table
         metadata = data[begin : data.index(NUL, begin)]
@@ -366,11 +376,11 @@ class CompiledRouter:
                 groups = everyone.groups
         table.add(key, groups, service, {} if everyone is None else everyone.marked)
 
-    def _open(self, prepared: Prepared, plan: int) -> bool:
+    def _open(self, prepared: Prepared, plan: Any) -> bool:
         """Open the groups of a plan. :returns: whether something had to be sent for that."""
-        source, _, table, _, number, _ = prepared
-        sends = self._batches.open(table.groups[plan], source.origin)
+        table = prepared.table
+        sends = self._batches.open(table.groups[plan], prepared.source.origin)
         if self._flushes != self._fanout.flushes:
-            self._begin_turn(number)
+            self._begin_turn(prepared.number)
         table.plans.open(plan, self._turn, self._own_turn)
         return sends

@@ -134,5 +134,5 @@ class CompiledForwarder:
         table = self._tables.get(key)
         if table is None:
             table = self._tables[key] = Table(make, provided)
-        way = (self._seen, facts.ending, facts.origin_key % (1 << 64), facts.longest)
-        return Prepared(source, provided, table, route_ending(source.route) + NUL, NOBODY, way)
+        context = (self._seen, facts.ending, facts.origin_key % (1 << 64), facts.longest)
+        return Prepared(source, table, route_ending(source.route) + NUL, NOBODY, context)
