@@ -161,7 +161,8 @@ class Prepared(Struct, eq=False):
             tails = self.table.with_marks(self)
             longest = limits[0] if self.link_context is None else self.link_context[3]
             limits = (longest - max(map(len, tails)) + len(self.tail), *limits[1:])
-        return SPEEDUPS.Sender(limits, tails, ids.opening, ids.digits, self.link_context)
+        made: Sender = SPEEDUPS.Sender(limits, tails, ids.opening, ids.digits, self.link_context)
+        return made
 
 
 Stretch = tuple[bytes, int, Limits]
