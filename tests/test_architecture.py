@@ -61,7 +61,10 @@ BESIDE: Table = {
         "bussrv.registry.state.fold",
     ),
     "bussrv.inspection": (*BASE, "bussrv.terminal", "bussrv.turns.clock", "bussrv.journal", "bussrv.registry"),
-    "bussrv.synth": (*BASE, "bussrv.counts.throttle", "bussrv.journal", "bussrv.registry", "bussrv.settings"),
+    "bussrv.synth": (
+        *BASE,
+        *("bussrv.counts.throttle", "bussrv.turns.clock", "bussrv.journal", "bussrv.registry", "bussrv.settings"),
+    ),
     "bussrv.starter": (
         *BASE,
         "bussrv.journal.keys",

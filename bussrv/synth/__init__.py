@@ -2,7 +2,6 @@
 
 - ``attacker``: attackers, and clients that are out of order: what they can do, and what is known of what they did
 - ``attacks``: attacks and other trouble in the days of a world: which of them, and when
-- ``command``: ``bussrv journal synth``: write a journal of a server that never ran
 - ``faults``: contradictory records, which no server writes, put into the days of a world on purpose
 - ``journal``: a journal of a `~bussrv.synth.world.World`, written with the code that a server writes its own with
 - ``scripts``: scripts of attackers and faulty clients

@@ -15,6 +15,7 @@ from bussrv import events as ev
 from bussrv.journal.record import Stamped
 from bussrv.registry.state.session import SERVER_ROLE
 from bussrv.registry.state.state import RegistryState
+from bussrv.turns.clock import Clock
 
 if TYPE_CHECKING:
     from bussrv.registry.changes.registry import Registry
@@ -56,13 +57,6 @@ class Attack(Struct, kw_only=True, omit_defaults=True):
         self.end = stamped.time
 
 
-class Clock(Protocol):
-    """A clock, in microseconds."""
-
-    def utc(self) -> int:
-        """UTC since 1970."""
-
-
 class Place(Protocol):
     """The world as attackers know it."""
 
@@ -73,7 +67,7 @@ class Place(Protocol):
 
     @property
     def clock(self) -> Clock:
-        """Its time."""
+        """The clock of the server."""
 
     def after(self, micros: float, action: Callable[[], None]) -> None:
         """Have something done so much later, unless the server crashes before."""

@@ -44,7 +44,6 @@ def write_journal(
     events: int,
     seed: int = 0,
     server: str = "hall",
-    begin: int = BEGIN,
     key: PrivateKey | None = None,
     compress: bool = False,
     rotation: Rotation | None = None,
@@ -56,7 +55,6 @@ def write_journal(
 
     :param directory: is made; must not hold a journal.
     :param events: how many records there are to be, or a few more.
-    :param begin: when the first boot is, UTC microseconds.
     :param uptime: after how long the server crashes, as a median, in microseconds.
     :param faults: kinds of :data:`bussrv.synth.faults.KINDS` to put in, ``EACH`` times each.
     :param attacks: kinds of :data:`bussrv.synth.scripts.KINDS`, each once among
@@ -68,7 +66,7 @@ def write_journal(
     directory.mkdir(parents=True, exist_ok=True)
     keeper = _Keeper(directory, key, UpkeepPolicy(compress=compress), rotation or Rotation())
     distortion = Distortion(faults, EACH, events, seed, keeper.write)
-    keeper.world = World(server, seed, begin, distortion.write, uptime, attacks)
+    keeper.world = World(server, seed, BEGIN, distortion.write, uptime, attacks)
     made = keeper.world.run(events)
     keeper.close()
     return [*distortion.faults, *made]

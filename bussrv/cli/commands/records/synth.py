@@ -11,6 +11,7 @@ import click
 
 from bussrv.audit.arguments import Converted
 from bussrv.cli.command import Command
+from bussrv.errors import JournalError
 
 DESCRIPTION = """
 Write the journal of a server that never ran, with some days of clients that come and go. The same seed gives the same
@@ -89,9 +90,20 @@ def _attacks() -> Sequence[str]:
 @click.option("--compress", is_flag=True, help="Compress closed segments.")
 @click.option("--faults", cls=Kinds, what="fault", load=_faults, default=(), metavar="KIND[,KIND]")
 @click.option("--attacks", cls=Kinds, what="attack", load=_attacks, default=(), metavar="KIND[,KIND]")
-def command(directory: Path, **how: Any) -> int:
-    """Write the journal."""
-    from bussrv.synth.command import synth
+def command(directory: Path, key: Path | None, **how: Any) -> int:
+    """Write the journal, and print what was put in."""
+    import msgspec
 
-    synth(directory, **how)
+    from bussrv.journal.keys import read_private
+    from bussrv.journal.segment import list_segments
+    from bussrv.synth.journal import write_journal
+
+    if directory.exists() and list_segments(directory):
+        raise JournalError(f"{directory} holds a journal already")
+    try:
+        made = write_journal(directory, key=None if key is None else read_private(key), **how)
+    except OSError as error:
+        raise JournalError(f"cannot write {directory}: {error.strerror}") from error
+    for each in made:
+        sys.stdout.write(msgspec.json.encode(each).decode() + "\n")
     return 0
