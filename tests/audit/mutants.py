@@ -1,23 +1,21 @@
-"""Journals that somebody tampered with, or that came to harm: each kind says what has to be named, by segment and seq.
+"""Journals that somebody tampered with, or that came to harm, and what has to be named of each, by segment and seq.
 
-Each is a whole journal of some days in which one thing is wrong. ``segment`` below is a closed one in the middle of it,
-``seq`` a record in the middle of that, unless something else is said.
+Each is a whole journal of some days in which one thing is wrong.
 """
 
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bussrv.journal.chain import line_hash
 from bussrv.journal.upkeep import UpkeepPolicy
-from tests import tampering
 from tests.audit.days import RUNNING, Shape, write_days
-from tests.tampering import Copy, flipped
+from tests.tamperings.catalogue import KINDS
+from tests.tamperings.copies import Copy
+from tests.tamperings.fits import Fit, nothing
 
 INTEGRITY = frozenset(
     {
@@ -45,7 +43,7 @@ class Named:
 
     :ivar kinds: one of these.
     :ivar segment: the number of the segment that is named; ``None``: it is about something else.
-    :ivar first: what it names is not before this record, nor behind ``last``; ``None``: it is about no record.
+    :ivar first: what it names is not before this record, nor after ``last``; ``None``: it is about no record.
     """
 
     kinds: frozenset[str]
@@ -54,128 +52,81 @@ class Named:
     last: int | None = None
 
 
+class Spot:
+    """A place in a journal as it is before somebody tampers with it.
+
+    :ivar number: a segment.
+    :ivar index: the index of a record among its lines.
+    :ivar seq: the number of that record.
+    :ivar extents: the first and the last record of each segment, by its number.
+    :ivar seals: the seals in the manifest from the first one of the segment on.
+    """
+
+    def __init__(self, copy: Copy, segment: int, record: int | None) -> None:
+        self.numbers = copy.numbers
+        self.number = number = copy.numbers[segment]
+        begin, end = copy.begin(number), len(copy.segments[number])
+        self.index = (begin + end) // 2 if record is None else begin + record if record >= 0 else end + record
+        self.seq = copy.record(number, self.index)
+        self.extents = {each: (copy.record(each, copy.begin(each)), copy.record(each, -1)) for each in copy.numbers}
+        self.first, self.last = self.extents[number]
+        self.later = [each for each in copy.numbers if each > number]
+        entries = copy.seals_of(number)
+        self.seals = [json.loads(line) for line in copy.manifest[entries[0] :]] if entries else []
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What became of a journal.
 
     :ivar named: what has to be found; nothing: it cannot be found out.
     :ivar beside: which segments may be named besides.
-    :ivar on_disk: what is done last, in its directory.
     """
 
-    named: tuple[Named, ...] = ()
-    beside: frozenset[int] = frozenset()
-    on_disk: Callable[[], object] | None = None
+    named: tuple[Named, ...]
+    beside: frozenset[int]
 
 
 @dataclass(frozen=True)
 class Mutation:
-    """A kind of tampering.
+    """A kind of tampering, done to a journal in one place.
 
     :ivar shape: what is tampered with, a name in ``SHAPES``.
+    :ivar kind: what is done, a name in the catalogue.
+    :ivar named: make of the place what has to be found; nothing: it cannot be found out.
+    :ivar segment: which segment it is done to, by its index; the third one is closed, and in the middle.
+    :ivar record: which of its records, by its index; ``None``: the one in the middle.
+    :ivar fit: what is made to fit afterwards.
+    :ivar beside: which segments may be named besides those named, and those after them.
+    :ivar is_seen_everywhere: all segments may be named.
     :ivar is_harmless: the journal says and proves the same as before.
     """
 
+    name: str
     shape: str
-    tamper: Callable[[Copy], Outcome]
+    kind: str
+    named: tuple[Callable[[Spot], Named], ...] = ()
+    segment: int = 2
+    record: int | None = None
+    fit: Fit = nothing
+    beside: Callable[[Spot], Iterable[int]] = lambda spot: ()
+    is_seen_everywhere: bool = False
     is_harmless: bool = False
 
-    @property
-    def name(self) -> str:
-        return self.tamper.__name__.replace("_", "-")
+    def outcome(self, copy: Copy) -> Outcome:
+        """Tamper with a copy, and make of it what is wanted."""
+        spot = Spot(copy, self.segment, self.record)
+        named = tuple(each(spot) for each in self.named)
+        KINDS[self.kind].tamper(copy, spot.number, spot.index)
+        self.fit(copy, spot.number)
+        beside = {number for each in named if each.segment is not None for number in _with_the_next(copy, each.segment)}
+        if self.is_seen_everywhere:
+            beside |= {*copy.numbers, *(json.loads(line)["segment"] for line in copy.manifest if b'"segment":' in line)}
+        return Outcome(named, frozenset({*beside, *self.beside(spot)}))
 
 
-def on(shape: str, *, is_harmless: bool = False) -> Callable[[Callable[[Copy], Outcome]], Mutation]:
-    """Make a mutation of a function that tampers with journals of that shape, and is named like it."""
-    return lambda tamper: Mutation(shape, tamper, is_harmless)
-
-
-def kinds(*names: str) -> frozenset[str]:
-    assert INTEGRITY.issuperset(names), names
-    return frozenset(names)
-
-
-CHANGED = kinds("broken-chain", "broken-seal")
-NO_LINE = kinds("bad-line", "seq-gap", "broken-chain")
-SEALED = kinds("broken-seal")
-MANIFEST = kinds("bad-manifest")
-GONE = kinds("segment-missing")
-
-
-def found(
-    copy: Copy, *named: Named, beside: Iterable[int] = (), on_disk: Callable[[], object] | None = None
-) -> Outcome:
-    """``named``; the segment behind each may be named, too."""
-    numbers = copy.numbers
-    others = {number for each in named if each.segment is not None for number in (each.segment, next_to(copy, each))}
-    assert others <= {*numbers, *copy.paths, None}, (others, numbers)
-    return Outcome(named, frozenset({*others, *beside} - {None}), on_disk)  # type: ignore[arg-type]
-
-
-def next_to(copy: Copy, named: Named) -> int | None:
-    return next((number for number in sorted(copy.paths) if number > (named.segment or 0)), None)
-
-
-UNDETECTABLE = Outcome()
-
-
-def middle(copy: Copy) -> tuple[int, int, int]:
-    """A closed segment, the index of a line in it, and the seq of the record that this is."""
-    number = copy.numbers[2]
-    index = (copy.begin(number) + len(copy.segments[number])) // 2
-    return number, index, copy.record(number, index)
-
-
-def ends(copy: Copy, number: int) -> tuple[int, int]:
-    """The first and the last record of a segment."""
-    return copy.record(number, copy.begin(number)), copy.record(number, -1)
-
-
-def later(copy: Copy, number: int) -> list[int]:
-    return [each for each in copy.numbers if each > number]
-
-
-def flipped_in(line: bytes, pattern: bytes) -> bytes:
-    """With the lowest bit of a digit flipped: the first that ``pattern`` finds as a group."""
-    match = re.search(pattern, line)
-    assert match is not None, line
-    return flipped(line, match.start(1))
-
-
-def other_actor(line: bytes) -> bytes:
-    """Said to come from another client, at an address of the same length."""
-    changed = re.sub(rb'"peer":"10\.0\.', b'"peer":"10.9.', line, count=1)
-    return changed if changed != line else tampering.changed(line)
-
-
-def next_record(copy: Copy, number: int) -> bytes:
-    """A record that goes on behind the last one of a segment, chained."""
-    line = copy.segments[number][-1]
-    seq = copy.record(number, -1)
-    members = {**json.loads(line), "prev": line_hash(line), "seq": seq + 1, "event": "config.reloaded"}
-    wanted = ("v", "prev", "seq", "time", "mono", "server", "boot", "outcome", "event")
-    said = {name: members[name] for name in wanted} | {"outcome": "ok"}
-    return json.dumps(said, separators=(",", ":")).encode() + b"\n"
-
-
-def without(copy: Copy, number: int) -> Named:
-    first, last = ends(copy, number)
-    del copy.segments[number]
-    return Named(GONE, number, first, last)
-
-
-def of_a_stranger(copy: Copy) -> Copy:
-    """A journal of the same shape, of another server."""
-    place = copy.directory.with_name(f"{copy.directory.name}-stranger")
-    stranger = make(place, "signed", f"{copy.server}-stranger")
-    lines = Copy(stranger)
-    shutil.rmtree(stranger)
-    return lines
-
-
-def first_seal(copy: Copy, number: int) -> int:
-    """The index of the first entry of the manifest that is about a segment."""
-    return next(i for i, line in enumerate(copy.manifest) if json.loads(line).get("segment") == number)
+def _with_the_next(copy: Copy, segment: int) -> Iterable[int]:
+    return [segment, *[number for number in sorted(copy.paths) if number > segment][:1]]
 
 
 def make(directory: Path, shape: str, server: str) -> Path:
@@ -211,13 +162,21 @@ class Mutant:
 def write_mutant(directory: Path, mutation: Mutation) -> Mutant:
     """Make a journal, and tamper with it."""
     copy = Copy(make(directory, mutation.shape, directory.name))
-    outcome = mutation.tamper(copy)
+    copy.stranger = lambda: of_a_stranger(copy)
+    outcome = mutation.outcome(copy)
     for path in copy.paths.values():
         path.chmod(0o640)
     copy.save()
-    if outcome.on_disk is not None:
-        outcome.on_disk()
     return Mutant(mutation, directory, outcome)
+
+
+def of_a_stranger(copy: Copy) -> Copy:
+    """A journal of the same shape, of another server."""
+    place = copy.directory.with_name(f"{copy.directory.name}-stranger")
+    stranger = make(place, "signed", f"{copy.server}-stranger")
+    lines = Copy(stranger)
+    shutil.rmtree(stranger)
+    return lines
 
 
 def write_mutants(root: Path, mutations: Sequence[Mutation]) -> dict[str, Mutant]:

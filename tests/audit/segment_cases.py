@@ -10,7 +10,7 @@ from bussrv.journal.header import Damage
 from bussrv.journal.segment import segment_name
 from tests.audit.cases import Case
 from tests.audit.journals import Writer, change_line, compress, day, write_journal
-from tests.tampering import Copy
+from tests.tamperings.copies import Copy
 
 CHANGED = "it is not what it was when it was closed, as the header of segment"
 CUT = "its last line was changed, cut off or added, or the header of segment"

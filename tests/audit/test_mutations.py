@@ -134,7 +134,7 @@ def first_finding(directory: Path) -> Finding | None:
 
 def test_there_are_enough_kinds() -> None:
     assert len({each.name for each in MUTATIONS}) == len(MUTATIONS)
-    assert sum(bool(each.tamper) for each in MUTATIONS if not each.is_harmless) >= 100
+    assert sum(not each.is_harmless for each in MUTATIONS) >= 100
 
 
 def test_no_false_alarm(collection: Collection) -> None:

@@ -17,7 +17,8 @@ from tests.audit.conftest import Rows, without_patience, without_report
 from tests.audit.mutants import INTEGRITY
 from tests.inspection.journals import KEY
 from tests.tamperings.matrix import CELLS, Cell, judged, write_cells
-from tests.tamperings.of_segments import REMOVED, SUPERSEDED
+from tests.tamperings.of_manifests import SUPERSEDED
+from tests.tamperings.of_segments import REMOVED
 
 Found = set[tuple[Any, ...]]
 

@@ -38,7 +38,7 @@ from tests.audit.commands import BUSSRV, ROOT
 from tests.inspection.journals import House
 from tests.inspection.shell import Shell
 from tests.journal.support import FakeClock, FakeReactor, fact, note, writer
-from tests.tampering import Copy, changed
+from tests.tamperings.copies import Copy, changed
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,44 +17,24 @@ from bussrv.journal.recovery import Damaged, recover
 from bussrv.journal.scan import Scan
 from bussrv.journal.upkeep import UpkeepPolicy
 from bussrv.journal.verify import verify
-from tests import tampering
 from tests.inspection.journals import KEY, House, small_snapshots
-from tests.tampering import Copy, changed
+from tests.tamperings import fits
+from tests.tamperings.catalogue import KINDS as TAMPERINGS
+from tests.tamperings.copies import Copy
 
-LINE_MUTATIONS: tuple[Callable[[Copy, int, int], None], ...] = (
-    tampering.drop,
-    tampering.repeat,
-    tampering.repeat_later,
-    tampering.swap,
-    tampering.move_to_the_end,
-    tampering.move_to_another,
-    tampering.put_in_junk,
-    tampering.put_in_nothing,
-    tampering.put_in_one_that_fits,
-    tampering.overwrite,
-    tampering.join,
-    tampering.part,
-    lambda copy, number, index: copy.forge(number, index, changed),
-)
+OF_LINES = (
+    "a record dropped", "a record repeated", "a record repeated at the end", "two records swapped",
+    "a record moved to the end", "a record moved to another segment", "junk put in", "an empty line put in",
+    "a record put in", "the beginning of a record instead of it", "two lines joined", "a line in two", "another moment",
+)  # fmt: skip
 
-SEGMENT_MUTATIONS: tuple[Callable[[Copy, int, int], object], ...] = (
-    lambda copy, number, index: copy.segments.pop(number),
-    lambda copy, number, index: copy.segments[number].clear(),
-    lambda copy, number, index: copy.segments[number].__delitem__(slice(index, None)),
-    lambda copy, number, index: copy.segments[number].append(b'{"v":3'),
-    lambda copy, number, index: copy.manifest.clear(),
-    lambda copy, number, index: copy.manifest.insert(index % (len(copy.manifest) + 1), b"junk\n"),
-    lambda copy, number, index: copy.manifest.__delitem__(slice(index % (len(copy.manifest) + 1), None)),
-    lambda copy, number, index: copy.manifest.__delitem__(slice(index % 3, index % 3 + 1)),
-)
+OF_SEGMENTS = (
+    "a segment removed", "a segment emptied", "a segment cut at a line", "the beginning of a line added at the end",
+    "the manifest removed", "junk anywhere in the manifest", "the manifest cut anywhere",
+    "one of the first entries dropped",
+)  # fmt: skip
 
-REMAKES: tuple[Callable[[Copy, int], object], ...] = (
-    lambda copy, number: None,
-    lambda copy, number: copy.chain(number),
-    lambda copy, number: copy.chain_from(number),
-    lambda copy, number: (copy.without_seals(), copy.chain_from(copy.numbers[0]), copy.seal_anew(None)),
-)
-"""What an attacker makes anew afterwards, so that the change fits."""
+FITS = (fits.nothing, fits.the_segment, fits.the_rest, fits.everything(None))
 
 KINDS = ("signed", "growing", "chain")
 
@@ -91,20 +70,20 @@ DRAWN = st.tuples(
     st.sampled_from(KINDS),
     st.integers(0, 2),
     st.integers(0, 30),
-    st.sampled_from([*LINE_MUTATIONS, *SEGMENT_MUTATIONS]),
-    st.sampled_from(REMAKES),
+    st.sampled_from([*OF_LINES, *OF_SEGMENTS]),
+    st.sampled_from(FITS),
 )
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(drawn=DRAWN)
 def test_recovery_and_verify_agree(originals: dict[str, Path], tmp_path: Path, drawn: tuple) -> None:  # type: ignore[type-arg]
-    kind, which, index, mutate, remake = drawn
+    kind, which, index, name, fit = drawn
     place = tmp_path / "journal"
     shutil.rmtree(place, ignore_errors=True)
     copy = Copy(shutil.copytree(originals[kind], place))
     number = copy.numbers[which]
-    tamper(copy, number, index, mutate, remake)
+    tamper(copy, number, index, name, fit)
     copy.save()
     faults = {(each.code, each.segment) for each in verify(place).faults}
     scans = [Scan(path).judge for path in copy.paths.values() if path.exists()]
@@ -116,15 +95,15 @@ def test_recovery_and_verify_agree(originals: dict[str, Path], tmp_path: Path, d
     assert faults or stopped_at is None
 
 
-def tamper(copy: Copy, number: int, index: int, mutate: Callable[..., object], remake: Callable[..., object]) -> None:
+def tamper(copy: Copy, number: int, index: int, name: str, fit: fits.Fit) -> None:
     lines = copy.segments[number]
-    if mutate in SEGMENT_MUTATIONS:
-        mutate(copy, number, index % len(lines))
+    if name in OF_SEGMENTS:
+        TAMPERINGS[name].tamper(copy, number, index % len(lines))
         return
     # A record: these functions know what stands beside one.
     begin = copy.begin(number)
-    mutate(copy, number, begin + index % (len(lines) - begin))
-    remake(copy, number)
+    TAMPERINGS[name].tamper(copy, number, begin + index % (len(lines) - begin))
+    fit(copy, number)
 
 
 def first_finding(directory: Path) -> Finding | None:

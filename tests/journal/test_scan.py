@@ -25,7 +25,7 @@ from bussrv.journal.record import Record
 from bussrv.journal.scan import Scan
 from bussrv.journal.segment import segment_name
 from tests.journal.support import chained
-from tests.tampering import changed
+from tests.tamperings.copies import changed
 
 Change = Callable[[list[bytes]], object]
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.inspection.journals import KEY
-from tests.tamperings.matrix import CELLS, KINDS, SEALED, Cell, codes, judged, write_cell
+from tests.tamperings.catalogue import MATRIX
+from tests.tamperings.matrix import CELLS, SEALED, Cell, codes, judged, write_cell
 from tests.tamperings.page import OUTCOMES, PAGE, Outcomes, with_tables
 
 SOME = CELLS[7::37]
@@ -48,11 +49,11 @@ def test_with_the_key_all_that_was_sealed_anew_is_found(tmp_path: Path) -> None:
 
 
 def test_the_kinds_are_enough() -> None:
-    assert len({each.name for each in KINDS}) == len(KINDS) >= 60
+    assert len({each.name for each in MATRIX}) == len(MATRIX) >= 60
 
 
 def test_the_page_has_the_outcomes(expected: Outcomes) -> None:
-    assert {*expected} == {each.name for each in KINDS}
+    assert {*expected} == {each.name for each in MATRIX}
     assert PAGE.read_text() == with_tables(PAGE.read_text(), expected)
 
 
@@ -68,10 +69,10 @@ def test_seals_that_stay_show_everything(expected: Outcomes) -> None:
 
 
 def test_without_seals_only_what_a_server_could_have_written_is_missed(expected: Outcomes) -> None:
-    explained = {each.name for each in KINDS if each.why}
+    explained = {each.name for each in MATRIX if each.why}
     missed = {name for name, column, _, found in outcomes(expected) if found == [] and SEALED not in column}
     assert missed <= explained
-    assert explained - missed == {each.name for each in KINDS if "supersedes" in each.name}
+    assert explained - missed == {each.name for each in MATRIX if "supersedes" in each.name}
 
 
 def outcomes(expected: Outcomes) -> Iterator[tuple[str, str, str, Sequence[str] | None]]:

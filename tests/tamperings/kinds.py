@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tests.tampering import Copy
+from tests.tamperings.copies import Copy
 
 Tamper = Callable[[Copy, int, int], object]
 """Is given a copy, the number of a segment, and the index of a record in the middle of it."""

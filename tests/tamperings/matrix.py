@@ -18,11 +18,9 @@ from bussrv.journal.upkeep import UpkeepPolicy
 from bussrv.journal.verify import Report, verify
 from bussrv.registry.state.fold import RegistryFold
 from tests.inspection.journals import KEY, STRANGER, House
-from tests.tampering import Copy
-from tests.tamperings import of_lines, of_segments
+from tests.tamperings.catalogue import MATRIX
+from tests.tamperings.copies import Copy
 from tests.tamperings.kinds import Kind
-
-KINDS = [*of_lines.KINDS, *of_segments.KINDS]
 
 SHAPES = ("unsealed", "unsigned", "signed", "running")
 """Without seals; with seals; with signed ones; with signed ones, and an end that is not sealed yet."""
@@ -67,7 +65,7 @@ def cells_of(kind: Kind) -> Iterator[Cell]:
     yield from (Cell(kind, "running", "last", effort) for effort in (ALONE, CHAINED) if effort in tried)
 
 
-CELLS = [cell for kind in KINDS for cell in cells_of(kind)]
+CELLS = [cell for kind in MATRIX for cell in cells_of(kind)]
 
 
 def write_journal(directory: Path, shape: str) -> Path:

@@ -1,16 +1,19 @@
-"""Tamperings with segments as such, their headers, their snapshots, and the manifest."""
+"""Tamperings with segments as such, their files, their headers and their snapshots."""
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
+from collections.abc import Callable
 
-from tests.tampering import Copy
-from tests.tamperings.kinds import Kind, elsewhere, in_header, in_snapshot
+from bussrv.journal.segment import segment_name
+from tests.inspection.journals import STRANGER, House
+from tests.tamperings.copies import Copy, flipped, flipped_in
+from tests.tamperings.kinds import Kind, Tamper, elsewhere, in_header, in_snapshot
 from tests.tamperings.of_lines import TRUE
 
 REMOVED = "a segment removed"
-SUPERSEDED = "a seal edited that the closing seal supersedes"
 
 
 def _without(copy: Copy, number: int, index: int) -> None:
@@ -84,59 +87,108 @@ def _parts_swapped(copy: Copy, number: int, index: int) -> None:
         lines[1], lines[2] = lines[2], lines[1]
 
 
-def _entries_of(copy: Copy, number: int) -> list[int]:
-    """The indices of the seals of a segment among the lines of the manifest; the last one is the closing seal."""
-    return [i for i, line in enumerate(copy.manifest) if json.loads(line).get("segment") == number]
+def _part_of_another_number(copy: Copy, number: int, index: int) -> None:
+    copy.forge(number, copy.begin(number) - 1, lambda line: flipped_in(line, rb'"part":(\d)'))
 
 
-def _entry_of(copy: Copy, number: int) -> int:
-    return _entries_of(copy, number)[0]
+def _snapshot_dropped(copy: Copy, number: int, index: int) -> None:
+    del copy.segments[number][1 : copy.begin(number)]
 
 
-def _seal_edited(copy: Copy, number: int, index: int) -> None:
-    _edit_seal(copy, _entries_of(copy, number)[-1])
+def _records_dropped(copy: Copy, number: int, index: int) -> None:
+    del copy.segments[number][copy.begin(number) :]
 
 
-def _superseded_seal_edited(copy: Copy, number: int, index: int) -> None:
-    _edit_seal(copy, _entries_of(copy, number)[0])
+def _says_salvaged(copy: Copy, number: int, index: int) -> None:
+    """It would excuse whatever is before it."""
+    said = b',"salvaged":{"segment":%d,"line":3,"reason":"bad disk"}' % copy.numbers[1]
+    copy.forge(number, 0, lambda line: re.sub(rb'"prev":"[0-9a-f]{64}"', b'"prev":"%b"' % (b"0" * 64), line))
+    copy.forge(number, 0, lambda line: line.replace(b"}\n", said + b"}\n"))
 
 
-def _edit_seal(copy: Copy, at: int) -> None:
-    copy.manifest[at] = re.sub(rb'"digest":"[0-9a-f]{8}', b'"digest":"00000000', copy.manifest[at], count=1)
+def _cut_at_its_first_seal(copy: Copy, number: int, index: int) -> None:
+    """For example from a backup."""
+    seal = json.loads(copy.manifest[copy.seals_of(number)[0]])
+    del copy.segments[number][copy.begin(number) + seal["records"] :]
 
 
-def _seal_dropped(copy: Copy, number: int, index: int) -> None:
-    del copy.manifest[_entry_of(copy, number)]
+def _journal_cut_at_its_first_seal(copy: Copy, number: int, index: int) -> None:
+    """A good journal of yesterday."""
+    del copy.manifest[copy.seals_of(number)[0] + 1 :]
+    _cut_at_its_first_seal(copy, number, index)
+    for each in [each for each in copy.numbers if each > number]:
+        del copy.segments[each]
 
 
-def _seals_swapped(copy: Copy, number: int, index: int) -> None:
-    at = min(_entry_of(copy, number), len(copy.manifest) - 2)
-    copy.manifest[at], copy.manifest[at + 1] = copy.manifest[at + 1], copy.manifest[at]
+def _behind(copy: Copy, number: int) -> int:
+    """The next segment."""
+    return copy.numbers[copy.numbers.index(number) + 1]
 
 
-def _seal_repeated(copy: Copy, number: int, index: int) -> None:
-    at = _entry_of(copy, number)
-    copy.manifest.insert(at, copy.manifest[at])
+def _two_removed(copy: Copy, number: int, index: int) -> None:
+    del copy.segments[_behind(copy, number)], copy.segments[number]
 
 
-def _seals_cut_off(copy: Copy, number: int, index: int) -> None:
-    del copy.manifest[_entry_of(copy, number) :]
+def _two_swapped(copy: Copy, number: int, index: int) -> None:
+    other = _behind(copy, number)
+    copy.segments[number], copy.segments[other] = copy.segments[other], copy.segments[number]
 
 
-def _manifest_removed(copy: Copy, number: int, index: int) -> None:
-    copy.manifest = []
+def _of_another_server(copy: Copy, number: int, index: int) -> None:
+    stranger = copy.stranger()
+    copy.segments[number] = stranger.segments[stranger.numbers[min(1, copy.numbers.index(number))]]
 
 
-def _junk_in_the_manifest(copy: Copy, number: int, index: int) -> None:
-    copy.manifest.insert(_entry_of(copy, number), b"junk\n")
+# What is done to files.
 
 
-def _removal_noted(copy: Copy, number: int, index: int) -> None:
-    """And the segment removed."""
-    seal = copy.seal_of(number)
-    said = {name: seal[name] for name in ("segment", "last_seq", "bytes", "digest")}
-    copy.add_entry(None, kind="pruned", reason="age", **said)
-    del copy.segments[number]
+def _on_file(change: Callable[[bytes], bytes]) -> Tamper:
+    """Change the file of a segment."""
+
+    def tamper(copy: Copy, number: int, index: int) -> None:
+        path = copy.paths[number]
+        copy.on_disk.append(lambda: path.write_bytes(change(path.read_bytes())))
+
+    return tamper
+
+
+def _renamed(copy: Copy, number: int, index: int) -> None:
+    """Its lines are all there, under a name that is not theirs."""
+    path = copy.paths[number]
+    copy.on_disk.append(lambda: path.rename(path.with_name(segment_name(number + 1))))
+
+
+def _compressed(copy: Copy, number: int, index: int) -> None:
+    """As retention does."""
+    path = copy.paths[number]
+
+    def compress() -> None:
+        path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
+        path.unlink()
+
+    copy.on_disk.append(compress)
+
+
+def _one_more(copy: Copy, number: int, index: int) -> None:
+    """It goes on where the journal ended, as if the server had been started once more."""
+    server = copy.server
+
+    def boot_again() -> None:
+        house = House(copy.directory, seals=False, server=server)
+        house.boot()
+        house.close()
+
+    copy.on_disk.append(boot_again)
+
+
+def _one_more_sealed(copy: Copy, number: int, index: int) -> None:
+    def seal() -> None:
+        again = Copy(copy.directory)
+        again.add_entry(STRANGER, **again.seal_of(again.numbers[-1]))
+        again.save()
+
+    _one_more(copy, number, index)
+    copy.on_disk.append(seal)
 
 
 SNAPSHOTS = [
@@ -179,18 +231,27 @@ SEGMENTS = [
     Kind("a segment emptied", _emptied),
 ]
 
-MANIFESTS = [
-    Kind("a closing seal edited", _seal_edited, is_about_seals=True),
-    Kind(SUPERSEDED, _superseded_seal_edited,
-         "Of older segments, `verify` alone checks such seals.", is_about_seals=True),
-    Kind("a seal dropped", _seal_dropped, is_about_seals=True),
-    Kind("two seals swapped", _seals_swapped, is_about_seals=True),
-    Kind("a seal repeated", _seal_repeated, is_about_seals=True),
-    Kind("all seals from one on cut off", _seals_cut_off, is_about_seals=True),
-    Kind("the manifest removed", _manifest_removed, is_about_seals=True),
-    Kind("junk in the manifest", _junk_in_the_manifest, is_about_seals=True),
-    Kind("a segment removed, and its removal noted", _removal_noted,
-         "Without a key anybody can write that retention removed old segments.", is_about_seals=True),
-]  # fmt: skip
+KINDS = [*SNAPSHOTS, *HEADERS, *SEGMENTS]
+"""Those of the matrix."""
 
-KINDS = [*SNAPSHOTS, *HEADERS, *SEGMENTS, *MANIFESTS]
+OTHERS = [
+    Kind("a part of the snapshot with another number", _part_of_another_number),
+    Kind("the first part of the snapshot dropped", lambda copy, number, index: copy.segments[number].pop(1)),
+    Kind("the snapshot dropped", _snapshot_dropped),
+    Kind("all records of a segment dropped", _records_dropped),
+    Kind("a header that says that the segment was salvaged, and begins a chain", _says_salvaged),
+    Kind("a segment as it was at its first seal", _cut_at_its_first_seal),
+    Kind("the journal as it was at the first seal of a segment", _journal_cut_at_its_first_seal),
+    Kind("two segments removed", _two_removed),
+    Kind("two segments swapped", _two_swapped),
+    Kind("a segment of another server", _of_another_server),
+    Kind("a segment renamed", _renamed),
+    Kind("a segment more", _one_more),
+    Kind("a segment more, sealed by a stranger", _one_more_sealed),
+    Kind("a segment compressed", _compressed),
+    Kind("a byte of a compressed file flipped", _on_file(lambda data: flipped(data, len(data) // 2))),
+    Kind("the checksum of a compressed file flipped", _on_file(lambda data: flipped(data, len(data) - 6))),
+    Kind("the time in a compressed file flipped", _on_file(lambda data: flipped(data, 5))),
+    Kind("a compressed file cut", _on_file(lambda data: data[:-20])),
+]
+"""Those that only some tests try, each in journals that it fits."""

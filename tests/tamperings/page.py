@@ -12,10 +12,12 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tests.tamperings import of_manifests
+from tests.tamperings.catalogue import MATRIX
 from tests.tamperings.kinds import Kind
-from tests.tamperings.matrix import CELLS, KINDS, PLACES, codes, judged, write_cell
+from tests.tamperings.matrix import CELLS, PLACES, codes, judged, write_cell
 from tests.tamperings.of_lines import SAID, STANDS, WRITTEN
-from tests.tamperings.of_segments import HEADERS, MANIFESTS, SEGMENTS, SNAPSHOTS
+from tests.tamperings.of_segments import HEADERS, SEGMENTS, SNAPSHOTS
 
 OUTCOMES = Path(__file__).parents[1] / "vectors" / "tamperings.json"
 
@@ -68,7 +70,7 @@ def outcomes() -> Outcomes:
 def tables(found: Outcomes) -> str:
     """The tables of the page."""
     text = [_table(title, kinds, _COLUMNS, found) for title, kinds in _GROUPS.items()]
-    return "\n".join([*text, _table("The manifest", MANIFESTS, _SEALS_COLUMNS, found)])
+    return "\n".join([*text, _table("The manifest", of_manifests.KINDS, _SEALS_COLUMNS, found)])
 
 
 def _table(title: str, kinds: Sequence[Kind], columns: Mapping[str, Sequence[str]], found: Outcomes) -> str:
@@ -102,7 +104,7 @@ def with_tables(page: str, found: Outcomes) -> str:
 
 def main() -> None:
     found = outcomes()
-    assert {*found} == {kind.name for kind in KINDS}
+    assert {*found} == {kind.name for kind in MATRIX}
     OUTCOMES.write_text(json.dumps(found, indent=0, separators=(",", ":")) + "\n")
     PAGE.write_text(with_tables(PAGE.read_text(), found))
     sys.stdout.write(f"written: {OUTCOMES}, {PAGE}\n")

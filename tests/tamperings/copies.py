@@ -1,4 +1,4 @@
-"""What somebody does to a journal who can write to its directory, and knows how it is made."""
+"""A copy of a journal to be tampered with, by somebody who can write to its directory and knows how it is made."""
 
 from __future__ import annotations
 
@@ -24,7 +24,11 @@ class Copy:
 
     :ivar segments: the lines of each, by number.
     :ivar manifest: its lines.
+    :ivar stranger: makes a copy of the journal of another server.
+    :ivar on_disk: what is done last, in the directory.
     """
+
+    stranger: Callable[[], Copy]
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -35,6 +39,7 @@ class Copy:
         if self.manifest_path.exists():
             self.manifest = self.manifest_path.read_bytes().splitlines(keepends=True)
         self._last = self.manifest[-1] if self.manifest else b""
+        self.on_disk: list[Callable[[], object]] = []
 
     @property
     def numbers(self) -> list[int]:
@@ -71,6 +76,12 @@ class Copy:
             self.manifest_path.write_bytes(b"".join(self.manifest))
         else:
             self.manifest_path.unlink(missing_ok=True)
+        for action in self.on_disk:
+            action()
+
+    def seals_of(self, number: int) -> list[int]:
+        """The indices of the seals of a segment among the lines of the manifest; the last one is the closing seal."""
+        return [i for i, line in enumerate(self.manifest) if json.loads(line).get("segment") == number]
 
     def forge(self, number: int, index: int, change: Callable[[bytes], bytes]) -> None:
         self.segments[number][index] = change(self.segments[number][index])
@@ -168,74 +179,8 @@ def flipped(line: bytes, index: int) -> bytes:
     return line[:index] + bytes([line[index] ^ 1]) + line[index + 1 :]
 
 
-# What is done to one line, a record or another one.
-
-
-def drop(copy: Copy, number: int, index: int) -> None:
-    del copy.segments[number][index]
-
-
-def repeat(copy: Copy, number: int, index: int) -> None:
-    copy.segments[number].insert(index, copy.segments[number][index])
-
-
-def repeat_later(copy: Copy, number: int, index: int) -> None:
-    copy.segments[number].append(copy.segments[number][index])
-
-
-def swap(copy: Copy, number: int, index: int) -> None:
-    lines = copy.segments[number]
-    other = index + 1 if index + 1 < len(lines) else index - 1
-    lines[index], lines[other] = lines[other], lines[index]
-
-
-def move_to_the_end(copy: Copy, number: int, index: int) -> None:
-    line = copy.segments[number].pop(index)
-    copy.segments[number].insert(
-        len(copy.segments[number]) - 1 if index + 1 < len(copy.segments[number]) else index - 1, line
-    )
-
-
-def move_to_the_beginning(copy: Copy, number: int, index: int) -> None:
-    begin = copy.begin(number)
-    line = copy.segments[number].pop(index)
-    copy.segments[number].insert(begin if index > begin else begin + 1, line)
-
-
-def move_to_another(copy: Copy, number: int, index: int) -> None:
-    other = next(each for each in copy.numbers if each != number)
-    copy.segments[other].insert(copy.begin(other) + 2, copy.segments[number].pop(index))
-
-
-def put_in_another(copy: Copy, number: int, index: int) -> None:
-    other = copy.numbers[-1] if number != copy.numbers[-1] else copy.numbers[0]
-    copy.segments[number].insert(index, copy.segments[other][-1])
-
-
-def put_in_junk(copy: Copy, number: int, index: int) -> None:
-    copy.segments[number].insert(index, b"junk\n")
-
-
-def put_in_nothing(copy: Copy, number: int, index: int) -> None:
-    copy.segments[number].insert(index, b"\n")
-
-
-def put_in_one_that_fits(copy: Copy, number: int, index: int) -> None:
-    copy.segments[number].insert(index, changed(copy.segments[number][index]))
-
-
-def overwrite(copy: Copy, number: int, index: int) -> None:
-    copy.segments[number][index] = copy.segments[number][index][:30] + b"\n"
-
-
-def join(copy: Copy, number: int, index: int) -> None:
-    copy.segments[number][index] = copy.segments[number][index].rstrip(b"\n") + b" "
-
-
-def part(copy: Copy, number: int, index: int) -> None:
-    line = copy.segments[number][index]
-    copy.segments[number][index] = line[:100] + b"\n" + line[100:]
-
-
-def say_the_same_otherwise(copy: Copy, number: int, index: int) -> None:
-    copy.segments[number][index] = copy.segments[number][index].replace(b'":', b'": ')
+def flipped_in(line: bytes, pattern: bytes) -> bytes:
+    """With the lowest bit of a digit flipped: the first that ``pattern`` finds as a group."""
+    match = re.search(pattern, line)
+    assert match is not None, line
+    return flipped(line, match.start(1))
