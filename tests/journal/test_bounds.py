@@ -204,7 +204,7 @@ def test_a_segment_beyond_the_bounds_is_one_fault(journal: Path, name: str) -> N
 
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("name", HARMS)
-def test_no_reader_reads_it_and_no_server_starts_unless_it_salvages(journal: Path, name: str) -> None:
+def test_nothing_reads_it_and_no_server_starts_without_salvage(journal: Path, name: str) -> None:
     harm, said = HARMS[name]
     harm(journal)
     with pytest.raises(JournalError, match=said):
@@ -216,7 +216,7 @@ def test_no_reader_reads_it_and_no_server_starts_unless_it_salvages(journal: Pat
 
 
 @pytest.mark.usefixtures("small")
-def test_a_salvage_uses_no_number_that_may_stand_beyond_the_bounds(journal: Path) -> None:
+def test_a_salvage_uses_no_number_from_beyond_the_bounds(journal: Path) -> None:
     append(last(journal), b"\n" * 2000 + b"x" * 640_000)
     with pytest.raises(Damaged) as caught:
         recover(journal, RegistryFold())
@@ -225,7 +225,7 @@ def test_a_salvage_uses_no_number_that_may_stand_beyond_the_bounds(journal: Path
 
 
 @pytest.mark.parametrize("size", [1000, 1001])
-def test_an_endless_line_is_not_read_to_its_end_by_who_sends_lines_on(
+def test_sending_lines_on_does_not_read_an_endless_line_whole(
     journal: Path, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
     monkeypatch.setattr(lines_module, "MAX_LINE", 1000)
@@ -243,9 +243,7 @@ def test_an_endless_line_is_not_read_to_its_end_by_who_sends_lines_on(
     lines.close()
 
 
-def test_a_segment_of_nothing_but_bad_lines_is_not_judged_to_its_end(
-    journal: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_segment_of_bad_lines_only_is_not_judged_to_its_end(journal: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "FINDINGS", 5)
     monkeypatch.setattr(bounds, "BAD_LINES", 20)
     path = last(journal)
@@ -398,9 +396,7 @@ def test_no_more_of_a_key_is_read_than_a_key_has(tmp_path: Path) -> None:
 # A server stays within the bounds.
 
 
-def test_a_long_manifest_gets_only_the_seals_that_each_segment_needs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_long_manifest_gets_only_the_seals_a_segment_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = Kept(tmp_path, rotation=Rotation())
     kept.write("a")
     kept.write("b")

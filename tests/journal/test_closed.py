@@ -61,7 +61,7 @@ def two_segments(directory, **options):
     kept.end()
 
 
-def test_a_compressed_segment_holds_the_same_bytes_and_may_only_be_read(tmp_path):
+def test_a_compressed_segment_has_the_same_bytes_is_read_only(tmp_path):
     two_segments(tmp_path)
     path = list_segments(tmp_path)[0]
     text, before = path.read_bytes(), digest_of(path)
@@ -203,7 +203,7 @@ def test_the_writer_does_not_wait_for_what_takes_long(tmp_path):
     assert verify(tmp_path).faults == []
 
 
-def test_a_copy_that_could_not_be_begun_is_not_ended_in_another_file(tmp_path):
+def test_a_copy_that_could_not_begin_ends_in_no_other_file(tmp_path):
     """Its descriptor may be that of a segment by then."""
     two_segments(tmp_path)
     path = list_segments(tmp_path)[0]

@@ -126,7 +126,7 @@ def test_deferreds_fire_in_the_order_of_the_calls(kind):
     assert outcomes == [(number, "made") for number in range(20)]
 
 
-def test_when_one_fails_so_do_those_that_were_asked_for_before_that_was_known(kind):
+def test_a_failure_fails_all_that_was_asked_before_it_was_known(kind):
     kind.hold()
     outcomes = outcomes_of(*(kind.journal.append([note(f"n{number}")]) for number in range(5)))
     kind.journal.note(note("fact"))
@@ -139,7 +139,7 @@ def test_when_one_fails_so_do_those_that_were_asked_for_before_that_was_known(ki
     assert [record.event.actor for record in kind.records()] == ["fact", "later"]
 
 
-def test_what_is_asked_in_a_callback_comes_behind_everything_that_was_asked_before(kind):
+def test_what_a_callback_asks_comes_after_all_earlier_requests(kind):
     kind.hold()
     inner = []
     first = kind.journal.append([note("a")])

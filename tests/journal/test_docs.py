@@ -32,7 +32,7 @@ def flat(text):
     return re.sub(r"\s+", " ", text)
 
 
-def test_every_event_is_there_with_its_outcome_and_the_fields_of_its_own():
+def test_every_event_is_there_with_its_outcome_and_own_fields():
     (rows,) = tables()["event"]
     said = {name.strip("`"): (outcome.strip("`"), fields, when) for name, outcome, fields, when in rows}
     assert list(said) == list(ev.EVENTS_BY_NAME)
@@ -44,7 +44,7 @@ def test_every_event_is_there_with_its_outcome_and_the_fields_of_its_own():
         assert when
 
 
-def test_every_field_of_a_record_is_there_in_the_order_in_which_it_is_written():
+def test_every_field_of_a_record_is_there_in_order():
     head, common = tables()["field"]
     assert [row[0].strip("`") for row in head] == HEAD
     assert [row[0].strip("`") for row in common] == COMMON
@@ -53,7 +53,7 @@ def test_every_field_of_a_record_is_there_in_the_order_in_which_it_is_written():
     assert {row[0].strip("`"): types[row[1]] | None for row in common} == every
 
 
-def test_every_field_of_a_header_and_of_a_snapshot_is_there_in_the_order_in_which_it_is_written():
+def test_every_field_of_headers_and_snapshots_is_there_in_order():
     for name, line in (("header", header._HeaderLine), ("snapshot", header._PartLine)):
         (rows,) = tables()[name]
         fields = msgspec.structs.fields(line)

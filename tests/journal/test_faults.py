@@ -100,7 +100,7 @@ def test_changes_are_refused_and_facts_kept_until_the_disk_works(
     assert not any(read_header(path).salvaged for path in list_segments(tmp_path))
 
 
-def test_a_disk_that_works_again_is_noticed_without_anybody_asking(tmp_path, open_journal, disk, reactor, monkeypatch):
+def test_a_disk_that_works_again_is_noticed_without_a_request(tmp_path, open_journal, disk, reactor, monkeypatch):
     monkeypatch.setattr(batch_module, "PULSE", 0.01)
     journal = open_journal()
     disk.failing = {"write"}
@@ -124,7 +124,7 @@ def test_a_disk_that_fails_twice_is_journaled_twice(tmp_path, open_journal, disk
     assert [r.event.refused for r in every_record(tmp_path) if isinstance(r.event, ev.JournalRestored)] == [1, 1]
 
 
-def test_what_was_asked_for_before_a_refusal_was_known_is_refused_as_well(tmp_path, open_journal, disk, reactor):
+def test_what_was_asked_before_a_refusal_is_known_is_refused_too(tmp_path, open_journal, disk, reactor):
     """It was checked as if what was refused were there."""
     journal = open_journal()
     disk.halt()
@@ -151,7 +151,7 @@ def test_what_was_asked_for_before_a_refusal_was_known_is_refused_as_well(tmp_pa
     assert check_numbers(tmp_path)[1].event == ev.JournalRestored(refused=2)
 
 
-def test_facts_that_cannot_be_written_do_not_touch_what_is_asked_for(tmp_path, open_journal, disk, reactor):
+def test_facts_that_cannot_be_written_do_not_touch_changes(tmp_path, open_journal, disk, reactor):
     journal = open_journal()
     disk.halt()
     journal.note(note("fact"))
@@ -197,7 +197,7 @@ def test_a_journal_closes_even_when_the_disk_fails(tmp_path, open_journal, disk,
     check_numbers(tmp_path)
 
 
-def test_a_sync_that_fails_later_takes_nothing_away_that_was_said(tmp_path, disk):
+def test_a_sync_that_fails_later_takes_back_nothing_said(tmp_path, disk):
     clock = FakeClock()
     interval = writer(tmp_path, sync="interval", clock=clock, files=disk)
     interval.commit([fact("said")])
@@ -262,7 +262,7 @@ def test_whatever_call_fails_the_journal_holds_what_was_said(tmp_path, disk, syn
 # What could not be cut back, and a crash before it was.
 
 
-def test_what_cannot_be_cut_back_is_cut_back_before_anything_follows(tmp_path, disk):
+def test_what_could_not_be_cut_back_is_cut_before_more_follows(tmp_path, disk):
     batches = writer(tmp_path, files=disk)
     batches.commit([fact("before")])
     good = (tmp_path / segment_name(1)).read_bytes()
@@ -281,7 +281,7 @@ def test_what_cannot_be_cut_back_is_cut_back_before_anything_follows(tmp_path, d
     check_numbers(tmp_path)
 
 
-def test_half_a_line_that_could_not_be_cut_back_before_a_crash_is_set_aside(tmp_path, disk):
+def test_half_a_line_left_by_a_crash_before_its_cut_is_set_aside(tmp_path, disk):
     batches = writer(tmp_path, files=disk)
     batches.commit([fact("before")])
     good = (tmp_path / segment_name(1)).read_bytes()
@@ -297,7 +297,7 @@ def test_half_a_line_that_could_not_be_cut_back_before_a_crash_is_set_aside(tmp_
     check_numbers(tmp_path)
 
 
-def test_a_segment_without_records_that_cannot_be_removed_is_in_nobodys_way(tmp_path, disk):
+def test_an_empty_segment_that_cannot_be_removed_is_no_obstacle(tmp_path, disk):
     batches = writer(tmp_path, files=disk)
     disk.fail_at([7, 8])
     # create, write, sync, rename, sync_directory, reopen, write, sync; then remove.
@@ -413,7 +413,7 @@ def test_a_segment_that_is_removed(tmp_path, disk, rotation):
     assert actors(tmp_path) == [*names, "journal.degraded", "fact", "journal.restored", "after"]
 
 
-def test_a_segment_that_is_removed_before_its_first_record_takes_nothing_with_it(tmp_path, disk):
+def test_a_segment_removed_before_its_first_record_loses_nothing(tmp_path, disk):
     batches = writer(tmp_path, files=disk)
     batches.commit([fact("before")])
     batches.rotate()
@@ -428,7 +428,7 @@ def test_a_segment_that_is_removed_before_its_first_record_takes_nothing_with_it
     check_numbers(tmp_path)
 
 
-def test_an_older_segment_that_is_removed_is_missed_at_the_next_start(tmp_path):
+def test_a_removed_older_segment_is_missed_at_the_next_start(tmp_path):
     batches = writer(tmp_path, rotation=Rotation(bytes=1))
     for name in "abc":
         batches.commit([fact(name)])
@@ -438,7 +438,7 @@ def test_an_older_segment_that_is_removed_is_missed_at_the_next_start(tmp_path):
         recover(tmp_path, None)
 
 
-def test_a_salvaged_segment_that_could_not_be_made_is_salvaged_when_it_is(tmp_path, disk):
+def test_a_salvage_that_could_not_make_its_segment_does_so_later(tmp_path, disk):
     batches = writer(tmp_path, files=disk)
     batches.commit([fact("lost")])
     tmp_path.joinpath(segment_name(1)).unlink()
@@ -475,7 +475,7 @@ def test_two_servers_on_one_directory(tmp_path):
     second.release()
 
 
-def test_a_second_server_that_took_a_directory_that_was_made_again_is_left_alone(tmp_path):
+def test_a_second_server_in_a_directory_made_again_is_left_alone(tmp_path):
     directory = tmp_path / "journal"
     first = JournalLock(directory)
     batches = writer(directory, keep_lock=first.renew)
@@ -532,7 +532,7 @@ def test_a_full_disk(small_disk, reactor):
 # How long the oldest entry has waited.
 
 
-def test_the_oldest_entry_that_waits_is_known_until_it_is_written_or_refused(tmp_path, disk, reactor):
+def test_the_oldest_waiting_entry_is_known_until_it_is_settled(tmp_path, disk, reactor):
     clock = FakeClock(mono=5)
     batches = writer(tmp_path, files=disk, clock=clock)
     journal = FileJournal(batches, reactor)

@@ -102,7 +102,7 @@ def test_no_line_is_taken_for_one_of_another_kind(header, part, record):
 
 
 @each_row("header", [HEADER, FULL], ids=["short", "full"])
-def test_a_header_that_breaks_off_or_loses_a_byte_is_refused_or_says_something_else(header):
+def test_a_header_cut_short_is_refused_or_reads_differently(header):
     text = encode_header(header)
     for position in range(len(text) - 1):
         with pytest.raises(JournalError):
@@ -116,7 +116,7 @@ def test_a_header_that_breaks_off_or_loses_a_byte_is_refused_or_says_something_e
 
 
 @given(st.sampled_from([encode_header(FULL), RECORD]), st.data())
-def test_whatever_happens_to_a_line_nothing_but_a_journal_error_comes_of_it(text, data):
+def test_whatever_happens_to_a_line_only_journal_error_is_raised(text, data):
     position = data.draw(st.integers(0, len(text)))
     until = data.draw(st.integers(position, min(len(text), position + 8)))
     changed = text[:position] + data.draw(st.binary(max_size=8)) + text[until:]
@@ -166,7 +166,7 @@ def test_nesting_without_end_is_refused():
         decode_part(text)
 
 
-def test_the_hash_of_a_line_is_that_of_its_bytes_without_the_newline():
+def test_the_hash_of_a_line_leaves_out_its_newline():
     assert (
         line_hash(b"abc\n") == line_hash(b"abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
     )

@@ -88,7 +88,7 @@ def test_both_halves_are_made_and_can_be_read(path):
     assert sorted(entry.name for entry in path.parent.iterdir()) == ["hall.key", "hall.key.pub"]
 
 
-def test_only_the_owner_may_read_the_private_half_whatever_the_umask(path):
+def test_only_the_owner_may_read_the_private_key_for_any_umask(path):
     before = os.umask(0o077)
     try:
         generate(path)

@@ -124,7 +124,7 @@ HARMS: dict[str, Callable[[bytes], bytes]] = {
 
 @pytest.mark.parametrize("block", [400, 64 << 10])
 @pytest.mark.parametrize("harm", HARMS)
-def test_a_damaged_line_costs_one_record_whatever_it_says_of_itself(
+def test_a_damaged_line_costs_one_record_whatever_it_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, harm: str, block: int
 ) -> None:
     monkeypatch.setattr(lines_module, "BLOCK", block)

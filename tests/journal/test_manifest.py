@@ -331,13 +331,13 @@ def test_a_trusted_key_must_have_signed(path, entries, faults):
     assert words(read(path, chain(*entries), trusted=KEY)) == faults
 
 
-def test_what_the_trusted_key_signed_does_not_fit_behind_something_else(path):
+def test_what_the_trusted_key_signed_fits_after_nothing_else(path):
     real = chain(INTRODUCED, (seal(), KEY), (seal(5), KEY))
     forged = chain((key_entry(FOREIGN), FOREIGN), (key_entry(KEY), FOREIGN))
     assert (3, UNCHAINED) in words(read(path, [*forged, real[2]], trusted=KEY))
 
 
-def test_cutting_off_and_carrying_on_is_noticed_by_who_kept_a_hash(path):
+def test_cutting_off_and_carrying_on_shows_by_a_hash_kept(path):
     honest = read(path, chain(INTRODUCED, (seal(), KEY), (seal(5), KEY)))
     kept = honest.entries[-1].hash
     assert honest.contains(kept)
@@ -404,7 +404,7 @@ def test_what_may_be(path, entries):
     assert read(path, chain(*entries)).findings == []
 
 
-def test_a_seal_with_a_fault_does_not_take_the_place_of_the_one_before(path):
+def test_a_faulty_seal_does_not_replace_the_one_before(path):
     assert read(path, chain(seal(closed=False), seal(1, 3))).seals == {1: seal(closed=False)}
 
 
@@ -475,7 +475,7 @@ def test_a_manifest_is_taken_up_where_it_was_left(path):
     assert path.read_bytes() == b"".join(chain(seal(1), seal(5), seal(9)))
 
 
-def test_each_call_writes_once_and_syncs_once_and_the_first_one_the_directory(path):
+def test_each_call_writes_and_syncs_once_the_first_the_directory(path):
     files = BadFiles()
     file = open_file(path, files=files)
     assert (path.exists(), files.calls) == (False, [])
@@ -549,7 +549,7 @@ def test_a_file_that_somebody_else_changed_is_left_alone(path, size):
     assert path.stat().st_size == size
 
 
-def test_an_entry_is_there_though_the_file_is_moved_away_right_after_it_was_written(path):
+def test_an_entry_is_there_though_the_file_is_moved_right_after(path):
     """And comes back as it was: what follows goes on after that entry."""
     away = path.with_name("away")
     files = BadFiles()
@@ -572,7 +572,7 @@ def test_an_entry_is_there_though_the_file_is_moved_away_right_after_it_was_writ
     assert path.read_bytes() == b"".join(chain(seal(), seal(5), seal(9)))
 
 
-def test_a_file_that_was_removed_is_not_made_again_without_its_beginning(path):
+def test_a_removed_file_is_not_made_again_without_its_beginning(path):
     file = open_file(path)
     file.append([seal()])
     path.unlink()

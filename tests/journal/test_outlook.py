@@ -58,7 +58,7 @@ def test_what_is_long_ago_does_not_count():
         ({"retain_age": 100 * DAY}, {"bytes-per-day": 8_600_000, "days-left": 12.0}),
     ],
 )
-def test_days_are_what_is_free_over_the_rate_unless_retention_bounds_it(tmp_path, retention, wanted):
+def test_days_are_free_space_by_rate_unless_retention_bounds_it(tmp_path, retention, wanted):
     clock = FakeClock()
     space = Space(tmp_path, 10**6, clock, Volume(10**6 + 100 * 10**6))
     growth = Growth(tmp_path, space, [], clock, **retention)

@@ -121,7 +121,7 @@ class Running:
         self.lock.release()
 
 
-def test_a_second_server_finds_the_first_one_without_the_lock_file(tmp_path):
+def test_a_second_server_finds_the_first_without_a_lock_file(tmp_path):
     first = JournalLock(tmp_path)
     (tmp_path / "lock").unlink()
     with pytest.raises(Locked, match=f"^another server is using the journal directory {tmp_path}$"):
@@ -146,7 +146,7 @@ def test_a_released_lock_is_not_renewed(tmp_path):
     JournalLock(tmp_path / "journal").release()
 
 
-def test_who_lost_the_directory_to_another_server_writes_nothing_more(tmp_path, monkeypatch):
+def test_a_server_that_lost_its_directory_writes_nothing_more(tmp_path, monkeypatch):
     for module in (batch_module, upkeep_module):
         monkeypatch.setattr(module, "PULSE", 0.01)
     directory = tmp_path / "journal"
@@ -175,7 +175,7 @@ def fast(monkeypatch):
         monkeypatch.setattr(module, "PULSE", 0.01)
 
 
-def test_a_directory_that_was_moved_away_is_made_again_with_its_mode_and_its_lock(tmp_path, fast):
+def test_a_directory_moved_away_is_made_again_with_mode_and_lock(tmp_path, fast):
     directory = tmp_path / "journal"
     running = Running(directory)
     running.change_until((directory / MANIFEST_NAME).exists)
@@ -220,7 +220,7 @@ def test_a_directory_whose_parent_is_gone_is_waited_for(tmp_path, fast):
     assert not (directory / "manifest.changed").exists()
 
 
-def test_a_manifest_that_is_put_back_before_another_one_was_begun_goes_on(tmp_path, fast):
+def test_a_manifest_put_back_before_another_was_begun_goes_on(tmp_path, fast):
     directory = tmp_path / "journal"
     running = Running(directory)
     running.rotate()

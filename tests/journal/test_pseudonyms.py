@@ -121,7 +121,7 @@ def revealed(path, kind, text):
 
 @settings(deadline=None)
 @given(events, actors | st.none(), actors | st.none(), peers | st.none())
-def test_what_is_hidden_can_be_revealed_by_this_server_and_by_the_next(event, actor, claimed, peer):
+def test_this_server_and_the_next_can_reveal_what_is_hidden(event, actor, claimed, peer):
     event = replace(event, actor=actor, claimed=claimed, peer=peer)
     with fresh_pseudonyms() as (path, pseudonyms):
         hidden = pseudonyms.hide(event)
@@ -214,7 +214,7 @@ def test_what_is_no_text_is_refused_and_leaves_nothing_behind(open_, path):
     assert path.read_bytes() == b""
 
 
-def test_who_takes_the_pseudonym_of_another_for_a_name_is_not_revealed_as_that(open_):
+def test_a_name_that_is_another_ones_pseudonym_is_not_revealed(open_):
     pseudonyms = open_()
     stolen = pseudonyms.hide_text("actor", "ann")
     hidden = pseudonyms.hide_text("actor", stolen)
@@ -248,7 +248,7 @@ def test_what_is_no_pseudonym_does_not_have_it(text):
 # The file.
 
 
-def test_the_file_is_for_its_owner_only_and_holds_a_line_for_each(open_, path):
+def test_the_file_is_for_its_owner_only_and_has_a_line_for_each(open_, path):
     pseudonyms = open_()
     hidden = pseudonyms.hide_text("actor", "ann\n")
     pseudonyms.hide_text("peer", "[::1]:80")
@@ -317,7 +317,7 @@ def test_a_missing_file_has_nobody_to_forget_and_is_not_made(path):
     assert not path.exists()
 
 
-def test_a_crash_at_any_byte_of_a_flush_loses_only_what_was_not_flushed(open_, path):
+def test_a_crash_at_any_byte_of_a_flush_loses_only_that_flush(open_, path):
     pseudonyms = open_()
     ann = pseudonyms.hide_text("actor", "ann")
     pseudonyms.flush()
@@ -335,7 +335,7 @@ def test_a_crash_at_any_byte_of_a_flush_loses_only_what_was_not_flushed(open_, p
         assert path.read_bytes() == whole[:end]
 
 
-def test_nobody_is_left_in_a_torn_line_when_somebody_is_forgotten(open_, path):
+def test_forgetting_somebody_leaves_nobody_in_a_torn_line(open_, path):
     pseudonyms = open_()
     pseudonyms.hide_text("actor", "ben")
     pseudonyms.flush()
@@ -402,7 +402,7 @@ def test_a_failed_flush_is_made_good_by_the_next(path, open_, failing, written):
 
 @pytest.mark.parametrize("failing", ["write", "sync"])
 @pytest.mark.parametrize("written", [0, 1, 104 + 3, 150])
-def test_not_even_a_file_that_cannot_be_cut_is_a_problem_for_the_next_flush(path, open_, failing, written):
+def test_a_file_that_cannot_be_cut_does_not_stop_the_next_flush(path, open_, failing, written):
     files = FaultyFiles()
     pseudonyms = open_(files)
     hidden = [pseudonyms.hide_text("actor", name) for name in ("ann", "ben")]
@@ -414,7 +414,7 @@ def test_not_even_a_file_that_cannot_be_cut_is_a_problem_for_the_next_flush(path
     assert sorted({each.pseudonym for each in identities(path)}) == sorted(hidden)
 
 
-def test_who_was_forgotten_of_a_failed_flush_is_not_written_again(path, open_):
+def test_whoever_was_forgotten_after_a_failed_flush_stays_so(path, open_):
     files = FaultyFiles()
     pseudonyms = open_(files)
     ann, ben = (pseudonyms.hide_text("actor", name) for name in ("ann", "ben"))
@@ -463,7 +463,7 @@ def test_it_is_said_when_the_old_keys_may_still_be_on_the_disk(path, open_):
 # Forgetting.
 
 
-def test_the_old_file_is_overwritten_and_what_a_crash_left_is_removed(path, open_, tmp_path):
+def test_the_old_file_is_overwritten_and_a_crash_leaves_none(path, open_, tmp_path):
     pseudonyms = open_()
     pseudonyms.hide_text("actor", "ann")
     pseudonyms.flush()
@@ -532,7 +532,7 @@ def test_a_link_to_the_file_stays_a_link(tmp_path, path):
     assert names(path) == ["ben"]
 
 
-def test_a_running_server_forgets_and_keeps_what_is_not_yet_flushed(open_, path):
+def test_a_running_server_forgets_and_keeps_what_is_unflushed(open_, path):
     pseudonyms = open_()
     ann, ben = (pseudonyms.hide_text("actor", name) for name in ("ann", "ben"))
     pseudonyms.flush()
@@ -549,7 +549,7 @@ def test_a_running_server_forgets_and_keeps_what_is_not_yet_flushed(open_, path)
     assert [each.pseudonym for each in identities(path)] == [ben, cid, again]
 
 
-def test_who_is_forgotten_before_a_flush_stays_forgotten_without_a_refresh(open_, path):
+def test_whoever_is_forgotten_before_a_flush_stays_forgotten(open_, path):
     pseudonyms = open_()
     ann = pseudonyms.hide_text("actor", "ann")
     pseudonyms.flush()
@@ -589,7 +589,7 @@ def test_a_missing_file_stops_the_next_flush_and_forgets_nobody(open_, path, tmp
     assert [each.pseudonym for each in identities(path)] == [ann, ben]
 
 
-def test_a_damaged_file_in_its_place_is_refused_and_the_old_one_gone_by(open_, path, tmp_path):
+def test_a_damaged_new_file_is_refused_and_the_old_one_used(open_, path, tmp_path):
     pseudonyms = open_()
     ann = pseudonyms.hide_text("actor", "ann")
     pseudonyms.flush()
@@ -637,7 +637,7 @@ def run_threads(*functions):
     assert failures == []
 
 
-def test_no_pseudonym_gets_to_the_writer_before_its_key_is_durable(open_, path):
+def test_no_pseudonym_is_written_before_its_key_is_durable(open_, path):
     pseudonyms = open_()
     entries, flushed = [], []
     done = threading.Event()
@@ -678,7 +678,7 @@ def test_two_threads_that_hide_the_same_agree(open_):
     pseudonyms.flush()
 
 
-def test_forgetting_while_a_server_hides_and_flushes_loses_and_resurrects_nobody(open_, path):
+def test_forgetting_during_a_flush_loses_and_resurrects_nobody(open_, path):
     pseudonyms = open_()
     pseudonyms.hide_text("actor", "ann")
     pseudonyms.flush()

@@ -179,7 +179,7 @@ def test_a_time_that_is_read_would_be_written_so(text):
 # The golden records.
 
 
-def test_the_golden_records_hold_every_event_and_every_field_of_its_own():
+def test_the_golden_records_hold_every_event_and_its_own_fields():
     seen = {}
     for text in GOLDEN:
         fields = json.loads(text)
@@ -191,7 +191,7 @@ def test_the_golden_records_hold_every_event_and_every_field_of_its_own():
         assert seen[name] >= {field.name for field in msgspec.structs.fields(cls)} - common
 
 
-def test_the_golden_records_are_written_byte_for_byte_as_they_stand():
+def test_the_golden_records_are_written_byte_for_byte():
     written = [encode_header(decode_header(HEADER)), *(encode(decode(text)) for text in GOLDEN)]
     assert b"".join(written) == VECTORS.read_bytes()
     assert [decode(text).seq for text in GOLDEN] == list(range(1, len(GOLDEN) + 1))
@@ -205,7 +205,7 @@ def test_each_golden_line_holds_the_hash_of_the_one_before():
 # Damage.
 
 
-def test_a_line_of_which_a_byte_is_lost_is_refused_or_says_something_else():
+def test_a_line_short_of_a_byte_is_refused_or_reads_differently():
     for text in GOLDEN:
         record = decode(text)
         # Nobody reads the outcome: the event implies it.
@@ -222,14 +222,14 @@ def test_a_line_that_breaks_off_is_refused():
 
 
 @given(st.sampled_from(GOLDEN), st.data())
-def test_whatever_happens_to_a_line_nothing_but_a_journal_error_comes_of_it(text, data):
+def test_whatever_happens_to_a_line_only_journal_error_is_raised(text, data):
     position = data.draw(st.integers(0, len(text)))
     until = data.draw(st.integers(position, min(len(text), position + 8)))
     attempt(text[:position] + data.draw(st.binary(max_size=8)) + text[until:])
 
 
 @given(st.binary(max_size=100) | st.text().map(str.encode))
-def test_whatever_a_line_is_nothing_but_a_journal_error_comes_of_it(text):
+def test_whatever_a_line_is_only_journal_error_is_raised(text):
     attempt(text)
 
 

@@ -168,7 +168,7 @@ def cuttable(tmp_path, request):
     [(1, "cut"), (1, "zeros"), (1, "garbage"), (1, "longer"), (3, "cut"), (3, "zeros")],
     indirect=["cuttable"],
 )
-def test_cut_off_at_any_byte_whole_records_are_replayed_and_the_rest_is_set_aside(cuttable, disk, tail):
+def test_after_any_cut_only_whole_records_are_replayed(cuttable, disk, tail):
     """Cut within the records of the last segment; header and snapshot are always whole."""
     directory, states = cuttable
     path = directory / segment_name(13)
@@ -279,7 +279,7 @@ def empty_segment(directory, recovered):
     return list_segments(directory)[-1]
 
 
-def test_a_segment_without_records_is_removed_and_its_number_used(tmp_path, disk):
+def test_an_empty_segment_is_removed_and_its_number_used(tmp_path, disk):
     story(tmp_path)
     whole = recover(tmp_path, None)
     state = replay(tmp_path)
@@ -299,7 +299,7 @@ def test_a_segment_without_records_is_removed_and_its_number_used(tmp_path, disk
     go_on(tmp_path, recovered, found, disk)
 
 
-def test_a_segment_without_records_that_a_salvage_began_is_begun_again(tmp_path):
+def test_an_empty_segment_that_a_salvage_began_is_begun_again(tmp_path):
     story(tmp_path)
     damage = Damage(segment=5, line=3, seq=5, reason="it was cut")
     salvaged = Recovered(next_seq=20, previous=recover(tmp_path, None).previous, salvaged=damage)
@@ -435,7 +435,7 @@ def test_a_lock_on_a_directory_that_was_removed_is_taken_again(tmp_path):
     JournalLock(directory).release()
 
 
-def test_a_directory_that_was_made_again_may_be_taken_by_another_server(tmp_path):
+def test_another_server_may_take_a_directory_that_was_made_again(tmp_path):
     directory = tmp_path / "journal"
     lock = JournalLock(directory)
     shutil.rmtree(directory)

@@ -155,7 +155,7 @@ def test_a_compressed_one_too(tmp_path, special):
         list(read_journal(tmp_path))
 
 
-def test_in_the_place_of_the_manifest_it_ends_every_use_with_an_error(tmp_path, special):
+def test_instead_of_the_manifest_it_ends_every_use_with_an_error(tmp_path, special):
     journal(tmp_path)
     path = special(tmp_path / MANIFEST_NAME)
     with named(path):

@@ -35,7 +35,7 @@ def without_retention(directory, *days, **options):
     return kept.clock
 
 
-def test_what_is_older_than_it_is_to_be_kept_is_removed_oldest_first(tmp_path):
+def test_what_is_too_old_to_keep_is_removed_oldest_first(tmp_path):
     clock = without_retention(tmp_path, "monday", "tuesday", "wednesday")
     kept = Kept(tmp_path, clock=clock, rotation=YEARS, policy=TWO_OF_THREE)
     kept.write("thursday")
@@ -179,7 +179,7 @@ def test_what_cannot_be_said_is_not_done(tmp_path):
     assert (segments(tmp_path), announced(tmp_path)) == ([1, 2, 3], [])
 
 
-def test_what_cannot_be_removed_is_said_once_and_tried_again_and_no_gap_comes_of_it(tmp_path):
+def test_what_cannot_be_removed_is_told_once_and_leaves_no_gap(tmp_path):
     class Sticky(Disk):
         def remove(self, path):
             if path.name.endswith("1.jsonl"):
@@ -203,7 +203,7 @@ def test_what_cannot_be_removed_is_said_once_and_tried_again_and_no_gap_comes_of
 
 
 @pytest.mark.parametrize("looks", [1, 2])
-def test_a_crash_between_saying_and_removing_is_made_good_by_the_next_boot(tmp_path, looks):
+def test_the_next_boot_removes_what_a_crash_left_after_the_note(tmp_path, looks):
     clock = without_retention(tmp_path, *"abc")
     kept = Kept(tmp_path, clock=clock, rotation=YEARS, policy=TWO_OF_THREE, later=lambda _: None)
     kept.upkeep.do_due_work(kept.writer)
@@ -240,7 +240,7 @@ def test_a_removal_that_was_interrupted_goes_on(tmp_path):
     assert verify(tmp_path).faults == []
 
 
-def test_removing_goes_on_in_the_background_while_more_becomes_old(tmp_path):
+def test_removing_continues_in_background_while_more_becomes_old(tmp_path):
     waiting = []
     clock = without_retention(tmp_path, *"abcd")
     kept = Kept(tmp_path, clock=clock, rotation=YEARS, policy=UpkeepPolicy(retain_age=3.5 * DAY), later=waiting.append)

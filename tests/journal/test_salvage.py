@@ -315,7 +315,7 @@ def go_on(directory, damage, state):
 
 
 @pytest.mark.parametrize(("kind", "number", "harm"), CASES)
-def test_damage_is_named_and_nothing_is_changed_and_a_salvage_goes_on_behind_it(tmp_path, kind, number, harm):
+def test_damage_is_named_and_left_and_a_salvage_goes_on_after_it(tmp_path, kind, number, harm):
     story_of(tmp_path, kind)
     truth = fold(decodable(tmp_path))
     harm.do(tmp_path / segment_name(number))
@@ -340,7 +340,7 @@ def test_damage_is_named_and_nothing_is_changed_and_a_salvage_goes_on_behind_it(
 
 
 @pytest.mark.parametrize("number", [1, 5, 9])
-def test_whatever_byte_is_changed_in_a_sealed_journal_it_is_noticed(tmp_path, number):
+def test_every_changed_byte_of_a_sealed_journal_is_noticed(tmp_path, number):
     """At full size every third one."""
     story(tmp_path, sealed_records=4)
     path = tmp_path / segment_name(number)
@@ -355,7 +355,7 @@ def test_whatever_byte_is_changed_in_a_sealed_journal_it_is_noticed(tmp_path, nu
         assert caught.value.damage.seq is not None
 
 
-def test_without_seals_every_byte_but_those_of_the_last_line_is_held_by_the_chain(tmp_path):
+def test_without_seals_the_chain_holds_all_but_the_last_line(tmp_path):
     story(tmp_path, vouched=False)
     path = tmp_path / segment_name(9)
     data = path.read_bytes()

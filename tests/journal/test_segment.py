@@ -83,7 +83,7 @@ def test_only_segments_are_listed(tmp_path):
     assert [is_there(tmp_path, number) for number in (1, 7, 9)] == [True, True, False]
 
 
-def test_a_segment_that_is_there_twice_is_the_one_that_is_not_compressed(tmp_path):
+def test_of_a_segment_that_is_there_twice_the_plain_one_counts(tmp_path):
     for name in (segment_name(7) + ".gz", segment_name(7)):
         tmp_path.joinpath(name).touch()
     assert list_segments(tmp_path) == [tmp_path / segment_name(7)]
@@ -227,7 +227,7 @@ def test_what_is_written_to_a_file_that_is_gone_is_an_error(tmp_path):
 
 @pytest.mark.parametrize("left", [0, 1, len(BEGINNING), GOOD - len(LINES[0]) + 1, GOOD - 1, GOOD])
 @pytest.mark.parametrize("written", [0, 1, GOOD, None])
-def test_what_was_cut_off_before_a_write_is_missed_however_much_of_it_is_written(tmp_path, left, written, monkeypatch):
+def test_what_was_cut_off_before_a_write_of_any_size_is_missed(tmp_path, left, written, monkeypatch):
     file = SegmentFile(tmp_path, HEADER, [])
     write(file, 0)
     file.mark_good()
@@ -285,7 +285,7 @@ def test_a_segment_that_holds_something_is_left_alone(tmp_path, data):
     assert contents(tmp_path) == {path.name: data}
 
 
-def test_a_segment_that_has_its_snapshot_and_no_record_is_made_anew(tmp_path):
+def test_a_segment_with_a_snapshot_and_no_record_is_made_anew(tmp_path):
     with_snapshot = replace(HEADER, parts=1)
     for state in (b'{"first":1}', b'{"second":2}'):
         SegmentFile(tmp_path, with_snapshot, [state]).close()

@@ -47,7 +47,7 @@ def names(directory):
     return [getattr(event, "service", None) or getattr(event, "actor", None) or ev.event_name(event) for event in told]
 
 
-def test_below_the_limit_changes_are_refused_and_facts_are_written(tmp_path):
+def test_below_the_limit_changes_are_refused_and_facts_written(tmp_path):
     volume = Volume(2000)
     journal = batches(tmp_path, volume)
     journal.commit([asked("a")])

@@ -68,7 +68,7 @@ def test_seals_that_stay_show_everything(expected: Outcomes) -> None:
     assert {column for _, column, _ in missed} == {"unsigned, alone"}
 
 
-def test_without_seals_only_what_a_server_could_have_written_is_missed(expected: Outcomes) -> None:
+def test_without_seals_only_what_a_server_could_write_is_missed(expected: Outcomes) -> None:
     explained = {each.name for each in MATRIX if each.why}
     missed = {name for name, column, _, found in outcomes(expected) if found == [] and SEALED not in column}
     assert missed <= explained

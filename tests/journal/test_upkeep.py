@@ -61,7 +61,7 @@ def test_a_segment_is_sealed_when_its_first_records_are_in_it(directory):
     assert seals(directory) == [(1, 2, False)]
 
 
-def test_it_is_sealed_again_at_the_interval_if_there_is_something_new(directory):
+def test_it_is_sealed_again_at_the_interval_if_there_is_news(directory):
     kept = Kept(directory, policy=UpkeepPolicy(seal_interval=30.0))
     kept.write("a")
     kept.idle(30)
@@ -86,7 +86,7 @@ def test_what_is_due_is_looked_at_once_a_second(directory):
     assert seals(directory) == [(1, 1, False), (1, 4, False)]
 
 
-def test_a_segment_that_is_large_is_closed_and_the_next_one_begins_with_its_seal(directory):
+def test_a_large_segment_is_closed_and_the_next_names_its_seal(directory):
     kept = Kept(directory, rotation=Rotation(bytes=1500))
     for name in "abcdefgh":
         kept.write(name)
@@ -108,7 +108,7 @@ def test_a_segment_that_is_old_is_closed_though_nothing_comes(directory):
     assert (segments(directory), len(seals(directory))) == ([1], 2)
 
 
-def test_a_marker_ends_the_segment_and_is_removed_when_that_is_sealed(directory):
+def test_a_marker_ends_the_segment_and_goes_when_that_is_sealed(directory):
     kept = Kept(directory)
     kept.write("a", "b")
     (directory / MARKER).touch()
@@ -222,7 +222,7 @@ def test_what_cannot_be_synced_is_not_sealed(directory, sync):
 
 
 @pytest.mark.parametrize("sync", ["interval", "off"])
-def test_what_could_not_be_synced_when_it_ended_is_synced_before_it_is_sealed(directory, sync):
+def test_what_was_unsynced_at_its_end_is_synced_before_its_seal(directory, sync):
     kept = Kept(directory, disk=Order(), sync=sync)
     kept.writer.commit([fact("a")])
     (directory / MARKER).touch()
@@ -239,7 +239,7 @@ def test_what_could_not_be_synced_when_it_ended_is_synced_before_it_is_sealed(di
     assert not (directory / MARKER).exists()
 
 
-def test_what_an_earlier_boot_did_not_sync_is_synced_before_it_is_sealed(directory):
+def test_what_the_last_boot_did_not_sync_is_synced_before_a_seal(directory):
     crashed = Kept(directory, sync="off")
     crashed.writer.commit([fact("a")])
     kept = Kept(directory, disk=Order())
@@ -268,7 +268,7 @@ def test_a_segment_that_is_gone_before_it_is_sealed_is_missed(directory):
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC, errno.EROFS])
 @pytest.mark.parametrize("call", ["open", "write", "sync"])
-def test_a_manifest_that_cannot_be_written_is_said_once_and_tried_again(directory, number, call):
+def test_an_unwritable_manifest_is_told_of_once_and_tried_again(directory, number, call):
     class Broken(Disk):
         """Only the manifest cannot be written."""
 
@@ -327,7 +327,7 @@ def test_an_error_that_nobody_thought_of_is_treated_alike(directory, monkeypatch
     assert seals(directory) == [(1, 1, False)]
 
 
-def test_a_manifest_that_is_removed_is_begun_anew_and_vouches_for_what_is_there(directory, key):
+def test_a_removed_manifest_is_begun_anew_for_what_is_there(directory, key):
     kept = Kept(directory, key=key, rotation=Rotation(age=60.0), policy=UpkeepPolicy(retain_age=60.0))
     kept.write("a")
     kept.idle(60)
@@ -405,7 +405,7 @@ def test_compression_that_is_switched_on_later_is_made_up_for(directory):
     assert verify(directory).faults == []
 
 
-def test_a_first_key_is_introduced_later_and_signs_only_what_follows(directory, tmp_path):
+def test_a_first_key_that_comes_later_signs_only_what_follows(directory, tmp_path):
     kept = Kept(directory)
     kept.write("a")
     kept.end()
@@ -421,7 +421,7 @@ def test_a_first_key_is_introduced_later_and_signs_only_what_follows(directory, 
     assert (report.faults, report.is_trusted) == ([], True)
 
 
-def test_without_the_key_or_with_another_one_a_journal_is_not_opened(directory, tmp_path):
+def test_a_journal_is_not_opened_without_its_key_or_with_another(directory, tmp_path):
     for name in ("key", "other"):
         generate(tmp_path / (name))
     kept = Kept(directory, key=read_private(tmp_path / ("key")))

@@ -307,7 +307,7 @@ def test_all_records_of_an_emptied_first_segment_are_named(fresh: Fresh, kind: s
 
 
 @pytest.mark.parametrize("kind", ["signed", "growing"])
-def test_all_records_of_a_sealed_first_segment_that_is_gone_are_named(fresh: Fresh, kind: str) -> None:
+def test_all_records_of_a_missing_sealed_first_segment_are_named(fresh: Fresh, kind: str) -> None:
     copy = fresh(kind)
     first, second = copy.numbers[:2]
     del copy.segments[first]

@@ -52,7 +52,7 @@ def test_what_was_found_damaged_is_still_found_damaged() -> None:
     assert found[0] == found[1] != []
 
 
-def test_a_journal_of_version_2_is_gone_on_with_in_a_new_segment_of_version_3(tmp_path: Path) -> None:
+def test_a_version_2_journal_goes_on_in_a_version_3_segment(tmp_path: Path) -> None:
     write_upgraded(tmp_path / "journal")
     assert versions(tmp_path / "journal") == [{2}, {2}, {3}]
     for written in (tmp_path / "journal").iterdir():
@@ -61,7 +61,7 @@ def test_a_journal_of_version_2_is_gone_on_with_in_a_new_segment_of_version_3(tm
         assert before.read_bytes() == (UPGRADED / before.name).read_bytes()
 
 
-def test_the_snapshot_at_the_beginning_of_that_says_what_was_proved_and_what_was_claimed() -> None:
+def test_its_first_snapshot_tells_what_was_proved_and_claimed() -> None:
     (part,) = [decode_part(line) for _, line in lines(UPGRADED) if b'"snapshot":12' in line]
     sessions = {
         each["protocol"]: (each["actor"], each["claimed"]) for each in json.loads(bytes(part.state))["sessions"]

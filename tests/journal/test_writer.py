@@ -167,7 +167,7 @@ def test_an_old_segment_is_ended_when_nothing_is_written_too(tmp_path):
     assert batches.closed == [extent]
 
 
-def test_a_segment_can_be_ended_at_any_time_but_not_before_it_has_records(tmp_path):
+def test_a_segment_can_be_ended_at_any_time_once_it_has_records(tmp_path):
     batches = writer(tmp_path)
     batches.rotate()
     batches.commit([make_entry([])])
@@ -183,7 +183,7 @@ def test_a_segment_can_be_ended_at_any_time_but_not_before_it_has_records(tmp_pa
     assert actors(tmp_path) == ["a", "b"]
 
 
-def test_what_the_journal_says_of_itself_comes_with_the_next_batch(tmp_path):
+def test_what_the_journal_notes_itself_comes_with_the_next_batch(tmp_path):
     batches = writer(tmp_path)
     batches.note(ev.ConfigReloaded())
     batches.commit([fact("a")])
@@ -212,7 +212,7 @@ def test_a_clock_that_is_set_back_changes_no_order(tmp_path):
     assert (extent.first_time, extent.last_time) == (moments[0], moments[-1])
 
 
-def test_a_clock_that_is_set_back_or_forth_ends_no_segment_and_delays_no_sync(tmp_path, disk):
+def test_a_clock_that_is_set_ends_no_segment_and_delays_no_sync(tmp_path, disk):
     clock = FakeClock()
     batches = writer(tmp_path, clock=clock, sync="interval", files=disk)
     batches.commit([fact("a")])
@@ -350,7 +350,7 @@ def turning(tmp_path, disk):
     return FileJournal(writer(tmp_path, files=disk), reactor), reactor
 
 
-def test_several_entries_are_written_together_after_a_turn_that_brings_none(turning, disk):
+def test_entries_are_written_together_after_a_turn_without_any(turning, disk):
     journal, reactor = turning
     for batch in range(1, 4):
         collect(journal, "abc")
@@ -366,7 +366,7 @@ def test_several_entries_are_written_together_after_a_turn_that_brings_none(turn
     reactor.wait(journal.close())
 
 
-def test_an_entry_that_is_alone_is_written_at_the_end_of_its_turn(turning):
+def test_a_single_entry_is_written_at_the_end_of_its_turn(turning):
     journal, reactor = turning
     written = collect(journal, "a")
     reactor.end_turn()
@@ -374,7 +374,7 @@ def test_an_entry_that_is_alone_is_written_at_the_end_of_its_turn(turning):
     reactor.wait(journal.close())
 
 
-def test_entries_do_not_wait_for_long_for_a_turn_that_brings_none(turning, disk):
+def test_entries_do_not_wait_long_for_a_turn_without_any(turning, disk):
     journal, reactor = turning
     collect(journal, "ab")
     for _ in range(20):
@@ -411,7 +411,7 @@ def test_nothing_is_said_before_it_is_on_the_disk(tmp_path, open_journal, disk, 
         assert syncs == [(each + 2, f"n{each}") for each in range(number + 1)]
 
 
-def test_deferreds_fire_in_the_order_of_the_calls_in_the_thread_of_the_reactor(tmp_path, open_journal, reactor):
+def test_deferreds_fire_in_call_order_in_the_reactor_thread(tmp_path, open_journal, reactor):
     journal = open_journal()
     fired, threads = [], set()
 
@@ -478,7 +478,7 @@ def test_what_is_asked_of_a_closed_journal_is_refused(tmp_path, open_journal, re
     assert actors(tmp_path) == []
 
 
-def test_an_event_that_cannot_be_encoded_is_the_business_of_who_wrote_it(tmp_path, open_journal, reactor):
+def test_an_event_that_cannot_be_encoded_fails_for_its_caller(tmp_path, open_journal, reactor):
     journal = open_journal()
     for unwritable in (ev.AuthFailed(actor="\ud800"), ev.SubscriptionAdded(options={"x": object()})):
         with pytest.raises((ValueError, TypeError)):
@@ -489,7 +489,7 @@ def test_an_event_that_cannot_be_encoded_is_the_business_of_who_wrote_it(tmp_pat
     assert actors(tmp_path) == ["after"]
 
 
-def test_a_journal_is_written_by_a_thread_that_does_not_keep_the_process(open_journal):
+def test_the_thread_that_writes_does_not_keep_the_process_alive(open_journal):
     journal = open_journal()
     assert isinstance(journal, FileJournal)
     assert journal._thread.daemon
@@ -515,7 +515,7 @@ def test_a_waiter_that_fails_is_logged_and_holds_up_nobody(open_journal, reactor
     assert "a waiter failed" in "".join(logged)
 
 
-def test_while_the_disk_fails_the_journal_says_so_and_counts_what_was_not_even_tried(tmp_path):
+def test_while_the_disk_fails_the_journal_tells_and_counts_it(tmp_path):
     disk, reactor = Disk(), FakeReactor()
     journal = FileJournal(writer(tmp_path, files=disk), reactor)
     disk.failing = {"write"}
@@ -551,7 +551,7 @@ def test_a_disk_that_takes_nothing_is_not_given_more_and_more(tmp_path, monkeypa
 
 
 @pytest.mark.parametrize("together", [1, 2, 3, 100])
-def test_followers_get_each_record_once_in_order_before_those_who_wait_for_it(
+def test_followers_get_records_once_in_order_and_before_callers(
     tmp_path, open_journal, disk, reactor, monkeypatch, together
 ):
     monkeypatch.setattr(writer_module, "TOLD_TOGETHER", together)
