@@ -90,7 +90,7 @@ def test_subscribers_join_and_leave_between_publications(harness):
     assert second.got == [spp_info("tv", b"2"), spp_info("tv", b"3")]
 
 
-def test_a_subscriber_of_several_services_gets_them_in_the_order_they_were_published(harness):
+def test_a_subscriber_of_services_gets_publications_in_order(harness):
     sender, both, one = member(harness), harness.open("spp"), harness.open("spp")
     for service in ("tv", "lamp"):
         sender.register(service)
@@ -103,7 +103,7 @@ def test_a_subscriber_of_several_services_gets_them_in_the_order_they_were_publi
     assert one.got == [spp_info("tv", b"tv")] * 2
 
 
-def test_services_whose_subscribers_are_different_wait_for_nobody(harness):
+def test_services_without_common_subscribers_wait_for_nobody(harness):
     sender, first, second = member(harness), harness.open("spp"), harness.open("spp")
     for service, subscriber in (("tv", first), ("lamp", second)):
         sender.register(service)
@@ -154,7 +154,7 @@ def test_those_who_want_no_echo_get_everything_of_each_other(harness):
     assert [json.loads(each[:-1])["from"] for each in second.got] == [first.id] * 2
 
 
-def test_one_who_wants_no_echo_does_not_get_its_own_request_for_another(harness):
+def test_without_echo_a_member_does_not_get_its_own_request(harness):
     asking, bystander, provider = member(harness, NO_ECHO), member(harness, NO_ECHO), member(harness)
     provider.register("tv")
     assert asking.send({"event": "services/request", "name": "tv"}) == 2
@@ -284,7 +284,7 @@ def test_a_provider_that_does_not_want_it_is_passed_over(harness):
     assert len(provider.got) == 3
 
 
-def test_one_who_asks_for_a_service_of_its_own_is_not_chosen_if_it_wants_no_echo(harness):
+def test_without_echo_a_requester_is_not_chosen_as_provider(harness):
     asking, other = member(harness, NO_ECHO), member(harness, NO_ECHO)
     asking.register("tv")
     other.register("tv")
@@ -347,7 +347,7 @@ def test_a_payload_without_a_type_is_a_publication_of_bytes(harness):
     assert seen == [Publication("tv", "application/octet-stream", b"x", 1)]
 
 
-def test_sessions_of_an_earlier_boot_are_given_what_they_subscribed_to(harness):
+def test_sessions_of_an_earlier_boot_get_what_they_subscribed_to(harness):
     subscriber = harness.open("inbus")
     subscriber.subscribe("tv", 2)
     subscriber.subscribe("lamp", 1)
@@ -369,7 +369,7 @@ def test_sessions_of_an_earlier_boot_are_given_what_they_subscribed_to(harness):
     assert len(link.got) == 2
 
 
-def test_resuming_a_member_does_not_make_it_a_subscriber_of_nothing(harness):
+def test_resuming_a_member_does_not_subscribe_it_to_nothing(harness):
     listener = member(harness)
     harness.bus.resume(listener.id, listener.link)
     assert listener.send(TEXT) == 0
@@ -415,7 +415,7 @@ def test_only_members_that_let_it_pass_are_told():
     assert (len(deaf.got), len(picky.got), len(events_only.got)) == (0, 0, 1)
 
 
-def test_those_who_never_joined_or_left_already_are_not_announced():
+def test_sessions_that_never_joined_or_left_are_not_announced():
     harness = BusHarness("members")
     listener = member(harness)
     harness.open().close()

@@ -42,7 +42,7 @@ def test_others_are_served_together_at_the_end_of_the_turn():
     assert not passing.clock.getDelayedCalls()
 
 
-def test_who_is_alone_waits_for_the_turn_that_others_were_read_in():
+def test_a_session_alone_waits_for_the_turn_others_were_read_in():
     passing = Passing()
     for name in "abb":
         passing.turns.read(name, 1)

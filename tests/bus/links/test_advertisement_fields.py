@@ -92,7 +92,7 @@ def test_another_protocol_of_a_provider_is_learned(path):
     assert hear(before, events_between(before, now, NOTIFY[0])) == now
 
 
-def test_a_service_of_a_server_itself_is_learned_with_the_home_of_that_server():
+def test_a_servers_own_service_is_learned_with_its_home():
     before = RemoteSession(routing_id="ann", path=("ann", NEIGHBOUR), is_member=True, role="server")
     now = RemoteSession(
         routing_id="ann", path=("ann", NEIGHBOUR), is_member=True, role="server", services=frozenset(["tv"])
@@ -140,7 +140,7 @@ def test_the_route_of_a_service_begins_with_its_provider():
     }
 
 
-def test_a_member_is_gone_with_a_disconnect_and_a_provider_with_an_unregister_of_all():
+def test_disconnect_ends_a_member_and_unregister_all_a_provider():
     member = RemoteSession(routing_id="ann", path=(NEIGHBOUR,), is_member=True, services=frozenset(["tv", "radio"]))
     assert [(each["event"], "name" in each) for each in events_between(member, None, NOTIFY[0])] == [
         (DISCONNECT, False)
@@ -180,7 +180,7 @@ def test_members_are_named(event):
     assert reason_of({"event": event}) == "bad-attribute"
 
 
-def test_a_member_that_went_and_is_not_named_is_the_first_of_the_route():
+def test_a_member_that_left_unnamed_is_the_first_of_the_route():
     fields = {"event": DISCONNECT}
     assert subject(fields, ["ann", NEIGHBOUR], NEIGHBOUR) == "ann"
     assert subject({**fields, "routing-id": None}, ["ann", "attic", NEIGHBOUR], NEIGHBOUR) == "ann"
@@ -256,13 +256,13 @@ def test_only_who_says_so_tells_of_everything(odd):
     ],
     ids=repr,
 )
-def test_a_path_ends_with_the_neighbour_and_does_not_begin_with_the_session(route, path):
+def test_a_path_ends_with_the_neighbour_and_omits_the_session(route, path):
     for event in (*NOTIFY, DISCONNECT):
         assert path_of({"event": event}, route, "ann", NEIGHBOUR) == path
 
 
 @each_row("named", [{}, {"routing-id": "ann"}])
-def test_the_route_of_a_service_begins_with_its_provider_also_when_that_is_not_named(named):
+def test_the_route_of_a_service_begins_with_its_unnamed_provider(named):
     fields = {"event": REGISTER, "name": "tv", **named}
     assert path_of(fields, ["ann", "attic", NEIGHBOUR], "ann", NEIGHBOUR) == ("attic", NEIGHBOUR)
     assert path_of(fields, ["ann"], "ann", NEIGHBOUR) == path_of(fields, [], "ann", NEIGHBOUR) == (NEIGHBOUR,)
@@ -289,7 +289,7 @@ def test_a_provider_that_is_not_named_is_the_first_of_the_route(event):
     assert subject({**fields, "routing-id": "bob"}, ["ann", NEIGHBOUR], NEIGHBOUR) == "bob"
 
 
-def test_a_foreign_server_tells_of_a_service_with_the_route_of_its_client():
+def test_a_foreign_server_advertises_a_service_with_its_route():
     before = learned({"event": NOTIFY[1], "routing-id": "ann"}, route=[])
     remote = learned({"event": REGISTER, "name": "tv"}, before, route=["ann"])
     assert remote == RemoteSession(routing_id="ann", path=(NEIGHBOUR,), is_member=True, services=frozenset(["tv"]))

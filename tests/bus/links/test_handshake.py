@@ -89,7 +89,7 @@ def test_a_server_is_answered_and_subscribed_back_once(network, wanted, route):
     assert cellar.heads() == []
 
 
-def test_a_server_that_was_dialed_is_asked_first_and_not_asked_back(network):
+def test_a_dialed_server_is_asked_first_and_does_not_ask_back(network):
     cellar = dial(network, "cellar")
     assert cellar.names() == ["routing/subscribe", "routing/subscribe/reply", "routing/announcement/neighbors"]
     assert network.bus.links.neighbors() == ["cellar"]
@@ -115,7 +115,7 @@ def test_a_server_is_given_what_it_subscribed_to(network, wanted, crossing):
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_server_is_told_of_all_there_is_and_of_what_comes_and_goes(network, dialect):
+def test_a_server_is_told_of_all_there_is_and_of_every_change(network, dialect):
     ann = network.member(**{"routing-id": "ann", "routing-ids": ["door"]})
     ann.send({"event": "services/register", "name": "tv"})
     cellar, (_, _, member, service, _) = ask(network, **{"routing-id": "cellar", **DIALECTS[dialect]})
@@ -212,7 +212,7 @@ def test_a_link_is_refused_and_closed(network, name, reason):
     assert network.events(ev.LinkUp, ev.LinkDown) == []
 
 
-def test_a_link_that_is_lost_before_it_is_durable_is_journaled_as_lost_and_nobody_hears_of_it(network):
+def test_a_link_lost_before_it_is_durable_is_only_journaled(network):
     member = network.member()
     network.journal.hold()
     cellar, _ = ask(network, **{"routing-id": "cellar", "subscriptions": ["*"]})
@@ -233,7 +233,7 @@ def test_servers_may_link_from_where_they_are_allowed_to():
 
 
 @each_row(("places", "allowed"), [((), False), (("unix",), True), ((ip_network("0.0.0.0/0"),), False)])
-def test_servers_may_link_over_a_unix_socket_when_that_is_allowed(places, allowed):
+def test_servers_may_link_over_a_unix_socket_if_allowed(places, allowed):
     network = Network(link_allow=places)
     server = Member(network.connect("objects", None))
     server.send({**SUBSCRIPTION, "routing-id": "cellar"})
@@ -253,7 +253,7 @@ def test_who_was_dialed_and_subscribes_as_a_client_is_hung_up_on(network):
 
 
 @pytest.mark.parametrize("wrong", [{}, {"routing-id": 7}, {"routing-id": ""}, {"routing-id": "s", "subscriptions": 7}])
-def test_a_server_that_subscribes_wrongly_is_told_so_and_may_try_again(network, wrong):
+def test_a_server_that_subscribes_wrongly_may_try_again(network, wrong):
     server, (error,) = ask(network, **wrong)
     assert (error["event"], error["reason"]) == ("error", "bad-subscription")
     server.send({**SUBSCRIPTION, "routing-id": "cellar"})
@@ -280,7 +280,7 @@ def test_a_link_does_not_take_the_routing_id_of_a_client(network):
     assert network.server("cellar").connection.is_open
 
 
-def test_a_link_does_not_take_the_routing_id_of_a_client_of_another_server(network):
+def test_a_link_does_not_take_the_routing_id_of_a_remote_client(network):
     attic = network.server("attic")
     notify(attic, "ann")
     provide(attic, "bob", "tv")
@@ -298,7 +298,7 @@ def test_a_server_that_is_known_over_another_link_may_link(network):
     assert homes(network) == {}
 
 
-def test_a_link_is_replaced_from_where_it_leads_and_from_nowhere_else():
+def test_a_link_is_replaced_only_from_where_it_leads():
     network = Network(link_allow=(ip_network("10.0.0.0/8"),))
     older, _ = ask(network, "10.0.0.1", **{"routing-id": "cellar"})
     assert refused(network, "10.0.0.2") == "duplicate-link"
@@ -307,7 +307,7 @@ def test_a_link_is_replaced_from_where_it_leads_and_from_nowhere_else():
     assert (older.connection.is_open, newer.connection.is_open) == (False, True)
 
 
-def test_links_are_limited_in_number_and_those_that_are_dialed_are_not_refused():
+def test_links_are_limited_in_number_except_those_dialed():
     network = Network(max_links=2)
     first = network.server("attic")
     dial(network, "barn")
@@ -332,7 +332,7 @@ def scene(network):
     return scene
 
 
-def test_an_object_goes_on_with_its_route_and_gets_an_id_if_it_has_none(scene):
+def test_an_object_is_forwarded_with_its_route_and_given_an_id(scene):
     member, attic, cellar = scene
     say(cellar, "ann", "shed", id="1")
     say(cellar, "ann", "shed", event="door/opened")
@@ -359,14 +359,14 @@ def test_an_object_for_a_far_member_goes_only_towards_it(scene):
     assert (member.names(), cellar.names()) == (["text/html"], [])
 
 
-def test_an_object_for_nobody_known_is_given_to_every_server_and_to_no_member(scene):
+def test_an_object_for_nobody_known_goes_to_servers_only(scene):
     member, attic, cellar = scene
     member.send({"type": "text/plain", "to": "ann"})
     say(cellar, "bob", id="1", to="ann")
     assert (member.names(), attic.names(), cellar.names()) == ([], ["text/plain"] * 2, ["text/plain"])
 
 
-def test_far_providers_are_asked_in_turn_with_those_of_this_server(network, scene):
+def test_remote_providers_are_asked_in_turn_with_local_ones(network, scene):
     member, attic, cellar = scene
     provider = network.member(receive_mode="no_echo")
     provider.send({"event": "services/register", "name": "tv"})
@@ -446,7 +446,7 @@ def test_publications_of_far_providers_reach_every_format(network):
 # Nobody is told of what is not durable.
 
 
-def test_a_far_member_is_announced_once_it_is_durable_and_its_objects_wait_for_that(network, scene):
+def test_a_remote_member_and_its_objects_wait_for_the_journal(network, scene):
     member, _, cellar = scene
     network.journal.hold()
     notify(cellar, "ann")
@@ -456,7 +456,7 @@ def test_a_far_member_is_announced_once_it_is_durable_and_its_objects_wait_for_t
     assert member.names() == [WORDS["objects"], "text/plain"]
 
 
-def test_a_far_member_that_is_gone_before_it_is_durable_leaves_nothing(network, scene):
+def test_a_remote_member_gone_before_the_journal_leaves_nothing(network, scene):
     cellar = scene[2]
     network.journal.hold()
     notify(cellar, "ann")
@@ -479,7 +479,7 @@ def test_an_object_waits_for_everything_that_was_told_before_it(network):
     assert watcher.messages() == [b"news"]
 
 
-def test_far_members_are_entered_when_the_journal_can_be_written_again(network, scene):
+def test_remote_members_are_entered_when_the_journal_works_again(network, scene):
     member, _, cellar = scene
     network.journal.fail("full")
     notify(cellar, "ann")
@@ -515,7 +515,7 @@ def test_two_clients_of_another_server_may_use_one_id(network, scene):
     assert [each.heads() for each in scene] == [[], [], []]
 
 
-def test_the_reply_of_another_server_goes_to_the_client_that_it_is_addressed_to(network, scene):
+def test_the_reply_of_another_server_goes_to_its_addressee(network, scene):
     """Requests keep their ids on a link: who asked tells them apart."""
     member, attic, cellar = scene
     other = network.member(receive_mode="no_echo")
@@ -535,7 +535,7 @@ def test_the_reply_of_another_server_goes_to_the_client_that_it_is_addressed_to(
 
 
 @pytest.mark.parametrize("content", [{}, {"type": "text/plain"}])
-def test_a_request_that_nobody_takes_leaves_an_earlier_one_with_its_id_open(network, content):
+def test_a_request_that_nobody_takes_keeps_an_earlier_one_open(network, content):
     """The client sees an error in reply to the later request, and then the reply to the earlier one."""
     asker, other = network.member(receive_mode="no_echo"), network.member(receive_mode="no_echo")
     attic = network.server("attic", directory=True)
@@ -551,7 +551,7 @@ def test_a_request_that_nobody_takes_leaves_an_earlier_one_with_its_id_open(netw
     assert asker.names() == ["services/reply"]
 
 
-def test_too_many_requests_over_a_link_are_answered_with_an_error_of_this_server(scene):
+def test_too_many_requests_over_a_link_get_an_error(scene):
     network = Network(max_requests=2)
     provider, cellar = network.member(receive_mode="no_echo"), network.server("cellar")
     provider.send({"event": "services/register", "name": "tv"})

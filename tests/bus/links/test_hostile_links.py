@@ -223,7 +223,7 @@ def test_services_of_the_server_itself_are_provided_by_no_other() -> None:
     assert set(scene.network.registry.state.services) == {"kitchen"}
 
 
-def test_a_member_of_this_server_keeps_its_routing_id_and_a_far_one_has_it_after_it() -> None:
+def test_a_local_member_keeps_its_routing_id_before_a_remote_one() -> None:
     network = Network()
     member, foe = network.member(**{"routing-id": "ann"}), Foe(network)
     notify(foe, "ann")
@@ -271,7 +271,7 @@ def full(network: Network) -> tuple[Network, Member]:
     return network, cellar
 
 
-def test_no_more_sessions_and_services_than_the_limit_are_learned() -> None:
+def test_sessions_and_services_are_learned_up_to_the_limit() -> None:
     network, cellar = full(Network(max_linked=4))
     member = network.member()
     assert set(homes(network)) in ({"ann", "bob", "eve"}, {"ann", "bob", "eve", "sue"})
@@ -284,12 +284,12 @@ def test_no_more_sessions_and_services_than_the_limit_are_learned() -> None:
     assert member.names()[-1] == "text/plain"
 
 
-def test_the_limit_is_just_what_it_says_and_is_counted_once_for_each() -> None:
+def test_the_limit_is_exact_and_counts_each_once() -> None:
     network, _ = full(Network(max_linked=4))
     assert (set(homes(network)), network.bus.counters["link-full"]) == ({"ann", "bob", "eve", "sue"}, 2)
 
 
-def test_all_linked_servers_together_tell_of_no_more_sessions_than_the_limit() -> None:
+def test_all_links_together_have_a_limit_of_sessions() -> None:
     network = Network(max_remote_sessions=6, max_sessions=4)
     cellar, attic = network.server(FOE), network.server("attic")
     for server in (cellar, attic):
@@ -337,7 +337,7 @@ def test_a_flood_of_sessions_is_written_down_bit_by_bit() -> None:
     assert watcher.messages()[-1] == b"late"
 
 
-def test_a_flood_of_sessions_that_the_journal_did_not_take_is_entered_bit_by_bit() -> None:
+def test_a_flood_that_the_journal_refused_is_entered_bit_by_bit() -> None:
     network = Network()
     foe = network.server(FOE)
     count = 5 * MOST_PENDING
@@ -352,7 +352,7 @@ def test_a_flood_of_sessions_that_the_journal_did_not_take_is_entered_bit_by_bit
     assert len(homes(network)) == count
 
 
-def test_the_end_of_a_link_is_told_bit_by_bit_and_a_link_that_is_back_meanwhile_keeps_what_it_tells() -> None:
+def test_a_link_ends_bit_by_bit_and_one_back_meanwhile_stays() -> None:
     network = Network()
     older = network.server(FOE)
     for number in range(10 * MOST_STEPS):
@@ -368,13 +368,13 @@ def test_the_end_of_a_link_is_told_bit_by_bit_and_a_link_that_is_back_meanwhile_
     assert homes(network) == {f"far{10 * MOST_STEPS - 1}": FOE}
 
 
-def test_a_far_member_has_no_more_further_routing_ids_than_a_client_may_have() -> None:
+def test_a_remote_member_has_no_more_routing_ids_than_a_client() -> None:
     network = Network(max_routing_ids=10)
     notify(network.server(FOE), "ann", **{"routing-ids": [f"door{number}" for number in range(1000)]})
     assert all(len(session.routing_ids) <= 10 for session in network.registry.state.sessions.values())
 
 
-def test_the_largest_object_of_a_client_does_not_end_the_links_that_it_goes_over() -> None:
+def test_the_largest_object_of_a_client_does_not_end_links() -> None:
     home, next_server = Network(server_id="attic"), Network()
     attic = next_server.server("attic")
     cellar = home.server(SELF)
@@ -413,12 +413,12 @@ def test_a_client_does_not_become_a_server(network: Network) -> None:
     assert network.events(ev.LinkUp) == []
 
 
-def test_a_client_that_shares_the_routing_id_of_a_server_does_not_keep_it_out(network: Network) -> None:
+def test_a_client_with_a_servers_routing_id_does_not_keep_it_out(network: Network) -> None:
     network.member(**{"routing-ids": ["cellar"]})
     assert ask(network, **{"routing-id": "cellar"})[0].connection.is_open
 
 
-def test_a_newer_link_replaces_the_older_when_the_server_is_known_over_another_link_too(network: Network) -> None:
+def test_a_newer_link_replaces_the_older_of_a_server_known_twice(network: Network) -> None:
     network.server("cellar")
     notify(network.server("attic"), "cellar", role="server", route=["cellar", "attic"])
     newer, heads = ask(network, **{"routing-id": "cellar"})
@@ -434,14 +434,14 @@ def test_an_object_that_comes_over_two_links_is_passed_on_once(network: Network,
     assert (member.names(), network.bus.counters["link-duplicate"]) == (["text/plain"], 2)
 
 
-def test_members_of_two_servers_that_have_one_routing_id_are_two_senders(network: Network) -> None:
+def test_two_servers_members_with_one_routing_id_are_two_senders(network: Network) -> None:
     attic, cellar, member = network.server("attic"), network.server(FOE), network.member()
     say(attic, "ann", id=1)
     say(cellar, "ann", id=1)
     assert member.names() == ["text/plain"] * 2
 
 
-def test_nothing_that_came_over_a_link_is_a_publication_of_a_member_of_this_server(network: Network) -> None:
+def test_nothing_from_a_link_is_a_publication_of_a_local_member(network: Network) -> None:
     provider, watcher, cellar = network.member(**{"routing-id": "ann"}), network.watcher(), network.server(FOE)
     provider.send({"event": REGISTER, "name": "tv"})
     watcher.subscribe("tv")

@@ -165,7 +165,7 @@ def test_nothing_is_shown_in_the_clear_or_to_who_proved_nothing(fabric: Fabric, 
     ("checkers", "actor"),
     [((), "hall.example"), ((CertificateUsers("cn"),), "roof"), ((CertificateUsers("dns"),), "hall.example")],
 )
-def test_over_tls_the_dialed_server_is_its_name_or_the_user_of_its_certificate(
+def test_a_dialed_server_is_its_tls_name_or_certificate_user(
     fabric: Fabric, tmp_path: Path, checkers: tuple[Any, ...], actor: str
 ) -> None:
     asks(fabric["hall"])
@@ -183,7 +183,7 @@ def test_over_tls_the_dialed_server_is_its_name_or_the_user_of_its_certificate(
 
 @pytest.mark.parametrize(("network", "is_linked"), [("10.0.0.0/8", True), ("192.0.2.0/24", False)])
 @pytest.mark.parametrize("asking", ["hall", "attic"])
-def test_a_server_that_proves_nothing_may_be_known_by_its_network(
+def test_a_server_without_proof_may_be_known_by_its_network(
     fabric: Fabric, network: str, is_linked: bool, asking: str
 ) -> None:
     identity = Identity(fabric.clock, at_once)
@@ -212,7 +212,7 @@ def test_a_wrong_token_is_not_made_up_for_by_the_network(fabric: Fabric, tmp_pat
     assert not linked(fabric)
 
 
-def test_who_proves_to_be_a_user_is_only_the_servers_of_that_user(fabric: Fabric, tmp_path: Path) -> None:
+def test_a_proved_user_is_only_the_servers_of_that_user(fabric: Fabric, tmp_path: Path) -> None:
     hall = fabric["hall"]
     asks(hall)
     rules = '[[rule]]\nusers = ["attic"]\nlink = ["{0}"]\ntell = ["*"]\nobserve = ["*"]\n'
@@ -225,7 +225,7 @@ def test_who_proves_to_be_a_user_is_only_the_servers_of_that_user(fabric: Fabric
     assert linked(fabric)
 
 
-def test_a_stolen_token_displaces_nobody_and_the_journal_says_where_it_is_used(fabric: Fabric, tmp_path: Path) -> None:
+def test_a_stolen_token_displaces_nobody_and_is_journaled(fabric: Fabric, tmp_path: Path) -> None:
     hall = fabric["hall"]
     asks(hall)
     fabric.link("attic", "hall", token=stored(tmp_path, ATTICS))
@@ -297,7 +297,7 @@ def test_files_of_tokens(tmp_path_factory: pytest.TempPathFactory, description: 
     assert ATTICS not in str(caught.value)
 
 
-def test_the_log_says_that_this_server_refused_the_one_that_it_dialed(fabric: Fabric, tmp_path: Path) -> None:
+def test_the_log_says_that_this_server_refused_the_dialed_one(fabric: Fabric, tmp_path: Path) -> None:
     asks(fabric["attic"])
     said: list[str] = []
 

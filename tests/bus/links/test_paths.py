@@ -101,7 +101,7 @@ def test_the_home_is_the_first_of_the_path():
     assert member("attic", "cellar").home == "attic"
 
 
-def test_the_shortest_path_is_the_best_and_the_next_one_takes_over():
+def test_the_shortest_path_is_best_and_the_next_one_takes_over():
     paths = Paths()
     assert paths.receive_advertisement("link1", member("attic", "cellar"))
     assert paths.receive_advertisement("link2", member("attic"))

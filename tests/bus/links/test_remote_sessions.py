@@ -186,7 +186,7 @@ def told(server: Member, routing_id: str, count: int) -> None:
     server.connection.send_bytes(b"".join(map(encode, words)))
 
 
-def test_what_follows_the_end_of_a_session_over_the_link_waits_for_its_services() -> None:
+def test_what_follows_the_end_of_a_session_waits_for_services() -> None:
     network = Network()
     cellar, watcher = network.server("cellar"), network.watcher()
     told(cellar, "far", MANY)
@@ -204,7 +204,7 @@ def test_what_follows_the_end_of_a_session_over_the_link_waits_for_its_services(
     assert watcher.messages() == [b"late"]
 
 
-def test_a_server_that_links_gets_its_routing_id_when_the_services_of_a_session_that_had_it_have_ended() -> None:
+def test_a_server_gets_its_routing_id_once_its_holder_has_ended() -> None:
     network = Network()
     cellar = network.server("cellar")
     cellar.send({"event": "routing/subscribe/notify", "routing-id": "attic", "role": "server", "route": ["cellar"]})

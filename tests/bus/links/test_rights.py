@@ -159,7 +159,7 @@ def test_it_forwards_for_senders_that_it_may_tell_of(network: Network) -> None:
     assert [each[:2] for each in denied(network)] == [("tell", "boss")] * 3 + [("tell", ann.routing_id)]
 
 
-def test_what_may_be_told_no_more_is_forgotten_and_the_rest_stays(network: Network) -> None:
+def test_what_may_no_longer_be_told_is_forgotten_the_rest_stays(network: Network) -> None:
     member, cellar = network.member(), network.server("cellar")
     for name in ("cellar-ann", "cellar-bob"):
         notify(cellar, name)
@@ -211,7 +211,7 @@ def test_a_link_that_may_be_none_any_more_is_closed(network: Network) -> None:
     assert network.events(ev.LinkDown)[-1].reason == "permission-withdrawn"
 
 
-def test_whatever_the_policy_says_a_link_never_takes_the_routing_id_of_a_session() -> None:
+def test_for_any_policy_a_link_takes_no_routing_id_of_a_session() -> None:
     everything = '[[rule]]\nusers = ["anonymous"]\n' + "".join(
         f'{action} = ["*"]\n'
         for action in ("link", "tell", "provide", "send", "publish", "address", "observe", "request", "watch")

@@ -79,7 +79,7 @@ def test_in_graphs_of_five_nothing_is_doubled_or_lost(edges: Edges, bus: set[str
     check("abcde", "".join(sorted(bus)), edges)
 
 
-def test_a_copy_for_a_route_only_server_names_all_others_that_get_the_object() -> None:
+def test_a_copy_for_a_route_only_server_names_other_receivers() -> None:
     network = Mixed("ab", "xy", [*combinations("abxy", 2)])
     network.say("a", 1)
     sender = network.members["a"].routing_id
@@ -88,7 +88,7 @@ def test_a_copy_for_a_route_only_server_names_all_others_that_get_the_object() -
         assert (route[:2], set(route[2:])) == ([sender, "a"], {"b", other})
 
 
-def test_a_copy_for_a_server_of_the_same_make_names_the_route_only_ones() -> None:
+def test_a_copy_for_a_like_server_names_the_route_only_ones() -> None:
     network = Mixed("abc", "x", [*combinations("abx", 2), ("a", "c")])
     network.say("a", 1)
     sender = network.members["a"].routing_id
@@ -107,7 +107,7 @@ def test_a_hub_with_sixteen_neighbours_loses_nothing() -> None:
         assert set(got.values()) == {1}, (sender, got)
 
 
-def test_a_clique_of_a_hub_and_fourteen_neighbours_doubles_nothing() -> None:
+def test_a_clique_of_hub_and_fourteen_neighbours_doubles_nothing() -> None:
     spokes = "cdefghijklmnop"
     network = Mixed("a", spokes, list(combinations("a" + spokes, 2)))
     for number, sender in enumerate("acp"):
@@ -116,7 +116,7 @@ def test_a_clique_of_a_hub_and_fourteen_neighbours_doubles_nothing() -> None:
         assert set(got.values()) == {1}, (sender, got)
 
 
-def test_marks_that_stand_before_a_route_only_server_do_not_count_as_hops() -> None:
+def test_marks_before_a_route_only_server_do_not_count_as_hops() -> None:
     """That server passed on who they are."""
     spokes = "rcdefghijklmnopq"
     network = Mixed("abw", spokes, [("b", "r"), ("w", "b"), *(("a", spoke) for spoke in spokes)])
@@ -126,7 +126,7 @@ def test_marks_that_stand_before_a_route_only_server_do_not_count_as_hops() -> N
         assert set(got.values()) == {1}, (sender, got)
 
 
-def test_a_hub_of_servers_that_add_nothing_but_themselves_loses_nothing() -> None:
+def test_a_hub_of_servers_that_add_only_themselves_loses_nothing() -> None:
     spokes = "cdefghijklmnopqr"
     network = Mixed("ab", spokes, [("a", spoke) for spoke in spokes] + [("a", "b")])
     for each in network.route_only.values():
@@ -157,7 +157,7 @@ def test_a_request_from_a_triangle_is_worked_on_once() -> None:
         assert [head["number"] for head in asked] == [number]
 
 
-def test_a_request_for_a_service_that_does_not_register_is_worked_on_once() -> None:
+def test_a_request_for_an_unregistered_service_is_worked_on_once() -> None:
     network = Mixed("ab", "xy", [*combinations("abxy", 2)])
     for each in network.route_only.values():
         each.answers = {"tv"}
@@ -166,7 +166,7 @@ def test_a_request_for_a_service_that_does_not_register_is_worked_on_once() -> N
         assert [network.copies(number)[name] for name in "xy"] == [1, 1]
 
 
-def test_a_request_for_a_provider_behind_a_route_only_server_goes_to_nobody_else() -> None:
+def test_a_request_past_a_route_only_server_goes_to_nobody_else() -> None:
     network = Mixed("ab", "xy", [*combinations("abxy", 2)])
     link = network.route_only["x"].links["a"]
     link.send({"event": "services/register", "name": "tv", "routing-id": "client-x", "route": ["client-x", "x"]})

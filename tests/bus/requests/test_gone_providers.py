@@ -78,7 +78,7 @@ def test_the_requester_is_told_once_over_however_many_servers(
 
 
 @each_row("graph", GRAPHS)
-def test_a_reply_that_was_sent_before_the_provider_went_is_not_lost(graph: tuple[str, ...]) -> None:
+def test_a_reply_sent_before_the_provider_left_is_not_lost(graph: tuple[str, ...]) -> None:
     scene = Scene(*graph)
     scene.ask()
     scene.service.send({"event": "services/reply", "in-reply-to": "q"})
@@ -88,7 +88,7 @@ def test_a_reply_that_was_sent_before_the_provider_went_is_not_lost(graph: tuple
 
 
 @each_row("graph", GRAPHS)
-def test_as_long_as_another_server_may_answer_the_requester_waits(graph: tuple[str, ...]) -> None:
+def test_the_requester_waits_while_another_server_may_answer(graph: tuple[str, ...]) -> None:
     """Nobody registered: both servers have somebody who may answer."""
     scene = Scene(*graph, listens=True)
     here = scene.fabric["a"].member(subscriptions=["@services/*"])
@@ -106,7 +106,7 @@ def test_as_long_as_another_server_may_answer_the_requester_waits(graph: tuple[s
 
 @each_row("graph", GRAPHS)
 @each_row("observing", [{"receive_mode": mode} for mode in ("events_only", "no_echo", "all")])
-def test_who_merely_observes_at_another_server_does_not_keep_the_requester_waiting(
+def test_a_remote_observer_does_not_keep_the_requester_waiting(
     graph: tuple[str, ...], observing: dict[str, Any]
 ) -> None:
     """Until it has replied to a request."""
@@ -129,7 +129,7 @@ def test_who_merely_observes_at_another_server_does_not_keep_the_requester_waiti
 
 @each_row("directory", [False, True])
 @each_row("gone", ["services/unregister", "routing/disconnect", "the name", "another name"])
-def test_of_deployed_servers_their_advertisements_say_that_a_provider_is_gone(directory: bool, gone: str) -> None:
+def test_deployed_servers_advertise_that_a_provider_is_gone(directory: bool, gone: str) -> None:
     """Others say that themselves: a session may be gone from them only because another server is nearer to it."""
     network = Network()
     attic = network.server("attic", **({"directory": True} if directory else {}))
@@ -151,9 +151,7 @@ def test_of_deployed_servers_their_advertisements_say_that_a_provider_is_gone(di
 
 @each_row("rules", [None, ["@services/reply"]])
 @each_row("sender", ["attic", "ann"])
-def test_the_word_of_another_server_that_the_provider_is_gone_closes_the_request(
-    rules: list[str] | None, sender: str
-) -> None:
+def test_another_server_may_say_that_its_provider_is_gone(rules: list[str] | None, sender: str) -> None:
     """It is the server's own answer, which always arrives. The same word of a client is a reply as any other."""
     network = Network()
     attic = network.server("attic", directory=True)

@@ -256,7 +256,7 @@ def test_ids_are_equal_only_to_themselves(one):
     assert [another for another in IDS if key_of(another) == key_of(one)] == [one]
 
 
-def test_an_asker_gives_up_its_own_answered_requests_and_nothing_else():
+def test_a_requester_gives_up_only_its_own_answered_requests():
     bench = Bench(most_of_one=3)
     tv = Targets(session="tv")
     asks = [bench.ask("ann", number, tv) for number in range(3)]
@@ -274,7 +274,7 @@ def test_an_asker_gives_up_its_own_answered_requests_and_nothing_else():
     assert bench.requests.given("tv", mine.provider_id) is mine
 
 
-def test_an_asker_that_has_as_many_as_it_may_can_repeat_one_of_them():
+def test_a_requester_at_its_limit_can_repeat_a_request():
     bench = Bench(most_of_one=1)
     everybody = Targets(kind=KIND)
     first = bench.ask("ann", 1, everybody)
@@ -300,7 +300,7 @@ def test_those_who_ask_much_leave_some_for_one_who_asks_little():
     assert bench.ask("ann", 1, tv) is not None
 
 
-def test_one_link_never_has_more_than_half_and_its_clients_give_up_their_own():
+def test_a_link_has_half_at_most_and_its_clients_lose_their_own():
     """Whoever answers what came over a link may be on another server: the oldest is given up, answered or not."""
     bench = Bench(most=100, most_of_one=5)
     for client in range(100):

@@ -72,7 +72,7 @@ def exact():
     return RouteCache("s1", "cellar", "hall", 1000, keeps_marks=True)
 
 
-def test_ids_behind_the_server_that_passed_an_object_on_are_marks_and_stay_behind(routes, exact):
+def test_ids_after_the_forwarding_server_are_marks_and_stay_last(routes, exact):
     for each in (routes, exact):
         found = facts_of(each, "ann", "attic", "cellar", "barn", "shed")
         assert found.route == ["ann", "attic", "cellar"]
@@ -88,7 +88,7 @@ def test_marks_are_no_hops(routes, exact):
     assert facts_of(exact, "ann", *(f"s{number}" for number in range(15)), "cellar", *marks).refusal == "link-too-far"
 
 
-def test_what_a_route_only_server_leaves_unclear_stands_where_marks_do(routes, exact):
+def test_what_a_route_only_server_leaves_unclear_counts_as_marks(routes, exact):
     assert facts_of(routes, "ann", "attic", "barn", "shed", "cellar", "byre").source.origin.route == [
         *("ann", "attic", "cellar", "hall", "barn", "shed", "byre")
     ]
@@ -101,7 +101,7 @@ def test_what_a_route_only_server_leaves_unclear_stands_where_marks_do(routes, e
     ]
 
 
-def test_servers_that_are_known_do_not_count_where_they_may_be_marks():
+def test_known_servers_do_not_count_where_they_may_be_marks():
     known = set()
     routes = RouteCache("s1", "cellar", "hall", 1000, is_server=known.__contains__)
     unclear = [f"m{number}" for number in range(30)]

@@ -48,14 +48,14 @@ def test_as_a_plain_list_has_it(steps, most, largest):
     assert [values.get(service) for service, _ in model] == [payload for _, payload in model]
 
 
-def test_what_is_too_large_for_all_together_takes_the_place_of_everything():
+def test_a_value_larger_than_the_total_displaces_everything():
     values = bounded(3)
     values.put("a", b"12")
     values.put("b", b"1234")
     assert (values.get("a"), values.get("b"), len(values)) == (b"", b"", 0)
 
 
-def test_of_a_service_whose_last_value_is_too_large_the_one_before_is_not_kept_either():
+def test_a_value_that_is_too_large_displaces_the_one_before():
     values = bounded(100, 3)
     values.put("a", b"12")
     values.put("a", b"1234")

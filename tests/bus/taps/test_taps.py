@@ -51,7 +51,7 @@ class Scene:
         drain([self.maker, self.office, self.page])
 
 
-def test_an_object_of_each_format_is_shown_once_with_its_sender_and_how_many_others_got_it() -> None:
+def test_each_formats_object_shows_once_with_sender_and_audience() -> None:
     scene = Scene()
     network, tap = scene.network, opened(scene.network)
     scene.maker.send({"type": "text/plain", "sender": "tv"}, b"news")
@@ -82,7 +82,7 @@ def test_an_object_of_each_format_is_shown_once_with_its_sender_and_how_many_oth
     ]
 
 
-def test_requests_and_replies_are_shown_and_what_is_for_the_server_is_not() -> None:
+def test_requests_and_replies_are_shown_but_not_server_commands() -> None:
     scene = Scene()
     tap = opened(scene.network)
     scene.office.send({"event": "services/request", "name": "tv", "id": "1"})
@@ -143,7 +143,7 @@ def test_a_session_is_named_by_its_id_too() -> None:
     assert kinds(tap) == ["@note"]
 
 
-def test_payloads_are_shown_only_when_asked_for_and_only_their_beginning() -> None:
+def test_payloads_are_shown_on_demand_and_only_their_beginning() -> None:
     scene = Scene()
     plain, full = opened(scene.network), opened(scene.network, payload=True)
     scene.maker.send({"type": "a/b"}, b"x" * (MOST_PAYLOAD + 1))
@@ -152,7 +152,7 @@ def test_payloads_are_shown_only_when_asked_for_and_only_their_beginning() -> No
     assert (shown.payload, shown.size) == (b"x" * MOST_PAYLOAD, MOST_PAYLOAD + 1)
 
 
-def test_an_object_of_a_linked_server_is_shown_once_whatever_way_it_comes() -> None:
+def test_an_object_of_a_linked_server_shows_once_by_any_route() -> None:
     network = Network()
     cellar, attic, member = network.server("cellar"), network.server("attic"), network.member()
     drain([cellar, attic, member])
@@ -200,7 +200,7 @@ def test_a_tap_shows_what_its_user_may_observe_or_watch() -> None:
     assert tap.take_skipped() == 0
 
 
-def test_a_policy_that_is_read_again_holds_for_taps_that_are_open() -> None:
+def test_a_policy_that_is_read_again_holds_for_open_taps() -> None:
     scene = Scene()
     network = scene.network
     network.bus.access.policy = parse_policy(POLICY, Path("policy.toml"), FORMATS)
@@ -224,7 +224,7 @@ def sent(member: Member, number: int, payload: bytes = b"") -> None:
     member.connection.send_bytes(b"".join(encode({"type": "a/b", "n": n}, payload) for n in range(number)))
 
 
-def test_a_tap_that_is_not_read_holds_little_and_is_told_what_it_lost() -> None:
+def test_an_unread_tap_holds_little_and_is_told_what_it_lost() -> None:
     scene = Scene(max_outbound=1 << 30)
     tap = opened(scene.network, most=1000, rate=1000, payload=True)
     told: list[None] = []
@@ -238,7 +238,7 @@ def test_a_tap_that_is_not_read_holds_little_and_is_told_what_it_lost() -> None:
     assert len(scene.office.received()) == 500, "nobody else lost anything"
 
 
-def test_beyond_the_rate_objects_are_skipped_until_the_next_second() -> None:
+def test_beyond_the_rate_objects_are_skipped_for_that_second() -> None:
     scene = Scene()
     tap = opened(scene.network, rate=10)
     sent(scene.maker, 30)
