@@ -25,7 +25,7 @@ def is_taken(check, *arguments):
     return True
 
 
-def test_exactly_these_characters_are_refused_inside_of_new_names():
+def test_exactly_these_characters_are_refused_inside_new_names():
     for code in range(0x110000):
         name = f"a{chr(code)}b"
         fits = is_fit(chr(code))
@@ -46,7 +46,7 @@ def test_new_names_neither_begin_nor_end_with_blanks(name):
 
 
 @each_row("name", [" a ", "a\u202eb", "\ufeff", "\u200b"])
-def test_names_that_a_journal_of_an_older_version_holds_are_known(name):
+def test_names_in_a_journal_of_an_older_version_are_known(name):
     assert check_known_name(name) == name
     assert not is_taken(check_service_name, name)
 

@@ -138,7 +138,7 @@ def test_a_bar_for_the_highest_ratio(changed: str, limit: float) -> None:
         assert [bar.what.partition(" (")[0] for bar in bars(found) if not bar.holds] == missed
 
 
-def test_a_server_that_delivers_nothing_misses_the_bar_for_its_cpu() -> None:
+def test_a_server_that_delivers_nothing_misses_the_bar_for_cpu() -> None:
     found = Results()
     found.add(("f", "mosquitto"), ONE)
     found.add(("f", "bussrv"), replace(ONE, deliveries=0))

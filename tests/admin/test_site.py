@@ -91,7 +91,7 @@ TWICE = {
 
 
 @pytest.mark.parametrize("header", TWICE)
-def test_a_header_that_says_where_a_request_comes_from_is_there_once(header: str) -> None:
+def test_a_header_that_says_the_origin_is_there_once(header: str) -> None:
     client = Admin().client()
     head = "GET /healthz HTTP/1.1\r\n" + ("" if header.startswith("Host") else "Host: localhost\r\n")
     client.send(f"{head}{header}\r\n{header}\r\n\r\n".encode())
@@ -99,7 +99,7 @@ def test_a_header_that_says_where_a_request_comes_from_is_there_once(header: str
 
 
 @pytest.mark.parametrize("name", ["Host", "Origin", "Sec-Fetch-Site", "Content-Type", "Authorization", "Accept"])
-def test_headers_of_any_bytes_are_refused_and_these_refusals_are_limited(name: str) -> None:
+def test_headers_of_any_bytes_are_refused_at_a_limited_rate(name: str) -> None:
     scene = Admin(admin_max_rate=1)
     other = b"" if name == "Host" else b"Host: evil.example\r\n"
     said = []
@@ -149,7 +149,7 @@ def path_of(row: Route) -> str:
     return re.sub(r"\{\w+(\.\.\.)?\}", "x", row.path)
 
 
-def test_browsers_send_nothing_for_pages_of_other_sites_but_the_page_itself() -> None:
+def test_pages_of_other_sites_reach_nothing_but_the_page_itself() -> None:
     for row in ROUTES:
         for site, is_own in {
             "none": True,
@@ -438,7 +438,7 @@ def test_every_problem_of_the_table_is_known() -> None:
     assert {code for row in ROUTES for code in row.problems} <= PROBLEMS.keys()
 
 
-def test_every_row_of_the_table_needs_a_permission_or_says_why_not() -> None:
+def test_every_route_needs_a_permission_or_says_why_not() -> None:
     public = {row.path for row in ROUTES if row.permission is None}
     assert public == {"/", "/static/{file...}", "/healthz", "/api/v1/openapi.json", "/api/v1/codes"} & public
     assert {"/", "/healthz"} <= public

@@ -75,7 +75,7 @@ def actions(journal: Path) -> list[tuple[str, str, str | None]]:
     return [(each.action, each.target, each.actor) for each in found if isinstance(each, ev.AdminAction)]
 
 
-def test_objects_of_each_format_are_shown_as_they_pass_and_that_is_journaled(tmp_path: Path) -> None:
+def test_objects_of_each_format_are_shown_and_that_is_journaled(tmp_path: Path) -> None:
     with ForkedServer(tmp_path / "journal", ["--server-id", "hall"]) as server:
         with (
             ObjectsClient(port=server.port("objects")) as maker,
@@ -111,7 +111,7 @@ def test_objects_of_each_format_are_shown_as_they_pass_and_that_is_journaled(tmp
     ]
 
 
-def test_metadata_of_a_client_cannot_look_like_events_of_the_stream(tmp_path: Path) -> None:
+def test_metadata_of_a_client_cannot_pose_as_events(tmp_path: Path) -> None:
     with ForkedServer(tmp_path / "journal") as server, socket.create_connection(server.addresses["objects"]) as client:
         client.sendall(b'{"event":"routing/subscribe"}\0')
         client.recv(1000)
@@ -209,7 +209,7 @@ def basic(user: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("query", ["?rate=0", "?rate=1001", "?sample=0", "?payload=maybe", "?color=red"])
-def test_a_wrong_parameter_is_refused_before_anything_is_journaled(query: str, one_server: RunningServer) -> None:
+def test_a_wrong_parameter_is_refused_before_a_record_is_written(query: str, one_server: RunningServer) -> None:
     with Stream(one_server, query) as stream:
         assert stream.answer.status == 400
 

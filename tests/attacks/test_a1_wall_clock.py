@@ -81,7 +81,7 @@ def test_nobody_is_refused_forgotten_or_timed_out(tmp_path: Path, wall_clock: Wa
     assert {event.reason for event in closed} <= {"client-closed", "unsubscribed", "server-stopped"}
 
 
-def test_a_lease_that_began_in_the_future_is_whole_at_the_next_start(tmp_path: Path, wall_clock: WallClock) -> None:
+def test_a_lease_begun_in_the_future_is_whole_at_the_next_start(tmp_path: Path, wall_clock: WallClock) -> None:
     wall_clock.set(2 * HOUR)
     with RunningServer(tmp_path / "journal", (), wall_clock.environment) as server:
         address = server.addresses["inbus"]

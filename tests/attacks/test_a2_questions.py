@@ -100,7 +100,7 @@ def test_a_thousand_questions_of_one_client(busy_server: RunningServer, wire_for
     nobody_waits(busy_server, ask)
 
 
-def test_many_clients_that_are_offered_ten_thousand_services_at_once(busy_server: RunningServer) -> None:
+def test_many_clients_are_offered_ten_thousand_services_at_once(busy_server: RunningServer) -> None:
     address = busy_server.addresses["spp"]
 
     def connect_at_once() -> None:

@@ -27,7 +27,7 @@ def register_without_end(client: ObjectsClient) -> None:
         client.register(f"tv{number}")
 
 
-def test_below_the_limit_changes_are_refused_and_sessions_still_end_in_the_journal(tmp_path: Path) -> None:
+def test_below_the_limit_changes_are_refused_but_ends_journaled(tmp_path: Path) -> None:
     with small_disk(tmp_path / "small", "1m") as disk:
         journal = disk / "journal"
         with ForkedServer(journal, ("--services", "off", "--journal-min-free", str(MIN_FREE))) as server:

@@ -22,9 +22,7 @@ def cpu(server: RunningServer) -> float:
     return sum(map(int, ticks)) / 100
 
 
-def test_with_few_files_there_are_fewer_sessions_and_the_journal_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_with_few_files_sessions_are_fewer_the_journal_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     limited = ("sh", "-c", f'ulimit -n {FILES}; exec "$@"', "sh", *testing.TWISTD)
     monkeypatch.setattr(testing, "TWISTD", limited)
     options = ["--announce", "off", "--journal-segment-bytes", "4000", "--close-timeout", "120"]
@@ -56,7 +54,7 @@ def test_with_few_files_there_are_fewer_sessions_and_the_journal_goes_on(
 
 
 @pytest.mark.parametrize("left", [10, 3], ids=["connections are closed", "connections wait"])
-def test_a_server_without_descriptors_says_so_once_and_does_not_spin(tmp_path: Path, left: int) -> None:
+def test_a_server_out_of_descriptors_says_so_once_and_rests(tmp_path: Path, left: int) -> None:
     with RunningServer(tmp_path / "journal") as server, ExitStack() as stack, Bystanders(server) as bystanders:
         soft, hard = resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE)
         resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (left, hard))

@@ -18,7 +18,7 @@ WORDS = (
 )
 
 
-def test_what_only_servers_say_is_refused_from_clients_of_both_vocabularies(tmp_path: Path) -> None:
+def test_what_only_servers_say_is_refused_from_all_clients(tmp_path: Path) -> None:
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(ForkedServer(tmp_path / "journal"))
         victim = stack.enter_context(ObjectsClient(port=server.port("objects")))

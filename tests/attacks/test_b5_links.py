@@ -22,7 +22,7 @@ SERVICES = 5000
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
-def test_no_program_of_this_machine_may_link_unless_that_is_allowed(tmp_path: Path, host: str) -> None:
+def test_no_program_of_this_machine_may_link_unless_allowed(tmp_path: Path, host: str) -> None:
     endpoint = f"tcp:0:interface={host}".replace("::1", r"\:\:1")
     with ForkedServer(tmp_path / "journal", ["--objects", endpoint]) as server:
         with socket.create_connection((host, server.port("objects")), 10) as connection:
@@ -65,7 +65,7 @@ def test_a_flood_of_sessions_over_a_link_makes_nobody_wait(tmp_path: Path) -> No
         assert server.stop() == 0
 
 
-def test_the_end_of_a_session_with_thousands_of_services_makes_nobody_wait(tmp_path: Path) -> None:
+def test_the_end_of_thousands_of_services_makes_nobody_wait(tmp_path: Path) -> None:
     """Each service that ends is told to every SPP client."""
     names = [f"service {number:04}" for number in range(SERVICES)]
     comes: list[dict[str, object]] = [{"event": "routing/subscribe/notification", "routing-id": "far"}]
@@ -87,7 +87,7 @@ def test_the_end_of_a_session_with_thousands_of_services_makes_nobody_wait(tmp_p
         assert server.stop() == 0
 
 
-def test_a_server_that_links_is_told_of_thousands_of_sessions_and_nobody_waits(tmp_path: Path) -> None:
+def test_telling_a_link_of_thousands_of_sessions_delays_nobody(tmp_path: Path) -> None:
     options = ["--link-allow", "127.0.0.1", "--max-sessions", "20000"]
     with (
         ForkedServer(tmp_path / "journal", options) as server,

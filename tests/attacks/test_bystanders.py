@@ -18,7 +18,7 @@ from tests.forked import ForkedServer
 FROZEN = 0.4
 
 
-def test_bystanders_measure_every_format_and_notice_when_the_server_stands_still(tmp_path: Path) -> None:
+def test_bystanders_of_every_format_notice_a_server_that_stalls(tmp_path: Path) -> None:
     with ForkedServer(tmp_path / "journal") as server, Bystanders(server) as bystanders:
         idle = bystanders.watch(0.5)
         assert {sample.name for sample in idle.samples} == set(PROBES)
@@ -32,12 +32,12 @@ def test_bystanders_measure_every_format_and_notice_when_the_server_stands_still
             assert idle.worst(name) < FROZEN, str(idle)
 
 
-def test_time_that_other_programs_take_from_the_server_does_not_count() -> None:
+def test_time_that_other_programs_take_does_not_count() -> None:
     half = Waits([Sample("objects", 1.0, 1.2)], share=0.5)
     assert (half.worst(), half.p99("objects")) == (pytest.approx(0.1), pytest.approx(0.1))
 
 
-def test_how_much_of_its_time_a_process_ran_is_what_the_system_says() -> None:
+def test_the_time_that_a_process_ran_is_what_the_system_says() -> None:
     """Processes that compute, and of which only one can run at a time, get a part of it each."""
     core = min(os.sched_getaffinity(0))
     program = f"import os; os.sched_setaffinity(0, [{core}]); print(flush=True)\nwhile True: pass"

@@ -95,7 +95,7 @@ def crowd(server: ForkedServer) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("many_descriptors")
-def test_nobody_waits_for_those_who_ask_for_the_registry_again_and_again(tmp_path: Path) -> None:
+def test_nobody_waits_for_clients_that_keep_asking_the_registry(tmp_path: Path) -> None:
     (tmp_path / "policy.toml").write_text(POLICY)
     options = ["--policy", str(tmp_path / "policy.toml"), "--announce", "off", "--max-services-total", "200000"]
     for limit in ("session-rate", "session-burst", "total-rate", "total-burst"):

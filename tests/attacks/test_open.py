@@ -33,7 +33,7 @@ def test_with_a_policy_it_does_not() -> None:
     assert [each.get("reason") for each in intruder.heads()] == ["not-allowed"]
 
 
-def test_whoever_comes_first_takes_a_routing_id_that_others_address() -> None:
+def test_the_first_to_come_takes_a_routing_id_others_address() -> None:
     network = Network()
     policy = '[[rule]]\nnetworks = ["10.0.0.1"]\nsend = "*"\naddress = "ann"\n'
     network.bus.access.policy = parse_policy(policy, Path("policy.toml"), ("objects",))
@@ -54,7 +54,7 @@ def test_whoever_may_send_names_a_service_as_the_sender() -> None:
     assert (told["sender"], told["route"][0]) == ("alarm", intruder.routing_id)
 
 
-def test_whoever_asks_for_a_hidden_routing_id_learns_that_it_is_taken() -> None:
+def test_asking_for_a_hidden_routing_id_tells_that_it_is_taken() -> None:
     network = Network()
     network.bus.access.policy = parse_policy('[[rule]]\nsend = "*"\n', Path("policy.toml"), ("objects",))
     network.member(**{"routing-id": "boss"})
@@ -69,7 +69,7 @@ def test_whoever_forges_the_source_of_a_device_speaks_for_it() -> None:
     assert len(network.events(ev.SubscriptionRemoved)) == 1
 
 
-def test_whoever_reaches_the_port_of_a_subscriber_publishes_to_it() -> None:
+def test_whoever_reaches_a_subscribers_port_publishes_to_it() -> None:
     with (
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server,
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger,

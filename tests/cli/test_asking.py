@@ -140,9 +140,7 @@ def test_records_that_the_server_cannot_send_are_one_sentence(place: Place, monk
     assert run("events", "--json", "--count", "2")[1].count("\n") == 2
 
 
-def test_links_say_which_server_dialed_and_which_was_never_linked(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_links_say_which_server_dialed_and_which_never_linked(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     moment = "2026-11-21T14:02:03.000000Z"
     lost = {"state": "down", "lost": moment}
     found = [
@@ -214,7 +212,7 @@ def test_a_drain_says_what_ends_and_waits(tmp_path: Path) -> None:
     assert "the server was stopped (server-stopped)" in str(ended.value.__cause__)
 
 
-def test_a_wrong_field_and_a_wrong_command_are_answered_with_the_right_ones(place: Place) -> None:
+def test_a_wrong_field_or_command_is_told_the_right_ones(place: Place) -> None:
     assert (
         "sort: there is no field 'nonsense'; there are service, providers, subscribers"
         in run("services", "--sort", "nonsense")[2]

@@ -174,7 +174,7 @@ STARTS_SPARK = ("a timeline", FULL)
 
 
 @pytest.mark.processes
-def test_output_that_cannot_be_written_is_one_sentence_and_takes_back_what_nobody_saw(tmp_path: Path) -> None:
+def test_unwritable_output_is_one_sentence_and_changes_nothing(tmp_path: Path) -> None:
     place = tmp_path / "place"
     (place / "there").mkdir(parents=True)
     (place / "there" / "mine").touch()
@@ -215,7 +215,7 @@ RELATIVE = {
 
 
 @pytest.mark.processes
-def test_a_path_in_a_working_directory_that_is_gone_is_one_sentence(tmp_path: Path) -> None:
+def test_a_working_directory_that_is_gone_is_one_sentence(tmp_path: Path) -> None:
     def check(command_line: str) -> None:
         place = tmp_path / "place"
         place.mkdir()

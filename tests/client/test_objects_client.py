@@ -287,7 +287,7 @@ def test_a_reply_that_comes_too_late_is_an_object_like_any_other(join):
     assert client.receive().metadata["event"] == "services/reply"
 
 
-def test_the_end_of_the_connection_comes_with_the_error_before_it(join):
+def test_the_end_of_a_connection_comes_with_the_error_before_it(join):
     def script(peer):
         peer.object()
         peer.tell({"event": "error", "reason": "bad-json", "message": "That is not JSON."})
@@ -302,7 +302,7 @@ def test_the_end_of_the_connection_comes_with_the_error_before_it(join):
     assert client.receive().metadata["event"] == "error"
 
 
-def test_sending_into_a_broken_connection_tells_the_error_that_waits_unread(join):
+def test_sending_into_a_broken_connection_tells_the_unread_error(join):
     def script(peer):
         peer.tell({"event": "x"})
         peer.tell({"event": "error", "reason": "slow-consumer", "message": "Too slow."})
@@ -451,7 +451,7 @@ def test_metadata_is_a_dict(serve):
 
 
 @pytest.mark.parametrize("vocabulary", ["objects", "business"])
-def test_a_client_that_receives_nothing_does_not_wait_for_answers(serve, vocabulary):
+def test_a_client_that_receives_nothing_waits_for_no_answers(serve, vocabulary):
     """It says so at once, and sends nothing. It may subscribe anew, and waits again then."""
 
     def script(peer):
@@ -511,7 +511,7 @@ WAITING = [
 
 
 @pytest.mark.parametrize("call", WAITING)
-def test_a_client_may_wait_for_ever_and_meanwhile_only_one_thread_may_use_it(join, call):
+def test_a_client_may_wait_for_ever_and_only_one_thread_uses_it(join, call):
     """Its own time-out does not count. Another thread would take events away, or mix up the bytes of TLS."""
 
     def script(peer):

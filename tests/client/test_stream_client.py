@@ -43,7 +43,7 @@ def test_events_that_are_not_waited_for_are_kept_in_order(serve):
             client.next_event(0)
 
 
-def test_the_first_one_that_was_waited_for_is_taken_even_if_others_were_kept(serve):
+def test_the_first_awaited_one_is_taken_even_if_others_were_kept(serve):
     with SppClient(port=serve(offer_all)) as client:
         client.wait_for(lambda event: event.service == "c")
         assert client.wait_for(lambda event: True) == OFFERS[0]
@@ -104,7 +104,7 @@ def test_waiting_ends_in_time_however_much_else_comes(serve, monkeypatch):
     client.close()
 
 
-def test_the_clients_own_timeout_counts_unless_a_call_says_otherwise(serve):
+def test_the_timeout_of_the_client_counts_unless_a_call_has_one(serve):
     with SppClient(port=serve(offer_all), timeout=0.01) as client:
         for _ in OFFERS:
             client.next_event(30)
@@ -118,7 +118,7 @@ def test_without_a_timeout_it_waits(serve):
 
 
 @pytest.mark.parametrize("end", ["closed", "broken"])
-def test_the_end_of_the_connection_is_told_behind_everything_that_came(serve, end):
+def test_the_end_of_the_connection_comes_after_all_that_arrived(serve, end):
     def script(peer):
         peer.send(spp.offer("a"))
         assert peer.exactly(len(go)) == go
@@ -213,7 +213,7 @@ def test_sending_takes_its_time_whatever_the_last_call_waited(serve):
     assert received == [32 << 20]
 
 
-def test_a_connection_that_the_system_gives_up_is_no_matter_of_patience(serve):
+def test_a_connection_that_the_system_gives_up_is_no_timeout(serve):
     def give_up(*_):
         raise TimeoutError(errno.ETIMEDOUT, "Connection timed out")
 
@@ -346,7 +346,7 @@ def test_leaving_the_context_closes(serve):
         client.next_event()
 
 
-def test_closing_takes_in_what_still_comes_so_that_what_was_sent_last_arrives(serve, monkeypatch):
+def test_closing_reads_on_so_that_what_was_sent_last_arrives(serve, monkeypatch):
     def script(peer):
         peer.send(spp.offer("a") * 1000)
         received.append(peer.until_closed())
@@ -363,7 +363,7 @@ def test_closing_takes_in_what_still_comes_so_that_what_was_sent_last_arrives(se
     assert received == [spp.subscribe("clock")]
 
 
-def test_closing_does_not_wait_long_for_a_server_that_does_not_close(serve, monkeypatch):
+def test_closing_does_not_wait_long_for_a_server_that_stays(serve, monkeypatch):
     def script(peer):
         assert done.wait(30)
 

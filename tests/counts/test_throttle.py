@@ -45,7 +45,7 @@ def test_it_is_a_token_bucket_per_key(calls, rate, burst):
 
 
 @given(calls, st.sampled_from([0.1, 1.0, 10.0]), st.integers(1, 5))
-def test_nobody_gets_more_than_the_rate_and_everything_is_accounted_for(calls, rate, burst):
+def test_nobody_gets_more_than_the_rate_and_all_is_counted(calls, rate, burst):
     now, admitted, held_back, told = Fraction(0), defaultdict(list), defaultdict(int), defaultdict(int)
     bucket = Throttle(rate, burst, lambda: float(now))
     for key, pause in calls:
@@ -64,7 +64,7 @@ def test_nobody_gets_more_than_the_rate_and_everything_is_accounted_for(calls, r
 
 
 @given(st.lists(st.integers(-10_000, 10_000), max_size=50), st.integers(1, 5))
-def test_however_the_clock_is_set_only_time_that_passed_gives_tokens(steps, burst):
+def test_however_the_clock_is_set_only_passed_time_gives_tokens(steps, burst):
     now, passed, admitted = 0.0, 0.0, 0
     bucket = Throttle(1.0, burst, lambda: now)
     for step in steps:
@@ -138,7 +138,7 @@ def test_a_clock_that_is_set_back_gives_no_tokens_away():
     assert bucket.take("a", 3) == 0
 
 
-def test_keys_that_tokens_are_taken_of_are_remembered_only_so_long():
+def test_only_so_many_keys_that_took_tokens_are_remembered():
     bucket = Throttle(1.0, 1, lambda: 0.0, max_keys=3)
     assert [bucket.take(number, 1) for number in range(5)] == [1] * 5
     assert len(bucket._buckets) == 3

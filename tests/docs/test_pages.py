@@ -45,7 +45,7 @@ def test_the_tables_of_options_are_those_in_the_code() -> None:
     assert sorted(name for page in marked for name in tables["groups"](page.read_text())) == sorted(groups)
 
 
-def test_the_page_of_the_admin_api_is_made_from_the_table_of_routes() -> None:
+def test_the_page_of_the_admin_api_is_made_from_its_routes() -> None:
     """``python docs/_ext/admin_api.py`` writes it."""
     made = runpy.run_path(str(ROOT / "docs/_ext/admin_api.py"))
     page = made["PAGE"].read_text()
@@ -109,7 +109,7 @@ def test_the_tables_of_rooms_are_current() -> None:
     assert written["PAGE"].read_text("utf-8") == written["page"]()
 
 
-def test_the_steps_of_the_four_inputs_are_few_and_name_functions_that_exist() -> None:
+def test_the_four_walks_are_short_and_name_existing_functions() -> None:
     text = page("docs/explanation/walks.md")
     inputs = re.findall(r"(?m)^## .*?(?=^##)", text + "\n##", re.DOTALL)
     assert len(inputs) == 4

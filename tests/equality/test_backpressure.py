@@ -130,7 +130,7 @@ def test_coalescing_keeps_the_newest_state_and_no_more() -> None:
     assert scene.arena.events(ev.SessionClosed) == []
 
 
-def test_who_reads_a_little_all_the_time_is_behind_but_never_for_ever() -> None:
+def test_a_client_that_reads_too_little_is_not_kept_for_ever() -> None:
     """It takes half of what comes, so the cap is reached after twice as many turns."""
     scene = Scene("objects")
     turns = 0
@@ -165,7 +165,7 @@ def test_answers_to_a_client_that_reads_none_are_bounded_too() -> None:
     assert (gone["event"], other.connected) == ("routing/disconnect", True)
 
 
-def test_a_device_is_sent_no_more_than_it_may_be_and_others_are_sent_everything() -> None:
+def test_a_device_is_sent_its_limit_and_others_everything() -> None:
     """Nothing waits for a device: what is over the rate is dropped and counted."""
     arena = Arena(inbus_max_rate=50)
     arena.udp.subscribe("tv", port=5000)

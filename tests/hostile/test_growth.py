@@ -141,9 +141,7 @@ def test_the_work_grows_with_the_size_of_the_input_and_no_faster(vocabulary: Voc
     [(OBJECTS, "services/discovery"), (BUSINESS, "services/list")],
     ids=["objects", "business"],
 )
-def test_questions_of_a_client_that_reads_no_answers_cost_nothing_beyond_its_limit(
-    vocabulary: Vocabulary, question: str
-) -> None:
+def test_questions_without_reading_cost_nothing_past_the_limit(vocabulary: Vocabulary, question: str) -> None:
     def cost(questions: int) -> int:
         intruder = Scene(max_outbound=10_000).intruder(vocabulary)
         intruder.connection.send_bytes(_services(200))
@@ -153,7 +151,7 @@ def test_questions_of_a_client_that_reads_no_answers_cost_nothing_beyond_its_lim
     assert cost(200) <= 1.5 * cost(50)
 
 
-def test_objects_of_a_session_cost_the_same_however_many_services_it_provides() -> None:
+def test_objects_cost_the_same_for_any_number_of_services() -> None:
     def seconds(services: int) -> float:
         intruder = Scene().intruder(OBJECTS)
         intruder.connection.send_bytes(_services(services))
@@ -234,7 +232,7 @@ def _long(number: int) -> str:
         ),
     ],
 )
-def test_hardly_anything_of_long_values_is_kept_for_a_session_that_is_gone(
+def test_little_of_long_values_is_kept_of_a_session_once_gone(
     vocabulary: Vocabulary, make: Callable[[int], bytes]
 ) -> None:
     assert _kept(vocabulary, [make(number) for number in range(256, 256 + sized(200))]) <= MAX_KEPT
@@ -255,7 +253,7 @@ SENT_BACK: dict[str, Build] = {
 
 @each_row("vocabulary", VOCABULARIES, ids=lambda vocabulary: vocabulary.name)
 @each_row("build", SENT_BACK.values(), ids=SENT_BACK.keys())
-def test_nothing_that_is_sent_has_more_metadata_than_a_client_has_to_take(vocabulary: Vocabulary, build: Build) -> None:
+def test_nothing_sent_has_more_metadata_than_clients_must_take(vocabulary: Vocabulary, build: Build) -> None:
     data = build(vocabulary)
     assert len(data) <= MAX_METADATA + 1
     scene = Scene()

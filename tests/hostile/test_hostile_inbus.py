@@ -143,7 +143,7 @@ def test_a_storm_of_everything_leaves_nothing_in_memory() -> None:
     scene.expect_served()
 
 
-def test_a_flood_for_one_address_is_no_flood_for_it_and_others_miss_nothing() -> None:
+def test_a_flood_for_one_address_is_limited_and_others_go_on() -> None:
     """Beyond the rate everything is dropped, for that address only; it has a burst of one second, then the rate."""
     network = Network(inbus_max_rate=100)
     network.udp.subscribe("quiet", port=5001)
@@ -181,7 +181,7 @@ def test_many_app_keys_of_one_address_share_its_rate() -> None:
     assert len(network.udp.taken()) == 10
 
 
-def test_a_subscription_flips_between_versions_without_filling_the_journal() -> None:
+def test_flipping_between_versions_does_not_fill_the_journal() -> None:
     network = Network()
     for number in range(1000):
         network.udp.subscribe("a", version=1 + number % 2)

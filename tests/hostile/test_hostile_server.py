@@ -138,7 +138,7 @@ def attack_with_everything(server: RunningServer, pair: Pair, host: str) -> None
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
-def test_a_well_behaved_pair_notices_nothing_and_the_server_does_not_grow(tmp_path: Path) -> None:
+def test_a_good_pair_notices_nothing_the_server_does_not_grow(tmp_path: Path) -> None:
     """First over IPv4, then over IPv6 where there is such: a port on ``::`` has both."""
     first, *_, second = [host for host in HOSTS if is_there(host)] * 2
     options = listening_on("::" if is_there("::") else first)

@@ -58,7 +58,7 @@ def sent(row: Row) -> bytes:
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
 @pytest.mark.parametrize("guarded", [False, True], ids=["for everybody", "for users"])
-def test_a_well_behaved_watcher_notices_nothing_and_the_server_does_not_grow(guarded: bool, tmp_path: Path) -> None:
+def test_a_good_client_notices_nothing_the_server_does_not_grow(guarded: bool, tmp_path: Path) -> None:
     (tmp_path / "users").write_text(LINE)
     options = ["--auth", f"users:{tmp_path / 'users'}"] if guarded else []
     rows = sample([row for row in ROWS if row.guarded == guarded])

@@ -17,7 +17,7 @@ def websockets(monkeypatch: pytest.MonkeyPatch) -> None:
     use_websockets(monkeypatch)
 
 
-def test_the_outcome_is_that_of_the_stream_and_nobody_else_notices() -> None:
+def test_the_outcome_is_that_of_the_stream_and_nobody_notices() -> None:
     rows = sample([(row.name, row) for row in rows_for(OBJECTS)], 12)
     check_each(rows, lambda row: expect_outcome(OBJECTS, row))
 

@@ -60,7 +60,7 @@ def test_tail_lets_no_text_of_strangers_through_to_the_terminal(shell: Shell, jo
     ]  # fmt: skip
 
 
-def test_a_line_has_the_rule_of_a_denial_and_the_options_of_a_reload() -> None:
+def test_a_line_has_the_rule_of_a_denial_and_reloaded_options() -> None:
     denied = ev.AccessDenied(
         session="a.1", action="watch", target="tv", rule="p.toml:3: watch = !tv", reason="not-allowed"
     )
@@ -165,7 +165,7 @@ def test_damage_is_one_sentence(shell: Shell, journal: Path, arguments: tuple[st
         (f"{segment_name(21)}.gz:4", ["21", "22", f"{segment_name(21)},", "23"]),
     ],
 )
-def test_what_is_around_a_place_is_shown_also_where_it_is_damaged(
+def test_what_is_around_a_place_is_shown_even_if_damaged(
     shell: Shell, journal: Path, place: str, shown: list[str]
 ) -> None:
     path = journal / segment_name(21)

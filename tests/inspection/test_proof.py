@@ -231,9 +231,7 @@ def test_verify_goes_on_behind_what_retention_removes_meanwhile(house: House, mo
     assert (report.faults, report.first_seq) == ([], 11)
 
 
-def test_verify_misses_nothing_if_retention_removes_what_it_looked_at_and_more(
-    house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_verify_misses_nothing_when_retention_removes_more(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first segment is looked at; then it is removed together with the second one, and others stay."""
     for _ in range(3):
         house.boot()

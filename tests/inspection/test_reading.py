@@ -169,7 +169,7 @@ def test_following_goes_on_in_the_segments_behind(tmp_path: Path) -> None:
     assert writing.next(6) == [3, 4, 5, 6, 7, 8]
 
 
-def test_following_a_segment_that_is_compressed_and_removed_meanwhile(tmp_path: Path) -> None:
+def test_following_a_segment_that_is_compressed_and_then_removed(tmp_path: Path) -> None:
     first, second, third = lines_of(tmp_path, numbered(1, 3), numbered(4, 5), numbered(6, 8))
     path, behind, last = (tmp_path / segment_name(seq) for seq in (1, 4, 6))
     path.write_bytes(b"".join(first[:-1]))

@@ -111,7 +111,7 @@ TestHoldings = HoldingsMachine.TestCase
 TestHoldings.settings = settings(max_examples=sized(60), stateful_step_count=40)
 
 
-def test_what_is_held_alone_is_counted_as_it_grows_and_the_one_that_began_first_gives_up() -> None:
+def test_what_is_held_counts_as_it_grows_and_the_first_gives_up() -> None:
     later = Later()
     holdings = MemoryLimit(100, later.do)
     gave_up: list[str] = []
@@ -134,7 +134,7 @@ def test_what_is_held_alone_is_counted_as_it_grows_and_the_one_that_began_first_
     assert (holdings.total, gave_up) == (71, ["first"])
 
 
-def test_giving_up_lets_go_of_nothing_before_its_slices_and_nobody_else_gives_up_meanwhile() -> None:
+def test_giving_up_frees_in_slices_and_nobody_else_gives_up() -> None:
     """A thousand sessions may give up ten thousand chunks each in one turn of the reactor."""
     later = Later()
     holdings = MemoryLimit(5000, later.do)

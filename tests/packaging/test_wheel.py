@@ -141,9 +141,7 @@ def test_the_wheel_carries_every_file_of_the_package(wheel: Path, files: set[str
 
 
 @pytest.mark.long
-def test_the_source_distribution_carries_every_file_of_the_package(
-    source: Path, files: set[str], tmp_path: Path
-) -> None:
+def test_the_source_distribution_has_every_file_of_the_package(source: Path, files: set[str], tmp_path: Path) -> None:
     command = [sys.executable, "-m", "build", "--sdist", "--outdir", tmp_path, source]
     subprocess.run(command, check=True, capture_output=True, timeout=240)
     (built,) = tmp_path.glob("*.tar.gz")
@@ -190,7 +188,7 @@ def test_what_was_installed_without_a_compiler_works(source: Path, tmp_path: Pat
     assert "bussrv" in environment.run("twistd", "--help").split()
 
 
-def test_the_wheel_carries_the_plugin_and_nothing_else_outside_the_package(wheel: Path) -> None:
+def test_outside_the_package_the_wheel_has_only_the_plugin(wheel: Path) -> None:
     outside = {name for name in names_in(wheel) if not name.startswith("bussrv/") and ".dist-info/" not in name}
     # An __init__.py there would overwrite Twisted's own, and uninstalling bussrv would take it away.
     assert outside == {PLUGIN}
@@ -216,7 +214,7 @@ def test_the_command_answers_without_spark(installed: Installed) -> None:
     assert "audit" in installed.run("bussrv", "--help")
 
 
-def test_every_module_but_the_audit_imports_with_what_was_installed(installed: Installed) -> None:
+def test_every_module_except_the_audit_imports_when_installed(installed: Installed) -> None:
     # The audit needs its extra; the conformance kit needs what its users test with.
     program = (
         "import bussrv, importlib, pkgutil\n"

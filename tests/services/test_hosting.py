@@ -117,7 +117,7 @@ def test_no_client_of_a_linked_server_may_provide_them_either() -> None:
     assert counted == {"a": 0, "b": 1, "c": 0}
 
 
-def test_a_client_that_has_the_name_by_the_journal_loses_it_at_the_start_and_the_operator_is_told() -> None:
+def test_at_start_a_client_loses_a_hosted_name_and_it_is_logged() -> None:
     before = Network()
     member = before.member(name="gate")
     for name in ("Door", "tv"):
@@ -194,7 +194,7 @@ def test_services_that_cannot_be_registered(stops: bool) -> None:
     assert not any("log_failure" in each for each in logged)
 
 
-def test_a_service_is_told_of_its_first_subscriber_and_after_its_last() -> None:
+def test_a_service_is_told_of_its_first_and_last_subscriber() -> None:
     network = Hosting(DOOR)
     first, second = network.watching("door"), network.watching("door")
     assert first.messages() == second.messages() == [b"closed"]

@@ -114,7 +114,7 @@ steps = st.lists(
 
 @settings(max_examples=sized(150))
 @given(steps)
-def test_updates_change_what_is_shown_as_they_change_the_registry(steps: list[tuple[Any, ...]]) -> None:
+def test_updates_change_the_view_as_they_change_the_registry(steps: list[tuple[Any, ...]]) -> None:
     network = Hosting()
     network.bus.access.policy = policy()
     network.bus.policy_changed()
@@ -173,7 +173,7 @@ def test_a_policy_changes_nothing_for_those_who_see_everything() -> None:
     assert len(said[0]) > 3
 
 
-def test_a_reload_brings_the_registry_as_it_is_shown_from_then_on() -> None:
+def test_a_reload_sends_the_registry_as_it_is_shown_from_then() -> None:
     network = Hosting()
     network.bus.access.policy = policy()
     viewer, auditor = watching(network, "viewer"), watching(network, "auditor")
@@ -214,7 +214,7 @@ def test_a_request_is_answered_with_what_the_asker_may_know_of() -> None:
     assert "hid" not in routing_ids
 
 
-def test_statistics_are_for_those_who_may_see_what_the_server_does() -> None:
+def test_statistics_are_for_users_who_may_see_the_server() -> None:
     network = Hosting()
     text = POLICY.replace('"bus/registry"', '"bus/statistics"').replace("{address}", '"*"').replace("{rest}", "send")
     network.bus.access.policy = parse_policy(text, Path("policy.toml"), FORMATS)

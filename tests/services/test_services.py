@@ -12,7 +12,7 @@ from bussrv.services.statistics import merge_patch
 from tests.services.scene import Hosting
 
 
-def test_the_registry_is_a_snapshot_and_then_every_record_as_it_was_journaled() -> None:
+def test_the_registry_is_a_snapshot_and_then_journaled_records() -> None:
     network = Hosting()
     early = network.member(**{"routing-id": "ann"})
     early.send({"event": "services/register", "name": "tv"})
@@ -31,7 +31,7 @@ def test_the_registry_is_a_snapshot_and_then_every_record_as_it_was_journaled() 
     assert watcher.messages() == wanted
 
 
-def test_a_snapshot_and_its_updates_have_no_gap_and_no_repetition_however_slow_the_disk_is() -> None:
+def test_snapshot_and_updates_have_no_gap_or_repetition() -> None:
     network = Hosting()
     member = network.member()
     network.journal.hold()
@@ -52,7 +52,7 @@ def test_a_snapshot_and_its_updates_have_no_gap_and_no_repetition_however_slow_t
     assert state == network.registry.state
 
 
-def test_asking_again_brings_the_registry_as_the_updates_have_left_it() -> None:
+def test_asking_again_sends_the_registry_as_updates_left_it() -> None:
     network = Hosting()
     watcher = network.watching("bus/registry")
     watcher.messages()
@@ -63,7 +63,7 @@ def test_asking_again_brings_the_registry_as_the_updates_have_left_it() -> None:
     assert json.loads(watcher.messages()[0])["seq"] == last
 
 
-def test_statistics_are_followed_by_merge_patches_of_what_has_changed() -> None:
+def test_statistics_are_followed_by_merge_patches_of_changes() -> None:
     network = Hosting()
     watcher = network.watching("bus/statistics")
     known = json.loads(watcher.messages()[0])

@@ -63,7 +63,7 @@ def test_each_check_notices() -> None:
     check_each(ROWS.items(), look)
 
 
-def test_the_plan_is_of_the_seed_and_nothing_restarts_while_memory_is_watched() -> None:
+def test_the_seed_makes_the_plan_and_no_restart_disturbs_memory() -> None:
     steps = plan(600, Random(1))
     assert steps == plan(600, Random(1)) != plan(600, Random(2))
     assert [each.name for each in steps if each.what == "kill"] == [name for _, name in KILLS]

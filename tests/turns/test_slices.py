@@ -116,7 +116,7 @@ def test_work_that_fails_ends_alone(monkeypatch) -> None:
     assert done == ["next"]
 
 
-def test_what_short_turns_spend_does_not_add_up_and_work_that_waits_is_not_forgotten() -> None:
+def test_short_turns_do_not_add_up_and_waiting_work_is_not_lost() -> None:
     clock, done = Clock(), []
     slices = Slices(clock, SLICE, Counter())
     for _ in range(3 * SLICES_A_TURN):

@@ -49,7 +49,7 @@ def passed_on(text):
         '{"id":"1","x":{"y":1,"z":["c1","cellar"]}',
     ],
 )
-def test_metadata_that_ends_with_its_route_keeps_all_that_is_before_it(before):
+def test_metadata_ending_with_its_route_keeps_all_before_it(before):
     assert passed_on(before + ENDING).decode() == f'{before},"route":{ROUTE.decode()}}}'
 
 
@@ -78,7 +78,7 @@ def test_all_other_metadata_is_written_anew(text, expected):
     assert passed_on(text).decode() == expected.replace("%s", ROUTE.decode())
 
 
-def test_what_ends_with_a_route_has_that_route_whatever_else_it_says():
+def test_metadata_that_ends_with_a_route_has_that_route():
     for text in ('{"x":"' + ENDING, '{"x":",' + ENDING, '{"x":{"y":1' + ENDING, '{"x":[1' + ENDING, '{"x"' + ENDING):
         with pytest.raises(ValueError, match=r".*"):
             json.loads(text)
@@ -204,7 +204,7 @@ def unrouted(draw):
 @example(('{"x":"\\u0069"}', False))
 @example(('{"x": "\\"id\\": 1", "y": {"id": 1, "z": 1, "z": 2}}', False))
 @example(('{"x": ":", "y": 1180591620717411303424e99999}', False))
-def test_what_came_without_a_route_and_repeats_no_key_is_passed_on_byte_for_byte(sent):
+def test_without_a_route_and_repeated_keys_bytes_stay_the_same(sent):
     text, has_id = sent
     names = [key for key, _ in raw_members(text)]
     assume(len(set(names)) == len(names))

@@ -345,7 +345,7 @@ def test_any_bytes_give_events_or_a_protocol_error(data):
 
 
 @given(mutated(), st.data())
-def test_every_chunking_of_an_altered_stream_gives_the_same_events_and_error(data, draw):
+def test_every_chunking_of_an_altered_stream_gives_the_same(data, draw):
     limits = {"max_metadata": 6000, "max_payload": 200, "max_nesting": 5}
     whole = read([data], **limits)
     assert read(in_bytes(data), **limits) == whole
@@ -353,7 +353,7 @@ def test_every_chunking_of_an_altered_stream_gives_the_same_events_and_error(dat
 
 
 @given(streams, st.integers(0, 10), st.data())
-def test_a_payload_that_is_not_gathered_changes_nothing_but_itself(data, most, draw):
+def test_a_payload_that_is_not_gathered_changes_only_itself(data, most, draw):
     expected, error = read([data])
     reader = ObjectReader()
     reader.gather(most)
@@ -415,7 +415,7 @@ def test_too_large_a_payload_is_refused_before_it_comes():
         reader.next_event()
 
 
-def test_the_payload_of_a_bad_object_has_the_same_limit_and_is_skipped():
+def test_the_payload_of_a_bad_object_is_limited_and_skipped():
     assert read([b'{"type":5,"size":11}\0'], max_payload=10)[1]["reason"] == "payload-too-large"
     events, error = read(in_bytes(b'{"type":5,"size":3}\0{}\0{"event":"x"}\0'), max_payload=10)
     assert [type(event) for event in events] == [BadObject, BusObject]

@@ -135,7 +135,7 @@ def test_every_chunking_gives_the_same_events(side, data):
 
 
 @given(sides, st.data())
-def test_every_chunking_of_a_malformed_stream_gives_the_same_events_and_error(side, data):
+def test_every_chunking_of_a_malformed_stream_gives_the_same(side, data):
     sent = data.draw(st.lists(packets[side], max_size=4))
     stream = b"".join(packet for _, packet in sent) + data.draw(malformed) + data.draw(st.binary(max_size=20))
     events, error = read(side, [stream], 1000)
@@ -152,7 +152,7 @@ def test_any_bytes_give_events_or_a_protocol_error(side, data):
 
 
 @given(sides, st.data())
-def test_altered_packets_give_the_same_events_or_protocol_error_however_they_are_cut(side, data):
+def test_altered_packets_give_the_same_however_they_are_cut(side, data):
     sent = data.draw(st.lists(packets[side], min_size=1, max_size=4))
     stream = bytearray(b"".join(packet for _, packet in sent))
     for index in data.draw(st.lists(st.integers(0, len(stream) - 1), min_size=1, max_size=4)):
@@ -319,5 +319,5 @@ def test_names_that_are_no_text_are_refused(encode):
 
 
 @given(st.text(max_size=9), st.lists(st.binary(max_size=9)))
-def test_packets_that_are_made_in_one_go_are_those_that_are_made_one_by_one(service, messages):
+def test_packets_made_in_one_go_equal_those_made_one_by_one(service, messages):
     assert spp.infos(service, messages) == [spp.info(service, message) for message in messages]

@@ -134,7 +134,7 @@ def test_a_text_message_needs_no_nul_and_its_size_is_in_bytes() -> None:
         "a close frame of 126 bytes": (frame(b"x" * 126, CLOSE), "bad-frame"),
     }.values(),
 )
-def test_a_message_that_is_no_object_ends_the_connection_after_those_before(data: bytes, reason: str) -> None:
+def test_a_message_that_is_no_object_ends_the_connection_there(data: bytes, reason: str) -> None:
     for cuts in ([data], in_bytes(data)):
         reader = opened(max_metadata=1000, max_payload=1000)
         assert len(read(reader, frame(b"{}\0"))) == 1
@@ -147,7 +147,7 @@ def test_a_message_that_is_no_object_ends_the_connection_after_those_before(data
 
 
 @each_row("length", [2002, 70_000, 1 << 40, 1 << 62])
-def test_a_frame_that_no_message_has_room_for_is_refused_when_its_header_is_read(length: int) -> None:
+def test_a_frame_too_large_for_any_message_is_refused_by_header(length: int) -> None:
     header = b"\xff" + length.to_bytes(8, "big") if length >> 16 else b"\xfe" + length.to_bytes(2, "big")
     for cuts in ([b"\x82" + header + b"mask"], in_bytes(b"\x02" + header + b"mask")):
         reader = opened(max_metadata=1000, max_payload=1000)
@@ -157,7 +157,7 @@ def test_a_frame_that_no_message_has_room_for_is_refused_when_its_header_is_read
 
 
 @each_row("code", [0, 1, 999, 1004, 1005, 1006, 1015, 1016, 1100, 2000, 2999, 5000, 65535])
-def test_a_close_frame_with_a_code_that_none_may_have_is_malformed(code: int) -> None:
+def test_a_close_frame_with_a_forbidden_code_is_malformed(code: int) -> None:
     for text in (b"", b"bye"):
         assert read(opened(), frame(code.to_bytes(2, "big") + text, CLOSE)) == ["bad-frame"]
 
@@ -203,7 +203,7 @@ NO_KEY = "Sec-WebSocket-Key is not one key of 16 bytes in base64"
         (KEY, KEY + b"\r\nSec-WebSocket-Key: " + KEY, NO_KEY),
     ],
 )
-def test_a_request_that_is_not_quite_one_is_refused_with_its_fault(old: bytes, new: bytes, sentence: str) -> None:
+def test_a_request_that_is_not_quite_valid_is_refused_with_why(old: bytes, new: bytes, sentence: str) -> None:
     assert fault(REQUEST.replace(old, new)) == sentence
 
 
@@ -235,7 +235,7 @@ def test_what_comes_after_a_close_frame_is_not_read() -> None:
         assert [type(each) for each in found] == [BusObject, ClosedByClient]
 
 
-def test_a_request_may_come_byte_by_byte_and_messages_right_after_it() -> None:
+def test_a_request_may_come_byte_by_byte_and_messages_after_it() -> None:
     reader = WebSocketReader()
     controls: list[Control] = []
     for byte in in_bytes(REQUEST.replace(b"Host", b"Origin: http://a\r\nHost") + frame(b"{}\0")):

@@ -189,7 +189,7 @@ def failed_logins(page: Page) -> int:
     return int(row.get_by_role("gridcell").last.inner_text())
 
 
-def test_it_says_that_the_server_is_gone_and_goes_on_when_it_is_back(page: Page, tmp_path: Path) -> None:
+def test_it_says_that_the_server_is_gone_and_goes_on_afterwards(page: Page, tmp_path: Path) -> None:
     with ForkedServer(tmp_path / "journal", OPTIONS) as server, ObjectsClient(port=server.port("objects")) as client:
         client.subscribe(routing_id="before")
         page.goto(address(server, "sessions"))

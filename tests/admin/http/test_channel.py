@@ -66,7 +66,7 @@ def test_whatever_is_sent_is_answered_or_waited_for(garbage: bytes, cuts: list[i
     assert scene.client().ask("/api/v1/server").status == 200
 
 
-def test_a_slow_head_or_body_is_refused_after_its_time_however_it_drips() -> None:
+def test_a_slow_head_or_body_is_refused_however_it_drips() -> None:
     for sent in (GET, PUT + b"Content-Length: 1000\r\n\r\n"):
         scene = Admin()
         client = scene.client()
@@ -93,7 +93,7 @@ def test_an_idle_connection_is_closed() -> None:
     assert used.is_closed
 
 
-def test_a_new_connection_takes_the_place_of_the_one_that_was_idle_for_longest() -> None:
+def test_a_new_connection_replaces_the_one_idle_for_longest() -> None:
     scene = Admin(admin_max_connections=3)
     clients = [scene.client() for _ in range(3)]
     for index in (2, 0, 1):
@@ -195,7 +195,7 @@ def test_a_user_has_requests_of_their_own() -> None:
     assert scene.client("10.0.0.9").ask("/api/v1/server", **BEARER).status == 429
 
 
-def test_requests_at_once_are_answered_in_order_and_only_as_far_as_the_client_reads() -> None:
+def test_requests_at_once_are_answered_in_order_as_they_are_read() -> None:
     scene = Admin()
     client = scene.client()
     client.send(b"".join(GET.replace(b"server", b"limits?limit=%d" % n) + b"\r\n" for n in range(1, 21)))

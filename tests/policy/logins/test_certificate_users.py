@@ -72,7 +72,7 @@ def test_without_one_a_client_is_nobody(name: str, place: Place) -> None:
         assert b'"not-authenticated"' in client.take()
 
 
-def test_a_certificate_that_names_no_user_is_journaled_and_a_secret_may_follow(place: Place) -> None:
+def test_a_secret_may_follow_a_journaled_certificate_of_nobody(place: Place) -> None:
     network, port = asking(place, "objects", field="email")
     client = Secure(port.connect(), place.context(place.client))
     (failed,) = network.events(ev.AuthFailed)
@@ -95,7 +95,7 @@ def test_without_such_a_checker_a_certificate_says_nothing(place: Place) -> None
     assert network.events(ev.AuthSucceeded, ev.AuthFailed) == []
 
 
-def test_who_is_somebody_by_a_certificate_cannot_become_somebody_else(place: Place) -> None:
+def test_a_user_by_certificate_cannot_become_somebody_else(place: Place) -> None:
     network, port = asking(place, "objects")
     network.bus.identity.use([CertificateUsers("cn"), Users({"bob": USERS["ann"]})])
     client = Secure(port.connect(), place.context(place.client))
@@ -112,7 +112,7 @@ class Verified:
 
 
 @each_row("name", JOIN)
-def test_who_connects_with_a_certificate_without_end_cannot_fill_the_journal(name: str) -> None:
+def test_endless_certificate_logins_do_not_fill_the_journal(name: str) -> None:
     network = Network(journal_session_rate=1000, journal_session_burst=10_000)
     identity = Identity(network.reactor, at_once)
     identity.use([CertificateUsers("cn")])

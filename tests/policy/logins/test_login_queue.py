@@ -192,7 +192,7 @@ def test_networks_take_turns() -> None:
 
 
 @given(st.integers(0, 100), st.integers(4, 30))
-def test_whoever_asks_again_is_in_soon_in_spite_of_guesses_at_the_same_address(seed: int, rate: int) -> None:
+def test_a_retried_login_is_soon_in_despite_guesses_beside_it(seed: int, rate: int) -> None:
     """A quarter of a second is one check, ``rate`` guesses that are never the same, and perhaps one more try."""
     waiting = Waiting(seed)
     number = count()
@@ -216,7 +216,7 @@ def test_whoever_asks_again_is_in_soon_in_spite_of_guesses_at_the_same_address(s
     assert waiting.refused > 40
 
 
-def test_a_secret_that_was_wrong_is_dropped_first_and_checked_last() -> None:
+def test_a_secret_once_wrong_is_dropped_first_and_checked_last() -> None:
     waiting = Waiting()
     for number in range(DEFAULT_LIMITS.secrets):
         waiting.history.failed([ELSEWHERE], "eve", f"ann:wrong {number}".encode(), 0.0)

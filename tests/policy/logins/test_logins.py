@@ -79,7 +79,7 @@ def finish(threads: Threads, number: int) -> None:
         threads.running.pop(0).callback(True)
 
 
-def test_few_secrets_are_checked_at_a_time_and_the_same_ones_once(users: Identity, threads: Threads) -> None:
+def test_few_secrets_are_checked_at_a_time_and_equal_ones_once(users: Identity, threads: Threads) -> None:
     logins = [log_in(users, "ann", b"%d" % (number % 3), f"10.0.0.{number}:1") for number in range(30)]
     assert (len(threads.running), set(answers(logins))) == (MAX_CHECKING, {None})
     finish(threads, 3)
@@ -101,9 +101,7 @@ def test_three_hundred_guesses_do_not_keep_the_right_secret_out(
     assert checks <= 10
 
 
-def test_a_login_too_many_is_told_so_after_a_pause_unless_its_client_is_gone(
-    users: Identity, threads: Threads, clock: Clock
-) -> None:
+def test_a_login_too_many_is_told_so_later_if_its_client_stays(users: Identity, threads: Threads, clock: Clock) -> None:
     denials: list[Any] = []
     secrets = [b"%d" % number for number in range(MAX_CHECKING + DEFAULT_LIMITS.secrets + 2)]
     logins = [users.log_in(Password("ann", secret), "10.0.0.1:1") for secret in secrets]

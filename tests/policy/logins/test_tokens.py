@@ -84,7 +84,7 @@ def test_a_line_that_makes_no_sense_has_its_number(line: str, tmp_path: Path) ->
         read_tokens(path)
 
 
-def test_a_file_that_was_cut_off_anywhere_but_at_the_end_of_a_line_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_cut_off_within_a_line_is_refused(tmp_path: Path) -> None:
     """Without its expiry, a line would prove for ever what its token proved for a while."""
     path = tmp_path / "tokens"
     whole = "".join(f"{token_line('ann', token, 1)}\n" for token in "ab").encode()

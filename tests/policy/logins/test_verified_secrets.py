@@ -22,7 +22,7 @@ def test_each_user_and_secret_has_a_key_of_its_own_in_each_boot(
     assert boot.key(*one) != next_boot.key(*one)
 
 
-def test_secrets_are_forgotten_in_time_and_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secrets_are_forgotten_after_a_time_and_when_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verified_secrets, "MAX_KEPT", 2)
     verified = VerifiedSecrets(bytes(16))
     for now, key in enumerate((b"a", b"b", b"a", b"c")):

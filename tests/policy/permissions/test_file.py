@@ -40,7 +40,7 @@ def faults_of(text: str, tmp_path: Path) -> list[str]:
     return faults(path)
 
 
-def test_all_faults_are_reported_together_in_the_order_of_their_lines(tmp_path: Path) -> None:
+def test_all_faults_are_reported_together_in_order_of_lines(tmp_path: Path) -> None:
     text = """\
 colour = "red"
 [groups]

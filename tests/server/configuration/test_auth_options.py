@@ -18,7 +18,7 @@ from tests.tables import each_row
 ANN = "ann:" + str(SecretHash(b"salt", bytes(32), 1 << 14, 8, 1).made_of(b"s3cret")) + "\n"
 
 
-def test_without_them_nobody_is_asked_and_slow_clients_are_disconnected() -> None:
+def test_without_them_nobody_is_asked_slow_clients_are_cut_off() -> None:
     config = configured({})
     assert (config.auth, config.settings.slow_spp) == ((), "disconnect")
 
@@ -35,7 +35,7 @@ def test_policies_that_there_are_not(value: Any) -> None:
 
 
 @each_row("value", [7, "", ["users:a", 7]])
-def test_descriptions_of_checkers_are_texts_and_errors_do_not_quote_them(value: Any) -> None:
+def test_descriptions_of_checkers_are_texts_no_error_quotes(value: Any) -> None:
     with pytest.raises(ConfigError, match=r"^--auth: a checker is a text, such as users:/etc/bussrv/users$"):
         configured({"auth": value})
 
@@ -67,7 +67,7 @@ def test_the_configuration_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         ("anonymous", r"the checker 'anonymous' takes no user with a secret"),
     ],
 )
-def test_a_server_does_not_start_with_a_checker_that_makes_no_sense(
+def test_a_server_does_not_start_with_a_senseless_checker(
     description: str, fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -20,7 +20,7 @@ from bussrv.settings import Settings
 
 
 @given(st.integers(1, 100_000), st.integers(1, 200_000))
-def test_something_is_left_for_the_rest_whatever_the_system_allows(wanted: int, limit: int) -> None:
+def test_something_is_left_for_the_rest_for_any_system_limit(wanted: int, limit: int) -> None:
     sessions, connections = most_sessions(wanted, limit), most_connections(limit)
     assert 1 <= sessions <= wanted
     assert sessions <= connections <= max(1, limit)

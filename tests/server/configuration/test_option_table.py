@@ -124,9 +124,7 @@ def test_every_option_means_the_same_in_every_source(
         assert kind.check(kind.plain(kind.check(value))) == kind.check(value), name
 
 
-def test_the_command_line_overrides_the_environment_and_that_the_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_command_line_overrides_environment_and_that_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "bussrv.toml").write_text(
         'max-links = 1\nmax-seen = 1\nmax-linked = 1\nlink = ["tcp:a:1", "tcp:b:1"]\n'
     )

@@ -196,7 +196,7 @@ def test_a_line_shows_the_session_and_the_address_that_it_has() -> None:
 
 
 @pytest.mark.processes
-def test_a_server_says_ready_last_at_its_start_and_nothing_before_its_banner(tmp_path: Path) -> None:
+def test_a_start_begins_with_the_banner_and_ends_with_ready(tmp_path: Path) -> None:
     with RunningServer(tmp_path / "journal", ["--log-format", "json"]) as server:
         said = [json.loads(line) for line in server.lines]
         assert server.stop() == 0

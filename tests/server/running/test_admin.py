@@ -49,7 +49,7 @@ class Busy(MemoryReactorClock):
         raise CannotListenError(interface, port, OSError(errno.EADDRINUSE, "Address already in use"))
 
 
-def test_a_busy_default_port_is_a_warning_and_a_given_one_a_fault() -> None:
+def test_a_busy_default_port_is_a_warning_a_given_one_a_fault() -> None:
     by_default, given = configured({}), configured({"admin": "7280"})
     assert by_default.admin == given.admin == "tcp:7280:interface=127.0.0.1"
     faults: list[str] = []

@@ -30,7 +30,7 @@ print(json.dumps(looked_at))
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 14), reason="collects a part of the older objects at a time")
-def test_no_collection_looks_at_many_objects_while_they_become_more() -> None:
+def test_no_collection_looks_at_many_objects_while_more_come() -> None:
     answer = subprocess.run([sys.executable, "-c", PROGRAM], check=True, capture_output=True, text=True).stdout
     looked_at = json.loads(answer)
     assert len(looked_at) >= 19

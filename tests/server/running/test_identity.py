@@ -117,7 +117,7 @@ def test_with_a_fault_nothing_changes(scene: Scene) -> None:
     assert scene.member(user="ann", secret="s3cret").names() == ["routing/subscribe/reply"]
 
 
-def test_the_first_checker_ends_sessions_of_nobody_and_without_the_last_one_nobody_is_asked(scene: Scene) -> None:
+def test_a_first_checker_ends_sessions_and_without_one_all_enter(scene: Scene) -> None:
     member, watcher = scene.member(), scene.network.watcher()
     scene.use("users")
     scene.network.reactor.advance(0)

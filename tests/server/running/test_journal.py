@@ -56,7 +56,7 @@ def test_what_was_written_is_sealed_when_it_is_closed(tmp_path: Path, reactor: F
     assert actors(tmp_path / "journal") == ["a", "a", "b", "b"]
 
 
-def test_a_journal_that_is_abandoned_is_left_as_it_was_and_to_others(tmp_path: Path, reactor: FakeReactor) -> None:
+def test_an_abandoned_journal_is_left_as_it_was_and_to_others(tmp_path: Path, reactor: FakeReactor) -> None:
     """Even where an earlier run left something undone."""
     live(reactor, config(tmp_path), "a", "b", "c")
     (tmp_path / "journal" / MANIFEST_NAME).unlink()
@@ -75,7 +75,7 @@ def test_a_journal_that_is_abandoned_is_left_as_it_was_and_to_others(tmp_path: P
     assert contents(tmp_path / "journal") == before
 
 
-def test_closing_does_not_wait_for_everything_that_is_to_be_compressed(
+def test_closing_does_not_wait_for_all_compression(
     tmp_path: Path, reactor: FakeReactor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     live(reactor, config(tmp_path), *"abcdef")

@@ -486,7 +486,7 @@ def test_every_option_that_a_reload_changes_is_shown_to() -> None:
     }
 
 
-def test_settings_are_exchanged_all_at_once_and_only_the_reloadable_ones() -> None:
+def test_only_reloadable_settings_are_exchanged_all_at_once() -> None:
     before, after = Settings(), Settings(max_services=1, max_payload=1, strict=True)
     before.reload(after)
     differing = {each.name for each in fields(Settings) if getattr(before, each.name) != getattr(after, each.name)}
@@ -553,7 +553,7 @@ def process(tmp_path: Path) -> Iterator[Callable[[], subprocess.Popen[bytes]]]:
 
 
 @pytest.mark.processes
-def test_sighup_reloads_and_the_command_line_and_the_environment_still_override_the_file(
+def test_after_sighup_the_file_is_still_overridden(
     process: Callable[[], subprocess.Popen[bytes]], tmp_path: Path
 ) -> None:
     (tmp_path / FILE).write_text("max-services = 4\n")

@@ -111,7 +111,7 @@ async def test_no_port_keeps_the_server_from_ending_its_journal(
     assert late == [("broken", "critical"), ("stuck", "error")]
 
 
-def test_no_port_is_opened_if_a_file_of_another_one_cannot_be_used(tmp_path: Path) -> None:
+def test_no_port_is_opened_if_a_file_of_another_is_unusable(tmp_path: Path) -> None:
     failed = service("off", objects=f"unix:{tmp_path}/socket", spp="ssl:0:privateKey=none")
     with pytest.raises(StartError, match="none: cannot be read"):
         failed.startService()
