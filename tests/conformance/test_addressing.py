@@ -25,7 +25,7 @@ def test_a_routing_id_that_is_free_is_honoured() -> None:
 
 
 @each_row("wanted", ["tv-1", "shared", "hall", "an unjoined one's"])
-def test_for_a_routing_id_that_is_not_free_a_fresh_one_is_assigned(wanted: str) -> None:
+def test_instead_of_a_taken_routing_id_a_fresh_one_is_assigned(wanted: str) -> None:
     """Neither another's own, nor one that others share, nor the server's; and objects go on to the one who had it."""
     network = Network()
     owner, thief = network.member(**{"routing-id": "tv-1", "routing-ids": ["shared"]}), unjoined(network)
@@ -39,7 +39,7 @@ def test_for_a_routing_id_that_is_not_free_a_fresh_one_is_assigned(wanted: str) 
     assert thief.received() == []
 
 
-def test_two_who_ask_for_a_routing_id_at_the_same_time_do_not_both_get_it() -> None:
+def test_of_two_that_ask_for_a_routing_id_at_once_one_gets_it() -> None:
     """What is on its way to the journal is taken already."""
     network = Network()
     one, two = unjoined(network), unjoined(network)
@@ -62,7 +62,7 @@ def test_further_routing_ids_may_be_shared_by_many() -> None:
     assert [member.names() for member in sharing] == [["x"]] * 4
 
 
-def test_a_further_routing_id_that_is_somebody_elses_own_is_not_granted() -> None:
+def test_a_further_routing_id_that_another_has_is_not_granted() -> None:
     """Nor the server's; the others that were asked for are, each once."""
     network = Network()
     owner, thief = network.member(), unjoined(network)
@@ -74,7 +74,7 @@ def test_a_further_routing_id_that_is_somebody_elses_own_is_not_granted() -> Non
     assert (owner.names(), thief.received()) == (["secret"], [])
 
 
-def test_a_session_may_make_its_own_further_routing_id_its_routing_id() -> None:
+def test_a_session_may_make_a_further_routing_id_its_routing_id() -> None:
     """Nobody else holds it, and the new subscription replaces the old one."""
     member = Network().member(**{"routing-ids": ["tv"]})
     member.send({"event": "routing/subscribe", "routing-id": "tv"})
@@ -100,7 +100,7 @@ def test_a_session_may_make_its_own_further_routing_id_its_routing_id() -> None:
         (None, ["one", "two", "sender", "bystander"]),
     ],
 )
-def test_an_object_with_to_goes_to_those_who_hold_one_of_the_ids_once(to: Any, takers: list[str]) -> None:
+def test_an_object_with_to_goes_once_to_each_holder_of_an_id(to: Any, takers: list[str]) -> None:
     """A string or an array; without one it goes to everybody."""
     network = Network()
     further = {"one": ["tv", "also-one"], "two": ["tv"], "sender": [], "bystander": []}
@@ -130,7 +130,7 @@ def test_being_addressed_does_not_go_beyond_the_subscription(subscription: dict[
     assert receiver.names() == gets
 
 
-def test_a_member_that_wants_no_echo_is_not_sent_what_it_sends_to_itself() -> None:
+def test_without_echo_a_member_is_not_sent_its_own_objects() -> None:
     """Neither by its own id, nor by one that it shares."""
     network = Network()
     member, other = (

@@ -20,7 +20,7 @@ def published(network: Network, member: Member, fields: dict[str, object], paylo
     return [event.service for event in watcher.received() if isinstance(event, spp.Info)]
 
 
-def test_a_publication_is_a_payload_with_a_content_type_on_a_service() -> None:
+def test_a_publication_is_a_payload_with_a_type_on_a_service() -> None:
     """All three reach a member of the object network: the bytes, their type, and whose they are."""
     network = Network()
     member = network.member()
@@ -46,7 +46,7 @@ def test_an_inbus_publish_is_text_where_it_can_be(version: int, payload: bytes, 
     assert (fields["type"], received) == (content_type, payload)
 
 
-def test_an_app_key_is_a_service_from_its_first_publish_until_its_lease_is_over() -> None:
+def test_an_app_key_is_a_service_from_first_publish_to_lease_end() -> None:
     """Publishing renews the lease."""
     network = Network(inbus_lease=100)
     watcher = network.watcher()
@@ -73,7 +73,7 @@ def test_an_app_key_is_a_service_from_its_first_publish_until_its_lease_is_over(
         ([], {"sender": "tv"}, []),
     ],
 )
-def test_an_object_is_a_publication_when_its_sender_speaks_as_a_service(
+def test_an_object_whose_sender_is_a_service_is_a_publication(
     services: list[str], sender: dict[str, object], wanted: list[str]
 ) -> None:
     """It says so, or there is only one service that it could be."""
@@ -130,7 +130,7 @@ def test_the_app_type_is_that_of_the_metadata_or_1(attributes: dict[str, object]
 
 
 @each_row("subscription", [{}, {"types": ["text/*"]}, {"types": ["image/*"]}, {"subscriptions": ["!*"]}])
-def test_to_members_it_is_an_object_if_their_interest_lets_it_pass(subscription: dict[str, object]) -> None:
+def test_members_get_it_as_an_object_if_their_interest_allows(subscription: dict[str, object]) -> None:
     """With type, size, sender, id and route, and the app-type."""
     network = Network()
     member, office = network.member(**subscription), network.business()

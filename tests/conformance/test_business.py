@@ -45,7 +45,7 @@ def passing(receiver: Member, sender: Member) -> set[str]:
 @each_row("id_", [None, "1", 7, ""])
 @each_row("wanted", [None, "office-1"])
 @each_row("further", [None, [], ["office", "all"]])
-def test_registering_is_answered_in_its_own_spelling_with_the_routing_id(
+def test_registering_is_answered_as_spelled_with_the_routing_id(
     event: str, id_: Any, wanted: str | None, further: list[str] | None
 ) -> None:
     """In reply to the id if there was one; the id that was asked for, or one that the server makes."""
@@ -111,7 +111,7 @@ def test_name_and_user_are_information_only(about: dict[str, Any]) -> None:
     assert known == {"name": None, "user": None} | {key: each for key, each in about.items() if isinstance(each, str)}
 
 
-def test_a_unique_routing_id_that_is_taken_is_replaced_and_the_reply_says_by_what() -> None:
+def test_a_taken_unique_routing_id_is_replaced_as_the_reply_says() -> None:
     """One id, one client; in whichever vocabulary the other one is."""
     network = Network()
     network.member(**{"routing-id": "tv", "routing-ids": ["shared"]})
@@ -119,7 +119,7 @@ def test_a_unique_routing_id_that_is_taken_is_replaced_and_the_reply_says_by_wha
     assert len({"tv", "shared", "hall", *granted}) == 6
 
 
-def test_events_are_routed_to_a_client_by_its_further_routing_ids() -> None:
+def test_events_reach_a_client_by_its_further_routing_ids() -> None:
     """They are not its alone; and another's own id cannot be one of them."""
     network = Network()
     one, two = network.business(**{"routing-ids": ["tv"]}), network.member(**{"routing-ids": ["tv"]})
@@ -292,7 +292,7 @@ def test_requests_and_replies_cross_between_the_vocabularies() -> None:
         assert served in ([office, tv], [tv, office])
 
 
-def test_members_of_the_older_vocabulary_see_no_events_of_the_newer_about_members() -> None:
+def test_the_older_vocabulary_hears_no_newer_events_on_members() -> None:
     """Their own has none; the coming and going of others is told to those whose vocabulary has words for it."""
     network = Network()
     business, member = network.business(), network.member()

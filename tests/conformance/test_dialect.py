@@ -157,7 +157,7 @@ def test_answers_of_the_server_arrive_whatever_the_rules_say(rules: list[str]) -
 
 
 @each_row("rules", ["all", [], ["*", ["!text/*", "#ä"]], "!*, @services/*", None])
-def test_the_answer_to_a_rule_list_is_the_one_of_the_seed_and_repeats_the_rules(rules: Any) -> None:
+def test_the_answer_to_a_rule_list_repeats_the_rules(rules: Any) -> None:
     """With the id that it replies to, the routing id that was granted, and the further ones. The rules are as sent."""
     member = unjoined(Network())
     subscriptions = {} if rules is None else {"subscriptions": rules}
@@ -170,7 +170,7 @@ def test_the_answer_to_a_rule_list_is_the_one_of_the_seed_and_repeats_the_rules(
 
 
 @each_row("newly", ["objects", "rules", "business"])
-def test_members_are_told_of_each_other_in_the_words_of_their_own_vocabulary(newly: str) -> None:
+def test_members_hear_of_each_other_in_their_own_vocabulary(newly: str) -> None:
     """``notify`` in the seed's, ``notification`` in this dialect, nothing in Business Object; whoever it is about."""
     network = Network()
     seed, deployed, business = network.member(), network.member(subscriptions="all"), network.business()
@@ -209,7 +209,7 @@ def test_what_is_told_of_others_is_subject_to_the_rules(rules: list[str], told: 
     assert len(member.received()) == told
 
 
-def test_whoever_changes_to_the_other_vocabulary_is_told_in_that_one() -> None:
+def test_whoever_changes_the_vocabulary_is_told_in_the_new_one() -> None:
     """The newest subscription says which words are understood."""
     network = Network()
     member = network.member(subscriptions="all")
@@ -251,7 +251,7 @@ def test_a_service_that_never_registers_serves(key: str, type_: dict[str, str], 
     assert (fields["in-reply-to"], "type" in fields, payload) == (id_.get("id", request["id"]), bool(type_), b"on\0")
 
 
-def test_a_service_that_registers_goes_before_those_that_only_listen() -> None:
+def test_a_registered_service_goes_before_those_that_only_listen() -> None:
     """They observe the request; it is not lost on a listener when a provider is there."""
     network = Network()
     registered, listening = provider(network, "tv"), network.member(subscriptions=DEPLOYED_SERVICE)
@@ -264,7 +264,7 @@ def test_a_service_that_registers_goes_before_those_that_only_listen() -> None:
 
 @each_row("held", [False, True], ids=["at once", "while the journal is slow"])
 @each_row("cut", [False, True], ids=["one chunk", "byte by byte"])
-def test_a_client_need_not_wait_for_the_answer_to_its_subscription(held: bool, cut: bool) -> None:
+def test_a_client_need_not_wait_for_its_subscription_reply(held: bool, cut: bool) -> None:
     """What comes right behind it, in the same chunk even, is served after it, in order."""
     network = Network()
     service = network.member(subscriptions=DEPLOYED_SERVICE)

@@ -121,7 +121,7 @@ AS_WRITTEN = [
 
 
 @each_row("attributes", AS_WRITTEN, ids=lambda each: each.decode())
-def test_what_passes_through_keeps_every_attribute_and_how_it_is_written(attributes: bytes) -> None:
+def test_what_passes_through_keeps_every_attribute_as_written(attributes: bytes) -> None:
     """Not a byte of it changes, and what the server adds comes behind it."""
     with_id = metadata_of(relayed(b'{"event":"x","id":"1",%b}\0' % attributes))
     assert with_id == b'{"event":"x","id":"1",%b,"route":["boot-1","hall"]}' % attributes
@@ -132,7 +132,7 @@ def test_what_passes_through_keeps_every_attribute_and_how_it_is_written(attribu
 
 @each_row("attributes", AS_WRITTEN, ids=lambda each: each.decode())
 @each_row("id_", [b"", b'"id":1e3,'], ids=["without an id", "with an id"])
-def test_what_passes_through_keeps_its_attributes_when_the_route_is_forged_too(attributes: bytes, id_: bytes) -> None:
+def test_what_passes_through_keeps_attributes_beside_forged_ones(attributes: bytes, id_: bytes) -> None:
     """The same attributes in the same order with the same values, whatever had to be replaced among them."""
     sent = b'{"route":["king"], %b %b , "event":"x"}' % (id_, attributes)
     got = metadata_of(relayed(sent + b"\0"))
@@ -169,7 +169,7 @@ def test_a_payload_passes_byte_for_byte(vocabulary: str, payload: bytes) -> None
         ("{}", ["id", "route"]),
     ],
 )
-def test_the_server_adds_the_route_and_a_missing_id_and_nothing_else(sent: str, added: list[str]) -> None:
+def test_the_server_adds_only_the_route_and_a_missing_id(sent: str, added: list[str]) -> None:
     """An id that is null is a missing one; every other is kept."""
     got = metadata_of(relayed(sent.encode() + b"\0"))
     before, after = json.loads(sent), json.loads(got)
@@ -261,7 +261,7 @@ MALFORMED = [
 @both
 @each_row("joined", [True, False], ids=["member", "unjoined"])
 @each_row(("data", "reason", "where"), MALFORMED, ids=[repr(data[:20]) for data, _, _ in MALFORMED])
-def test_what_is_malformed_is_answered_with_one_error_and_the_connection_closed(
+def test_malformed_input_gets_one_error_and_ends_the_connection(
     vocabulary: str, joined: bool, data: bytes, reason: str, where: str
 ) -> None:
     """The error says what was wrong and where. What came before is served, what comes after is not looked at."""
@@ -299,9 +299,7 @@ def test_what_is_malformed_is_answered_with_one_error_and_the_connection_closed(
         ({"event": "x", "natures": ["n"] * 65}, "bad-attribute"),
     ],
 )
-def test_what_is_well_framed_but_wrong_is_answered_and_the_connection_lives_on(
-    vocabulary: str, fields: dict[str, Any], reason: str
-) -> None:
+def test_wrong_input_in_good_frames_ends_no_connection(vocabulary: str, fields: dict[str, Any], reason: str) -> None:
     """The error says in reply to what, with a stable code and a sentence; the payload is read past."""
     network = Network()
     member = join(network, vocabulary)

@@ -104,7 +104,7 @@ def test_elements_that_do_not_apply_may_say_anything() -> None:
     assert network.bus.counters == {"bad-element": 1}
 
 
-def test_what_the_server_sends_has_empty_elements_where_they_do_not_apply() -> None:
+def test_what_the_server_sends_has_empty_elements_if_not_needed() -> None:
     """All five are there, in the order of the seed."""
     network = Network()
     for version in (1, 2):
@@ -247,7 +247,7 @@ def test_another_version_is_dropped() -> None:
     assert network.registry.state.sessions == {}
 
 
-def test_what_is_dropped_is_logged_with_the_reason_at_a_limited_rate() -> None:
+def test_what_is_dropped_is_logged_with_why_at_a_limited_rate() -> None:
     """The next line says how many were left out; other hosts have a rate of their own."""
     network = Network()
     with capturedLogs() as logged:
@@ -426,7 +426,7 @@ def test_that_nobody_listens_makes_no_lease_longer() -> None:
     assert [event.reason for event in network.events(ev.SubscriptionRemoved)] == ["lease-expired"]
 
 
-def test_each_subscriber_shows_when_it_was_heard_its_errors_and_its_lease() -> None:
+def test_each_subscriber_shows_its_last_time_errors_and_lease() -> None:
     """Those first that are to end first."""
     network = Network(inbus_lease=400)
     network.udp.subscribe("a", port=5000)
@@ -484,7 +484,7 @@ ODD = " a\u202eb\ufeff"
 """A name that could once be new."""
 
 
-def test_a_name_that_a_journal_holds_stays_though_it_could_not_be_new(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_in_the_journal_stays_though_it_could_not_be_new(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its subscriber may renew and unsubscribe it, and is given what is published; nobody else begins with it."""
     before = Network(inbus_lease=400)
     with monkeypatch.context() as older:
@@ -533,7 +533,7 @@ def test_a_subscription_that_is_not_in_the_journal_is_none() -> None:
 # Across formats.
 
 
-def test_what_is_too_large_for_a_datagram_is_dropped_for_inbus_only() -> None:
+def test_what_is_too_large_for_a_datagram_only_inbus_drops() -> None:
     """Counted, and said in the log: not each time, when it happens often."""
     network = Network()
     network.udp.subscribe("a", version=1)

@@ -30,7 +30,7 @@ def members(linked: Fabric) -> dict[str, Member]:
     return found
 
 
-def test_a_link_is_kept_up_and_dialed_again_with_growing_jittered_delays() -> None:
+def test_a_link_is_kept_and_dialed_again_with_growing_delays() -> None:
     """While nobody answers each delay is longer than the one before, never by the same, up to the limit."""
     linked = Fabric("a", "b", max_link_delay=30.0)
     cable = linked.link("a", "b")
@@ -56,7 +56,7 @@ def test_a_link_subscribes_as_a_server_and_is_subscribed_back() -> None:
 
 
 @each_row("pairs", TOPOLOGIES.values(), ids=TOPOLOGIES.keys())
-def test_in_any_topology_each_subscriber_gets_an_object_exactly_once(pairs: tuple[str, ...]) -> None:
+def test_in_any_topology_a_subscriber_gets_each_object_once(pairs: tuple[str, ...]) -> None:
     """As long as it is stable, and at most once always: tests/bus/links/test_simulation.py."""
     linked = fabric(*pairs)
     everybody = members(linked)

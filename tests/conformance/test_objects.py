@@ -26,7 +26,7 @@ from tests.tables import each_row
     ],
     ids=lambda sent: str(sent.get("event", sent)),
 )
-def test_before_the_subscription_nothing_is_routed_or_answered_but_all_is_counted(sent: dict[str, Any]) -> None:
+def test_before_the_subscription_objects_are_only_counted(sent: dict[str, Any]) -> None:
     """Neither does the unjoined one hear anything, nor is anything heard of it."""
     network = Network()
     member, stranger = network.member(**{"routing-id": "member"}), unjoined(network)
@@ -54,7 +54,7 @@ def test_whoever_has_not_subscribed_within_30_seconds_is_closed() -> None:
     assert network.bus.counters["subscribe-timeout"] == 3
 
 
-def test_a_newcomer_becomes_a_member_only_when_its_subscription_is_answered() -> None:
+def test_a_client_is_a_member_once_its_subscription_is_answered() -> None:
     """While the subscription is being written down, what others send does not reach it; afterwards it does."""
     network = Network()
     sender, member = network.member(receive_mode="no_echo"), unjoined(network)
@@ -69,7 +69,7 @@ def test_a_newcomer_becomes_a_member_only_when_its_subscription_is_answered() ->
     assert member.names() == ["late"]
 
 
-def test_what_a_newcomer_sends_before_its_subscription_is_not_made_up_for() -> None:
+def test_what_a_client_sends_before_its_subscription_is_lost() -> None:
     """Not even when both come in one chunk."""
     network = Network()
     member = network.member()
@@ -142,7 +142,7 @@ def test_the_receive_mode_is_all_when_there_is_none() -> None:
     assert (passing(network, receiver, sender), passing(network, receiver, receiver)) == (EVERYTHING, EVERYTHING)
 
 
-def test_receive_mode_none_hears_its_own_subscription_reply_and_nothing_else() -> None:
+def test_receive_mode_none_hears_only_its_subscription_reply() -> None:
     """Not even answers, and nothing of other members; it is served all the same."""
     network = Network()
     deaf = unjoined(network)
@@ -197,7 +197,7 @@ def test_mode_and_types_both_have_to_let_an_object_pass() -> None:
     assert passing(network, quiet, quiet) == set()
 
 
-def test_subscribing_again_replaces_everything_that_was_said_before() -> None:
+def test_subscribing_again_replaces_all_that_was_said_before() -> None:
     """Interest, further addresses and role; nothing is delivered twice."""
     network = Network()
     member, sender = network.member(types=["text/*"], **{"routing-ids": ["old"]}), network.member(receive_mode="none")

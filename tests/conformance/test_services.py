@@ -122,7 +122,7 @@ def test_a_request_also_goes_to_those_who_merely_observe() -> None:
     assert "error" not in client.names()
 
 
-def test_the_turn_skips_providers_that_are_gone_or_want_no_requests() -> None:
+def test_the_round_skips_providers_gone_or_without_requests() -> None:
     """Nobody waits for somebody who cannot answer."""
     network = Network()
     deaf, picky = provider(network, "tv", receive_mode="none"), provider(network, "tv", subscriptions=["text/*"])
@@ -148,9 +148,7 @@ def test_a_name_that_nobody_registered_is_routed_plainly() -> None:
 @each_row("request_", [{"name": "tv"}, {"service": "tv"}, {"name": "tv", "to": "nobody"}, {}])
 @each_row("id_", [None, "r-1", 7])
 @each_row("mode", ["all", "no_echo"])
-def test_when_nobody_at_all_took_a_request_the_requester_is_told_at_once(
-    request_: dict[str, Any], id_: Any, mode: str
-) -> None:
+def test_if_nobody_took_a_request_the_requester_is_told_at_once(request_: dict[str, Any], id_: Any, mode: str) -> None:
     """With an error in reply to it, rather than that it waits for ever; its own echo does not count."""
     network = Network()
     network.member(receive_mode="none")
@@ -190,7 +188,7 @@ def test_who_merely_observes_does_not_keep_the_requester_waiting(observing: dict
 
 
 @each_row("rules", [["*"], ["@services/*"], ["*", "!@services/*"], ["text/*"]])
-def test_of_the_deployed_dialect_those_count_whose_rules_let_the_request_pass(rules: list[str]) -> None:
+def test_of_the_deployed_dialect_members_whose_rules_match_count(rules: list[str]) -> None:
     """Services in the field do not register."""
     network = Network()
     network.member(subscriptions=rules)
@@ -201,7 +199,7 @@ def test_of_the_deployed_dialect_those_count_whose_rules_let_the_request_pass(ru
 
 @each_row("observing", OBSERVERS)
 @each_row("before", ["registered", "addressed", "not registered"])
-def test_an_observer_that_has_replied_to_a_request_counts_from_then_on(observing: dict[str, Any], before: str) -> None:
+def test_an_observer_that_replied_once_counts_from_then_on(observing: dict[str, Any], before: str) -> None:
     """Also to one whose asker was told that nobody provides the service: the reply reaches it. An error is no reply."""
     network = Network()
     service, client = provider(network, **observing), network.member(receive_mode="no_echo")
@@ -341,7 +339,7 @@ def test_what_the_provider_said_before_it_went_comes_first() -> None:
     ]
 
 
-def test_the_end_of_a_provider_that_was_asked_much_keeps_nobody_waiting() -> None:
+def test_the_end_of_a_much_asked_provider_keeps_nobody_waiting() -> None:
     """Its askers are told in slices."""
     clock = TickingClock()
     network = Network(max_requests_per_asker=100_000, reactor=clock)
@@ -388,7 +386,7 @@ def test_a_reply_without_to_is_sent_to_the_requester(id_: Any, registered: bool)
     assert bystander.received() == []
 
 
-def test_a_reply_without_to_is_sent_to_the_requester_also_when_the_request_was_addressed() -> None:
+def test_a_reply_without_to_answers_an_addressed_request_too() -> None:
     """The request had a recipient, its reply has none: the requester is known all the same."""
     network = Network()
     service, client, bystander = provider(network), network.member(receive_mode="no_echo"), network.member()
@@ -399,7 +397,7 @@ def test_a_reply_without_to_is_sent_to_the_requester_also_when_the_request_was_a
     assert (client.names(), bystander.received()) == (["services/reply"], [])
 
 
-def test_a_reply_finds_its_requester_though_another_service_was_asked_under_the_same_id() -> None:
+def test_a_reply_finds_its_requester_though_another_used_the_id() -> None:
     """Ids of requests are chosen by clients, and many count from 1."""
     network = Network()
     tv, radio = provider(network, "tv"), provider(network, "radio")
@@ -433,7 +431,7 @@ def test_a_reply_of_one_who_was_not_asked_goes_to_nobody(event: str, to: bool, a
     assert (client.names(), liar.received(), observer.received()) == ([event], [], [])
 
 
-def test_a_reply_that_is_addressed_to_others_than_the_one_who_asked_goes_to_nobody() -> None:
+def test_a_reply_addressed_to_others_than_the_requester_is_lost() -> None:
     """Whoever serves one client could otherwise answer what another one asked of somebody else."""
     network = Network()
     service, client, other = provider(network, "tv"), network.member(receive_mode="no_echo"), network.member()
@@ -518,7 +516,7 @@ def test_nobody_takes_the_requests_of_others_away() -> None:
     assert greedy.received() == []
 
 
-def test_a_request_is_open_for_its_time_and_as_long_as_both_are_there() -> None:
+def test_a_request_is_open_for_its_time_while_both_are_there() -> None:
     """Then a reply goes to nobody; a client of the same routing id that comes later is not given it either."""
     network = Network(request_timeout=10.0)
     service = provider(network, "tv")
@@ -581,7 +579,7 @@ WORDS_OF_SERVERS = [
 
 @each_row("event", [spelt for word in WORDS_OF_SERVERS for spelt in (word, word.title(), word.upper())])
 @each_row("to", [False, True], ids=["to all", "to one"])
-def test_only_servers_say_what_members_believe_of_servers_and_of_each_other(event: str, to: bool) -> None:
+def test_only_servers_tell_members_of_servers_and_each_other(event: str, to: bool) -> None:
     """In whatever case: many compare events without."""
     for vocabulary in VOCABULARIES:
         network = Network()
@@ -630,7 +628,7 @@ def test_discovery_is_answered_once_for_each_provider(named: bool) -> None:
     assert ("services/discovery" in one.names()) == (not named)
 
 
-def test_services_that_do_not_register_may_answer_discovery_themselves() -> None:
+def test_unregistered_services_may_answer_discovery_themselves() -> None:
     """A name that nobody registered is routed on, and the answer comes back to the one who asked."""
     network = Network()
     service, client = network.member(subscriptions=["@services/*"]), network.member(receive_mode="no_echo")

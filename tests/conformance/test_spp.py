@@ -110,7 +110,7 @@ def test_then_every_update_is_one_packet() -> None:
 
 
 @each_row("moment", ["before", "asked", "written"])
-def test_between_snapshot_and_updates_there_is_no_gap_and_no_duplicate(moment: str) -> None:
+def test_between_snapshot_and_updates_is_no_gap_or_duplicate(moment: str) -> None:
     """Whenever an update comes: before the subscription, while it is on its way to the disk, or behind it."""
     network = Network()
     member, watcher = provider(network, "tv"), subscribed(network)
@@ -128,7 +128,7 @@ def test_between_snapshot_and_updates_there_is_no_gap_and_no_duplicate(moment: s
     assert watcher.messages() == ([b"0"] if moment == "written" else []) + [b"1", b"2"]
 
 
-def test_an_update_of_the_chunk_in_which_somebody_subscribed_comes_once() -> None:
+def test_an_update_in_the_chunk_of_a_subscription_comes_once() -> None:
     """Bytes that come together are no special case."""
     network = Network()
     member, watcher = provider(network), subscribed(network)
@@ -197,7 +197,7 @@ def test_after_a_removal_those_who_are_subscribed_keep_receiving() -> None:
 
 
 @each_row("first", ["subscribing", "removal"])
-def test_a_subscription_that_is_on_its_way_when_the_service_goes_does_not_come_about(first: str) -> None:
+def test_a_subscription_under_way_ends_with_the_service(first: str) -> None:
     """Whichever was asked for first: the client was told that the service is gone, and is sent nothing of it."""
     network = Network()
     member, watcher = provider(network, "tv"), subscribed(network)
@@ -236,7 +236,7 @@ def test_a_client_can_unsubscribe_at_any_time() -> None:
 
 
 @each_row("name", ["never", "", "a" * 256, "a\nb", "bus/never"])
-def test_subscribing_to_what_is_not_offered_is_ignored_and_journaled(name: str) -> None:
+def test_subscribing_to_what_is_not_offered_is_only_journaled(name: str) -> None:
     """The protocol has no error; the connection lives on."""
     network = Network()
     provider(network, "tv")
@@ -265,7 +265,7 @@ def test_an_unknown_unsubscribe_is_ignored() -> None:
 
 @each_row("data", [b"", b"test", bytes(1000)])
 @each_row("msgtype", [0, *range(3, 32)])
-def test_the_test_value_and_reserved_types_are_ignored_and_counted(msgtype: int, data: bytes) -> None:
+def test_the_test_value_and_reserved_types_are_only_counted(msgtype: int, data: bytes) -> None:
     """Whatever is in them; 16 too, which only servers send. The next packet is read as ever."""
     network = Network()
     provider(network, "tv")
@@ -427,7 +427,7 @@ def test_bytes_behind_the_last_field_of_a_packet_are_skipped() -> None:
     assert len(network.events(ev.SubscriptionRemoved)) == 1
 
 
-def test_what_is_too_large_for_a_packet_is_not_sent_counted_and_logged_at_a_limited_rate() -> None:
+def test_what_is_too_large_for_a_packet_is_counted_and_logged() -> None:
     """The client is sent what comes after it, others everything; a line of the log says what was left out."""
     network = Network(max_packet=20)
     member, other, watcher = provider(network, "tv"), network.member(), subscribed(network, "tv")
@@ -449,7 +449,7 @@ def test_what_is_too_large_for_a_packet_is_not_sent_counted_and_logged_at_a_limi
 # The state of a service.
 
 
-def test_the_state_of_a_service_is_the_last_payload_published_on_it() -> None:
+def test_the_state_of_a_service_is_the_last_payload_published() -> None:
     """Whichever of its providers published it, in whatever format; events without a payload are no publications."""
     network = Network()
     first, second = provider(network, "tv"), provider(network, "tv")
@@ -488,7 +488,7 @@ def test_a_service_that_went_has_no_state() -> None:
 # Slow clients.
 
 
-def test_slow_clients_may_be_coalesced_to_the_newest_state_of_each_service() -> None:
+def test_slow_clients_may_get_only_the_newest_state_of_services() -> None:
     """When it is asked for; offers, removals and their order stay, and who is not slow is sent everything."""
     for policy in ("disconnect", "coalesce"):
         network = Network(slow_spp=policy)
@@ -508,7 +508,7 @@ def test_slow_clients_may_be_coalesced_to_the_newest_state_of_each_service() -> 
         assert network.bus.counters["spp-coalesced"] == (2 if policy == "coalesce" else 0)
 
 
-def test_the_server_never_sends_the_test_value_or_a_reserved_type() -> None:
+def test_the_server_never_sends_test_value_or_reserved_types() -> None:
     """Types 1, 2, 16 and, to who says who it is, 33: nothing else, whatever happens."""
     network = guarded()
     watcher = network.watcher()

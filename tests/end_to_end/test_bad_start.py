@@ -91,9 +91,7 @@ def test_every_busy_port_is_named(tmp_path: Path) -> None:
     ]
 
 
-def test_an_option_without_effect_and_an_unknown_variable_are_warned_of(
-    start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_options_without_effect_and_unknown_variables_are_warned(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BUSSRV_PORT", "tcp://10.0.0.1:7890")
     server = start("--journal", "off", "--journal-key", "nokey")
     assert server.stop() == 0

@@ -75,7 +75,7 @@ def of(client: str) -> Any:
     return lambda each: each.get("route", [None])[0] == client and each.get("event") == "end"
 
 
-def test_objects_of_a_foreign_server_reach_everybody_once_and_in_order(
+def test_objects_of_a_foreign_server_reach_all_once_in_order(
     server: RunningServer, foreign: ForeignServer, members: list[Member]
 ) -> None:
     for number in range(200):
@@ -98,7 +98,7 @@ def test_objects_of_a_foreign_server_reach_everybody_once_and_in_order(
     assert tracebacks(server) == []
 
 
-def test_a_foreign_server_is_given_each_object_once_with_the_route_it_took(
+def test_a_foreign_server_gets_each_object_once_with_its_route(
     server: RunningServer, foreign: ForeignServer, members: list[Member]
 ) -> None:
     for number in range(200):
@@ -211,9 +211,7 @@ def test_a_client_of_a_foreign_server_asks_a_service_here(
     assert sum(fields.get("in-reply-to") == "ask-door" for fields, _ in foreign.heard) == 1
 
 
-def test_services_that_a_foreign_server_tells_of_are_offered_and_subscribed_to(
-    server: RunningServer, foreign: ForeignServer
-) -> None:
+def test_services_of_a_foreign_server_are_offered_and_subscribed(server: RunningServer, foreign: ForeignServer) -> None:
     foreign.send({"event": "routing/subscribe/notification", "routing-id": "camera", "route": ["foreign"]})
     foreign.pass_on("camera", {"event": "services/register", "name": "picture"})
     with SppClient(port=server.port("spp")) as screen, ObjectsClient(port=server.port("objects")) as client:
@@ -270,7 +268,7 @@ def test_a_foreign_server_that_hangs_up_is_dialed_again(start: Start, journal: P
     assert_journal_is_closed([record.event for record in records(journal)])
 
 
-def test_a_foreign_server_that_never_answers_or_breaks_off_is_dialed_again(start: Start, journal: Path) -> None:
+def test_a_foreign_server_that_fails_to_answer_is_dialed_again(start: Start, journal: Path) -> None:
     with ForeignServer("foreign", "all") as foreign:
         server = start("--server-id", "hall", *SOON, f"--link=tcp:127.0.0.1:{foreign.port}")
         foreign.accept_and_hang_up()

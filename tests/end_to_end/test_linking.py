@@ -46,7 +46,7 @@ def contents(client: ObjectsClient, sender: ObjectsClient) -> list[bytes]:
             return [each.payload for each in heard if each.payload]
 
 
-def test_of_two_links_between_servers_that_dial_each_other_one_stays(tmp_path: Path) -> None:
+def test_of_two_servers_that_dial_each_other_one_link_stays(tmp_path: Path) -> None:
     with two_servers_that_dial_each_other(tmp_path) as (a, b):
         with ObjectsClient(port=a.port("objects")) as here, ObjectsClient(port=b.port("objects")) as there:
             here.subscribe(routing_id="here")
@@ -105,7 +105,7 @@ def test_a_server_does_not_link_to_itself(tmp_path: Path) -> None:
         assert events_of(tmp_path / "a", ev.LinkUp) == []
 
 
-def test_a_linked_server_is_believed_what_it_says_of_where_an_object_came_from(start: Start) -> None:
+def test_a_linked_server_is_believed_where_objects_come_from(start: Start) -> None:
     server = start("--server-id", "hall", "--link-allow", "127.0.0.1")
     port = server.port("objects")
     with ObjectsClient(port=port) as liar, ObjectsClient(port=port) as member:

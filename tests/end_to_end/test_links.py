@@ -61,7 +61,7 @@ def answer(provider: Member, name: str, payload: bytes, *, to: bool) -> Object:
     return request
 
 
-def test_a_stream_of_publications_reaches_a_member_of_every_server_once_and_in_order(network: LinkedServers) -> None:
+def test_publications_reach_members_of_all_servers_once_in_order(network: LinkedServers) -> None:
     publisher = network.join("a")
     publisher.client.register("numbers")
     members = {name: network.join(name) for name in network.names}
@@ -75,7 +75,7 @@ def test_a_stream_of_publications_reaches_a_member_of_every_server_once_and_in_o
     publisher.client.unregister()
 
 
-def test_members_of_all_servers_speak_at_once_and_each_is_heard_once_and_in_order(network: LinkedServers) -> None:
+def test_members_of_all_servers_are_heard_once_in_order(network: LinkedServers) -> None:
     members = [network.join(name) for name in network.names]
     for start in range(1, COUNT, 20):
         for member in members:
@@ -86,7 +86,7 @@ def test_members_of_all_servers_speak_at_once_and_each_is_heard_once_and_in_orde
             assert listener.payloads(speaker.id) == numbered()
 
 
-def test_an_object_reaches_those_it_is_addressed_to_wherever_they_are(network: LinkedServers) -> None:
+def test_an_object_reaches_its_addressees_wherever_they_are(network: LinkedServers) -> None:
     members = [network.join(name, routing_ids=["everybody", f"room-{name}"]) for name in network.names]
     rooms = [f"room-{name}" for name in network.names]
     for sender in members:
@@ -106,7 +106,7 @@ def test_an_object_reaches_those_it_is_addressed_to_wherever_they_are(network: L
 
 @pytest.mark.parametrize("to", [True, False], ids=["with-to", "without-to"])
 @pytest.mark.parametrize("vocabulary", ["objects", "business"])
-def test_a_request_reaches_a_provider_of_another_server_and_its_reply_comes_back(
+def test_a_request_reaches_another_server_and_its_reply_returns(
     network: LinkedServers, vocabulary: str, to: bool
 ) -> None:
     far, service = farthest(network), f"clock-{vocabulary}-{to}"
@@ -129,7 +129,7 @@ def test_a_request_reaches_a_provider_of_another_server_and_its_reply_comes_back
     provider.client._unregister_service(service)
 
 
-def test_discovery_finds_services_of_every_format_of_another_server(network: LinkedServers) -> None:
+def test_discovery_finds_another_servers_services_of_all_formats(network: LinkedServers) -> None:
     far = farthest(network)
     provider, office = network.join(far), network.join_business(far)
     provider.client.register("door")
@@ -156,7 +156,7 @@ def test_discovery_finds_services_of_every_format_of_another_server(network: Lin
     assert asker.discover("ledger") == []
 
 
-def test_what_a_device_publishes_reaches_subscribers_on_every_server_in_every_format(network: LinkedServers) -> None:
+def test_what_a_device_publishes_reaches_all_servers_and_formats(network: LinkedServers) -> None:
     far = farthest(network)
     key = f"meter-{far}"
     inbus.publish(key, b"0", server=network[far].addresses["inbus"])
@@ -182,7 +182,7 @@ def test_what_a_device_publishes_reaches_subscribers_on_every_server_in_every_fo
                 assert info == spp.Info(key, b"\xff%d" % number)
 
 
-def test_what_a_member_publishes_on_its_service_reaches_subscribers_on_every_server(network: LinkedServers) -> None:
+def test_what_a_member_publishes_reaches_subscribers_everywhere(network: LinkedServers) -> None:
     publisher = network.join(farthest(network))
     publisher.client.register("tv")
     network.wait_for_service("tv")
@@ -214,7 +214,7 @@ def test_every_server_answers_a_member_of_any(network: LinkedServers) -> None:
         assert reply.metadata["to"] == asker.id
 
 
-def test_a_reply_finds_who_asked_although_another_used_that_id_before(network: LinkedServers) -> None:
+def test_a_reply_finds_its_requester_after_anothers_same_id(network: LinkedServers) -> None:
     far, service = farthest(network), f"which-{len(network.names)}"
     providers = {each: network.join(far) for each in (f"{service}-with-to", f"{service}-without")}
     for name, provider in providers.items():

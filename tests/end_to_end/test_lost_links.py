@@ -72,7 +72,7 @@ def attic(directory: Path, hall: Hall) -> Iterator[RunningServer]:
 @pytest.mark.parametrize(
     ("number", "reason"), [(signal.SIGKILL, "connection-lost"), (signal.SIGTERM, "server-stopped")]
 )
-def test_the_dialed_server_misses_one_that_is_gone_until_it_is_back_or_forgotten(
+def test_a_dialed_server_misses_one_until_it_is_back_or_removed(
     tmp_path: Path, hall: Hall, number: int, reason: str
 ) -> None:
     assert (hall.health(), hall.links()) == ("ok", [])

@@ -103,7 +103,7 @@ def test_killed_it_comes_back_with_what_it_acknowledged(start: Start, journal: P
     assert [record.seq for record in records(journal)] == list(range(1, len(records(journal)) + 1))
 
 
-def test_inbus_subscriptions_end_with_the_format_when_it_is_switched_off(start: Start, journal: Path) -> None:
+def test_inbus_subscriptions_end_when_the_format_is_switched_off(start: Start, journal: Path) -> None:
     server = start("--services", "off")
     with InbusSubscriber("news", server.addresses["inbus"]), ObjectsClient(port=server.port("objects")) as client:
         client.subscribe()
@@ -133,9 +133,7 @@ def test_the_server_id_stays_with_the_journal(start: Start, journal: Path) -> No
     assert len({record.boot for record in records(journal)}) == 2
 
 
-def test_a_configuration_file_is_read_and_the_command_line_goes_first(
-    start: Start, journal: Path, tmp_path: Path
-) -> None:
+def test_the_command_line_goes_before_a_configuration_file(start: Start, journal: Path, tmp_path: Path) -> None:
     config = tmp_path / "bussrv.toml"
     config.write_text('server-id = "from-file"\nmax-payload = 10\nannounce = "off"\n')
     server = start("--config", str(config), "--server-id", "from-line")

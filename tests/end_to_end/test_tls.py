@@ -117,7 +117,7 @@ def test_who_speaks_no_tls_gets_nothing(secured: Secured) -> None:
     assert found["certificates"]["objects"]["days-left"] > 10_000
 
 
-def test_a_client_that_does_not_read_is_cut_and_others_are_served(secured: Secured) -> None:
+def test_a_client_that_does_not_read_is_cut_others_are_served(secured: Secured) -> None:
     with secured.objects() as stalled, secured.objects() as sender:
         stalled.subscribe(**{"routing-id": "stalled"})
         sender.subscribe(receive_mode="no_echo")
@@ -145,7 +145,7 @@ def test_a_client_that_only_asks_is_not_cut_for_what_others_send(secured: Secure
             asker.request("nobody's")
 
 
-def test_threads_that_share_a_client_are_told_so_and_its_connection_stays_sound(secured: Secured) -> None:
+def test_threads_that_share_a_client_are_told_and_it_stays_sound(secured: Secured) -> None:
     """Each call of eight threads succeeds, or says that another thread uses the client."""
 
     def call() -> Any:

@@ -76,7 +76,7 @@ def test_in_a_triangle_a_link_may_break(tmp_path: Path) -> None:
         assert len(closed_far(servers.journal("b"), publisher.id)) == 1
 
 
-def test_in_a_chain_what_is_behind_a_broken_link_is_forgotten_and_returns(tmp_path: Path) -> None:
+def test_in_a_chain_what_a_broken_link_cut_off_returns(tmp_path: Path) -> None:
     with LinkedServers(tmp_path, CHAIN, SOON) as servers:
         servers.plug()
         servers.wait_until_all_is_known()
@@ -156,7 +156,7 @@ def assert_all_know_each(servers: LinkedServers, providers: dict[str, Member]) -
         assert sorted(greeted) == sorted(ids.values())
 
 
-def test_while_a_link_of_a_diamond_flaps_nothing_is_lost_and_nothing_comes_twice(tmp_path: Path) -> None:
+def test_a_flapping_link_of_a_diamond_loses_and_repeats_nothing(tmp_path: Path) -> None:
     with LinkedServers(tmp_path, ("ab", "ac", "bd", "cd"), SOON) as servers:
         servers.plug()
         servers.wait_until_all_is_known()
@@ -216,7 +216,7 @@ def test_a_server_that_was_killed_comes_back_and_is_linked_again(tmp_path: Path)
         assert "server-crashed" in closed_far(servers.journal("b"), "watcher-a")
 
 
-def test_what_overtakes_the_best_way_is_a_publication_all_the_same(tmp_path: Path) -> None:
+def test_what_overtakes_the_best_route_is_a_publication_too(tmp_path: Path) -> None:
     with LinkedServers(tmp_path, TRIANGLE, SOON) as servers:
         servers.plug()
         servers.wait_until_all_is_known()
@@ -244,7 +244,7 @@ def test_servers_that_stop_all_at_once_close_every_session(tmp_path: Path) -> No
             assert_journal_is_closed(servers.journal(name))
 
 
-def test_a_request_that_nobody_takes_on_any_server_is_refused_at_once(tmp_path: Path) -> None:
+def test_a_request_that_no_server_takes_is_refused_at_once(tmp_path: Path) -> None:
     with LinkedServers(tmp_path, CHAIN) as servers:
         servers.plug()
         servers.wait_until_all_is_known()
