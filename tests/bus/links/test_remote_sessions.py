@@ -20,7 +20,7 @@ from bussrv.bus.links.remote_sessions import MOST_PENDING, RETRY_DELAY
 from bussrv.policy.permissions.permissions import EVERYTHING
 from bussrv.registry.state.state import RegistryState
 from bussrv.wire.objects import encode
-from tests.bus.links.test_handshake import leave, notify, provide
+from tests.bus.links.test_links import leave, notify, provide
 from tests.formats.network import Member, Network
 from tests.size import sized
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.bus.links.fabric import Fabric
-from tests.bus.links.test_handshake import leave, provide, say
+from tests.bus.links.test_links import leave, provide, say
 from tests.formats.network import Member, Network, drain
 from tests.tables import each_row
 
