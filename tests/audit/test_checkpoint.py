@@ -234,9 +234,7 @@ def names_of(journal: Path) -> set[str]:
     return {f"0/{path.name.partition('.')[0]}" for path in list_segments(journal)}
 
 
-def test_what_is_kept_is_not_read_again_until_somebody_writes_to_it(
-    tmp_path: Path, was_read: dict[str, set[str]]
-) -> None:
+def test_what_is_kept_is_not_read_again_until_it_is_written_to(tmp_path: Path, was_read: dict[str, set[str]]) -> None:
     journal, kept = write_days(tmp_path / "barn", Shape(events=160, segment=40), "barn"), tmp_path / "kept"
     first = ingested(None, [journal], tmp_path / "1", kept=kept)
     assert was_read["Stripe"] == names_of(journal)

@@ -222,7 +222,7 @@ def test_crashes_contested_ids_and_outages_are_incidents(asked: dict[str, Any]) 
     assert (outage.lasts, outage.begin, outage.end) == (False, BEGIN + 10 * SECOND, BEGIN + 80 * SECOND)
 
 
-def test_a_service_whose_provider_was_lost_is_down_until_it_is_back_or_to_the_last_record(
+def test_a_service_without_its_provider_is_down_until_its_return(
     asked: dict[str, Any],
 ) -> None:
     (outage,) = (each for each in asked["happened"].rows if each.server == "gone")

@@ -71,7 +71,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     ("report", "scheme", "widths"),
     [("clean", "light", (390, 1000)), ("eventful", "dark", (390, 1280)), ("terrible", "light", (390, 1280))],
 )
-def test_nothing_sticks_out_or_overlaps_or_is_broken_and_everybody_can_use_it(
+def test_nothing_sticks_out_or_overlaps_and_everybody_can_use_it(
     chromium: Browser, reports: dict[str, str], report: str, scheme: str, widths: tuple[int, ...]
 ) -> None:
     """``terrible`` has names that are markup, that turn the direction of text, or have 10,000 characters."""

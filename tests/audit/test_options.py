@@ -89,7 +89,7 @@ def test_a_period(spark: SparkSession, read_table: ReadTable, whole: Whole, tmp_
     assert plain(clipped) == plain(rows("part", "uptimes"))
 
 
-def test_records_that_are_older_than_their_segment_are_in_the_period(tmp_path: Path) -> None:
+def test_records_older_than_their_segment_are_in_the_period(tmp_path: Path) -> None:
     """They waited until they were written: until then, the segment was not there."""
     journal = tmp_path / "hall"
     write_journal(journal, events=1500, rotation=Rotation(bytes=40_000))

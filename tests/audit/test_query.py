@@ -230,7 +230,7 @@ def rows(path: Path) -> Iterator[dict[str, str]]:
     return csv.DictReader(io.StringIO(path.read_text("utf-8"), newline=""))
 
 
-def test_a_spreadsheet_takes_no_name_for_a_formula_nor_for_two_rows(out: Path) -> None:
+def test_a_spreadsheet_takes_no_name_for_a_formula_or_two_rows(out: Path) -> None:
     assert {each.stem for each in (out / "csv").iterdir()} == {*PUBLISHED}
     for name in ("sessions", "refusals"):
         assert {each["claimed"] for each in rows(out / "csv" / f"{name}.csv")} == {*TEXTS.values()}

@@ -113,7 +113,7 @@ def test_nothing_is_loaded(page: Page) -> None:
     assert "://" not in whole
 
 
-def test_headings_go_down_one_by_one_and_tables_have_captions_and_heads(page: Page) -> None:
+def test_headings_go_down_one_by_one_and_tables_have_captions(page: Page) -> None:
     levels = [int(tag[1]) for tag, _ in page.tags if re.fullmatch("h[1-6]", tag)]
     assert levels[0] == 1
     assert levels.count(1) == 1

@@ -144,7 +144,7 @@ def brute_levels(rows: list[Row], protocol: str, axis: Axis) -> tuple[list[int],
 
 
 @pytest.mark.parametrize("names", [["hall"], ["hall", "barn", "loft"]])
-def test_concurrency_is_exact_for_one_server_and_for_several_together(make: Make, names: list[str]) -> None:
+def test_concurrency_is_exact_for_one_server_and_for_several(make: Make, names: list[str]) -> None:
     random = Random(7)
     begin, end = BEGIN + 5, BEGIN + 3 * MINUTE
     axis = axis_between(begin, end)

@@ -52,7 +52,7 @@ def test_what_was_proved_and_what_was_claimed_is_told_apart(
     assert sorted(tried, key=repr) == [("attic", None, "ben"), ("attic", None, None), ("hall", None, strange)]
 
 
-def test_the_baseline_of_a_segment_of_version_2_tells_a_claim_from_a_proof(
+def test_a_version_2_baseline_tells_a_claim_from_a_proof(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its snapshot has only one field for both. Without the first segment nothing else says it."""

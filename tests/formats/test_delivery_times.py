@@ -29,7 +29,7 @@ def test_each_delivery_counts_once_however_many_get_it() -> None:
     assert counts(network)[0] == before + 3
 
 
-def test_input_that_waits_for_its_slice_is_timed_from_its_arrival(monkeypatch: Any) -> None:
+def test_input_that_waits_for_a_slice_is_timed_from_arrival(monkeypatch: Any) -> None:
     network = Network(announce="off", slice_seconds=0.002)
     sender, receiver = network.member(), network.member()
     before, _ = counts(network)
@@ -49,7 +49,7 @@ def test_input_that_waits_for_its_slice_is_timed_from_its_arrival(monkeypatch: A
     assert (sent - before, round(seconds, 3)) == (3, 0.06)
 
 
-def test_the_journal_that_a_client_waits_for_is_no_time_of_delivery() -> None:
+def test_waiting_for_the_journal_is_no_time_of_delivery() -> None:
     network = Network(announce="off")
     sender, receiver = network.member(), network.member()
     network.journal.hold()

@@ -81,7 +81,7 @@ def test_a_subscriber_of_ipv6_pays_with_its_network() -> None:
     assert answered(elsewhere) == 1
 
 
-def test_a_session_that_ends_while_it_waits_leaves_nothing_behind() -> None:
+def test_a_session_that_ends_while_it_waits_leaves_nothing() -> None:
     network = Network(**SMALL)
     greedy = member(network, "10.0.0.1")
     flood(greedy, 60)
@@ -132,7 +132,7 @@ def test_who_subscribes_again_and_again_pays_for_it(name: str) -> None:
     assert network.journal.taken - before < 32_000
 
 
-def test_datagrams_are_dropped_and_counted_but_renewals_and_publications_are_not() -> None:
+def test_datagrams_are_dropped_except_renewals_and_publications() -> None:
     network = Network(**SMALL, inbus_lease=400)
     network.udp.subscribe("old")
     network.udp.publish("old", b"x")
@@ -154,7 +154,7 @@ def test_datagrams_are_dropped_and_counted_but_renewals_and_publications_are_not
     assert network.bus.counters["journal-budget"] == dropped + 1
 
 
-def test_who_waits_and_leaves_again_and_again_leaves_nothing_behind() -> None:
+def test_waiting_and_leaving_again_and_again_leaves_nothing() -> None:
     network = Network(**SMALL)
     for _ in range(300):
         joined = Member(network.connect("objects", "10.0.0.1"))

@@ -95,7 +95,7 @@ def test_one_address_has_only_a_share_of_that_budget() -> None:
     assert network.connect("objects", "10.0.0.2").is_open
 
 
-def test_datagrams_do_not_use_up_the_connections_that_an_address_may_make() -> None:
+def test_datagrams_do_not_count_as_connections_of_an_address() -> None:
     network = Network(max_connects=1, max_connects_burst=1)
     network.udp.subscribe("tv", port=1)
     network.udp.subscribe("tv", port=2)
@@ -112,7 +112,7 @@ def test_sessions_that_outlived_a_restart_count() -> None:
 
 
 @each_row("host", ["127.0.0.1", "127.1.2.3", "::1", "192.168.7.9", "2001:db8::9", "::ffff:192.168.7.9"])
-def test_this_machine_and_trusted_networks_have_the_limits_for_all_only(host: str) -> None:
+def test_this_machine_and_trusted_networks_have_only_the_totals(host: str) -> None:
     trusted = (ip_network("192.168.7.0/24"), ip_network("2001:db8::/32"))
     network = Network(
         max_sessions=3, max_sessions_per_address=1, max_connects=1, max_connects_burst=1, trusted_network=trusted
@@ -127,7 +127,7 @@ def test_a_network_of_ipv6_counts_as_one_address() -> None:
     assert limits(network)[0][3] == "[2001:db8::3]:4711"
 
 
-def test_all_sessions_together_provide_no_more_services_than_the_limit() -> None:
+def test_all_sessions_together_have_a_limit_of_services() -> None:
     network = Network(max_services_total=2)
     member = network.member(receive_mode="no_echo")
     network.udp.publish("a", b"1")
@@ -186,7 +186,7 @@ def test_a_session_subscribes_to_no_more_services_than_the_limit() -> None:
     assert (refused.service, refused.reason) == ("b", "too-many-subscriptions")
 
 
-def test_how_many_content_types_and_routing_ids_one_may_ask_for_is_journaled() -> None:
+def test_limits_of_content_types_and_routing_ids_are_journaled() -> None:
     network = Network(max_patterns=1, max_routing_ids=1)
     member = network.member()
     member.send({"event": "routing/subscribe", "types": ["a/b", "c/d"]})
@@ -197,7 +197,7 @@ def test_how_many_content_types_and_routing_ids_one_may_ask_for_is_journaled() -
     assert (network.bus.counters["max-patterns"], network.bus.counters["max-routing-ids"]) == (2, 1)
 
 
-def test_how_long_types_with_wildcards_inside_may_be_is_journaled() -> None:
+def test_the_limit_of_types_with_inner_wildcards_is_journaled() -> None:
     network = Network(max_wildcard_characters=6)
     member = network.member()
     member.send({"event": "routing/subscribe", "types": ["a*b", "c?d", "text/*", "*/png"]})

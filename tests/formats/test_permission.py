@@ -175,7 +175,7 @@ def test_everybody_is_given_what_the_rules_say(table: Table, chunks: list[list[S
         scene.network.reactor.advance(2)
 
 
-def test_denials_are_told_a_few_times_a_second_and_then_in_one_sum() -> None:
+def test_denials_are_told_a_few_times_a_second_and_then_summed() -> None:
     nothing = Table({(user, action): frozenset() for user in USERS for action in TARGETS})
     scene = Scene(nothing)
     ann = scene.members["ann"]
@@ -194,7 +194,7 @@ def test_denials_are_told_a_few_times_a_second_and_then_in_one_sum() -> None:
     scene.network.reactor.advance(2)
 
 
-def test_a_request_needs_permission_and_a_hidden_service_answers_as_if_it_were_not_there() -> None:
+def test_requests_need_permission_and_hidden_services_seem_gone() -> None:
     nothing = {(user, action): frozenset[str]() for user in USERS for action in TARGETS}
     allowed = {("ann", "provide"): SERVICES, ("ben", "request"): ("tv",), ("ben", "watch"): ("radio",)}
     scene = Scene(Table({**nothing, **{key: frozenset(value) for key, value in allowed.items()}}))
@@ -211,7 +211,7 @@ def test_a_request_needs_permission_and_a_hidden_service_answers_as_if_it_were_n
     assert [payload for _, payload in ben.received()] == [b"on"]
 
 
-def test_a_request_that_names_two_services_needs_permission_for_both() -> None:
+def test_a_request_with_two_services_needs_permission_for_both() -> None:
     """Providers of different make read different ones of the two attributes."""
     nothing = {(user, action): frozenset[str]() for user in USERS for action in TARGETS}
     scene = Scene(Table({**nothing, ("ben", "request"): frozenset({"tv"}), ("carl", "observe"): frozenset(CONTENT)}))
@@ -238,7 +238,7 @@ def test_words_of_the_vocabulary_publish_nothing(event: str) -> None:
     assert scene.network.bus.last("tv", EVERYTHING) == b""
 
 
-def test_inbus_datagrams_that_are_not_allowed_are_counted_and_leave_no_session() -> None:
+def test_denied_inbus_datagrams_are_counted_and_leave_no_session() -> None:
     network = Network(inbus_users=((ip_network("10.0.0.0/8"), "ann"),))
     policy = '[[rule]]\nusers = ["ann"]\nformats = ["inbus"]\npublish = ["tv"]\nwatch = ["tv"]\n'
     network.bus.access.policy = parse_policy(policy, Path("policy.toml"), FORMATS)
@@ -271,7 +271,7 @@ def test_patterns_that_take_long_to_compare_allow_few_addressees() -> None:
     assert refused["reason"] == "too-many-addressees"
 
 
-def test_an_object_does_not_wait_for_the_rules_of_all_who_may_be_given_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_object_does_not_wait_for_the_rules_of_all_receivers(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are compiled as each one joins."""
     network = Network()
     rules = [f'[[rule]]\nusers = ["u{each}"]\nsend = "*"\nobserve = "text/*"\n' for each in range(3)]

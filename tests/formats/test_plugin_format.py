@@ -55,7 +55,7 @@ def guarded() -> Network:
 STRANGER = "# this server serves only clients that say who they are, with a secret"
 
 
-def test_a_stranger_changes_nothing_before_its_login_and_a_user_only_what_it_may() -> None:
+def test_a_stranger_changes_nothing_and_a_user_only_what_it_may() -> None:
     network = guarded()
     person = Person(network)
     for line in ("SUB door", "PUB door open", "PUB tv news"):
@@ -75,7 +75,7 @@ def test_a_stranger_changes_nothing_before_its_login_and_a_user_only_what_it_may
     assert denied == [("watch", "tv", "ann"), ("provide", "tv", "ann"), ("watch", "bad\x01name", "ann")]
 
 
-def test_the_last_wrong_login_is_answered_before_the_connection_ends() -> None:
+def test_the_last_wrong_login_is_answered_before_the_end() -> None:
     network = guarded()
     person = Person(network)
     for _ in range(MAX_FAILURES):
@@ -120,7 +120,7 @@ def test_what_a_timer_publishes_is_sent_at_once() -> None:
     assert other.connection.transport.value() == b"clock 2\n"
 
 
-def test_a_permission_that_is_withdrawn_on_the_way_to_the_disk_is_not_granted() -> None:
+def test_a_permission_withdrawn_during_the_write_is_not_granted() -> None:
     network = guarded()
     person = Person(network)
     person.ask("LOGIN ann s3cret")
@@ -187,6 +187,6 @@ class Plain:
     ("missing", "added"),
     [("__len__, clear", {}), ("__len__", {"clear": lambda self: None}), ("clear", {"__len__": lambda self: 0})],
 )
-def test_a_reader_that_cannot_be_limited_is_refused_when_it_is_made(missing: str, added: dict[str, Any]) -> None:
+def test_a_reader_without_limits_is_refused_when_it_is_made(missing: str, added: dict[str, Any]) -> None:
     with pytest.raises(TypeError, match=f"the reader Mine has no {missing}: "):
         Person(Network(), with_reader(type("Mine", (Plain,), added)))

@@ -215,7 +215,7 @@ def test_what_servers_pass_on_in_runs_comes_to_the_same(subscriptions, history, 
     assert relayed(Network, subscriptions, history, settings) == relayed(OneByOne, subscriptions, history, settings)
 
 
-def test_metadata_that_has_no_room_for_this_server_goes_no_further():
+def test_metadata_without_room_for_this_server_goes_no_further():
     network = Network(max_metadata=100)
     member, cellar = network.member(), network.server()
     member.received()
@@ -247,7 +247,7 @@ def pieces_written_to(client):
     return written
 
 
-def test_those_who_come_and_go_in_a_turn_are_announced_in_one_piece():
+def test_who_comes_and_goes_in_a_turn_is_announced_in_one_piece():
     network = InTurns()
     reader = network.member()
     written = pieces_written_to(reader)

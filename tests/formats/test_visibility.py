@@ -203,7 +203,7 @@ def test_clients_of_spp_are_offered_what_they_may_know_of() -> None:
     assert carl.received() == [Offer("radio"), Offer("tv/two")]
 
 
-def test_a_client_that_could_see_nothing_is_offered_services_after_a_reload() -> None:
+def test_a_client_that_saw_nothing_is_offered_services_on_reload() -> None:
     network, *_ = scene()
     zoe = network.watcher()
     assert zoe.received() == []
@@ -211,7 +211,7 @@ def test_a_client_that_could_see_nothing_is_offered_services_after_a_reload() ->
     assert zoe.received() == [Offer("tv/one")]
 
 
-def test_thousands_of_clients_with_the_same_permissions_share_their_offers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clients_with_the_same_permissions_share_their_offers(monkeypatch: pytest.MonkeyPatch) -> None:
     network, ann, *_ = scene()
     clients = [watcher(network, "carl") for _ in range(200)]
     looked: list[str] = []

@@ -159,7 +159,7 @@ def test_stopping_ends_every_connection_and_waits_for_it(name: str) -> None:
     assert (slow.is_open, stopping.called) == (False, True)
 
 
-def test_stopping_inbus_ends_its_publishers_and_keeps_its_subscribers() -> None:
+def test_stopping_inbus_ends_publishers_and_keeps_subscribers() -> None:
     network, reactor = Network(), Reactor()
     made = listener(network, "inbus", reactor)
     made.startService()

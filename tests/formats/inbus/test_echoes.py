@@ -36,7 +36,7 @@ def entangled(most: int) -> dict[str, Network]:
     return servers
 
 
-def test_a_publication_stops_after_some_rounds_and_the_journal_says_so() -> None:
+def test_a_publication_stops_after_some_rounds_and_is_journaled() -> None:
     servers = entangled(10)
     for _ in range(2):
         servers["a"].udp.publish("tv", b"news")
@@ -69,7 +69,7 @@ def test_publications_go_on_after_one_was_stopped() -> None:
     assert b"sports" in watcher.messages()
 
 
-def test_devices_that_repeat_themselves_slowly_or_from_elsewhere_are_heard() -> None:
+def test_devices_that_repeat_slowly_or_from_elsewhere_are_heard() -> None:
     network = Network(inbus_max_echoes=10)
     watcher = network.watcher()
     network.udp.subscribe("alive", port=40_000)

@@ -69,9 +69,7 @@ def test_a_single_datagram_may_take_as_long_as_it_likes(port: Port) -> None:
         assert port.maxThroughput == THROUGHPUT
 
 
-def test_the_server_reads_for_a_slice_and_the_rest_in_the_next_turn(
-    port: Port, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_server_reads_a_slice_and_the_rest_in_the_next_turn(port: Port, monkeypatch: pytest.MonkeyPatch) -> None:
     network = Network()
     server = network.udp.server
     server.transport = port

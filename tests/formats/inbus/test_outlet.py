@@ -236,7 +236,7 @@ def test_what_is_not_taken_in_one_piece_goes_one_by_one(number: int) -> None:
         assert not +out.bus.counters
 
 
-def test_what_a_full_socket_does_not_take_is_counted_and_the_rest_goes() -> None:
+def test_what_a_full_socket_refuses_is_counted_and_the_rest_sent() -> None:
     with hall() as out:
         out.errors._socket = Unwilling(out.port.socket, errno.EAGAIN, refused=[2, 3])
         frames = numbered([40, 40, 40, 40])

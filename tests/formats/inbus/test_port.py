@@ -147,7 +147,7 @@ async def test_an_address_of_ipv4_is_the_same_on_a_port_for_both(interface: str)
 @needs_error_queue
 @pytest.mark.parametrize("host", [*LOOPBACKS, "::ffff:127.0.0.1"])
 @pytest_twisted.ensureDeferred
-async def test_the_lease_of_a_subscriber_that_nobody_listens_for_is_shortened(host: str) -> None:
+async def test_the_lease_is_cut_when_nobody_listens_at_the_address(host: str) -> None:
     """It renews, and has all of it again. The port goes on: to the reactor an error looks like its end."""
     async with listening("::" if "ffff" in host else host) as port:
         ghost, alive = Device((host, port.number)), Device((host, port.number))

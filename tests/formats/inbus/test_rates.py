@@ -47,7 +47,7 @@ def test_addresses_that_another_host_stated_share_the_lower_one() -> None:
     assert limits(network) == {("inbus-max-rate", 50, "inbus-host-rate")}
 
 
-def test_a_host_that_speaks_for_itself_has_the_higher_one_whatever_others_say() -> None:
+def test_a_host_speaking_for_itself_has_the_higher_rate() -> None:
     network = Network(inbus_max_host_rate=300, inbus_max_rate=50, inbus_allow=ALLOWED)
     for by in ("10.0.0.66", "10.0.0.2", "10.0.0.66"):
         state(network, "10.0.0.2", by)
@@ -55,7 +55,7 @@ def test_a_host_that_speaks_for_itself_has_the_higher_one_whatever_others_say() 
 
 
 @each_row("allow", [ALLOWED, ()])
-def test_after_a_restart_what_others_may_have_stated_has_the_lower_one(allow: tuple[object, ...]) -> None:
+def test_after_a_restart_stated_addresses_have_the_lower_rate(allow: tuple[object, ...]) -> None:
     before = Network()
     state(before, "10.0.0.2", "10.0.0.2")
     network = Network(before.registry.state, inbus_max_host_rate=300, inbus_max_rate=50, inbus_allow=allow)

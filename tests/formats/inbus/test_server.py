@@ -54,7 +54,7 @@ def test_what_is_wrong_is_dropped_and_counted_and_never_answered(datagram: bytes
         (inbus.subscribe("x" * 1000, "10.0.0.9", 5000), ev.SubscriptionRefused),
     ],
 )
-def test_what_is_refused_is_journaled_at_a_limited_rate_and_shortened(datagram: bytes, kind: type[ev.Event]) -> None:
+def test_refusals_are_journaled_at_a_limited_rate_and_cut(datagram: bytes, kind: type[ev.Event]) -> None:
     network = Network()
     network.udp.receive(datagram)
     (refused,) = network.events(kind)
@@ -76,7 +76,7 @@ def test_a_name_that_is_refused_ends_nothing_else() -> None:
     assert network.events(ev.SessionClosed) == []
 
 
-def test_one_session_for_each_stated_address_and_one_for_each_publishing_host() -> None:
+def test_each_stated_address_and_publishing_host_has_a_session() -> None:
     network = Network()
     network.udp.subscribe("a", port=5000)
     network.udp.subscribe("b", port=5000)
@@ -142,7 +142,7 @@ def test_a_service_that_is_heard_again_while_others_end_is_kept() -> None:
     assert list(network.registry.state.services) == [left]
 
 
-def test_renewals_reach_the_journal_never_when_leases_are_for_ever() -> None:
+def test_renewals_are_not_journaled_when_leases_are_for_ever() -> None:
     network = Network(inbus_lease=0)
     for _ in range(10):
         network.reactor.advance(1000)
@@ -152,7 +152,7 @@ def test_renewals_reach_the_journal_never_when_leases_are_for_ever() -> None:
     assert len(network.events(ev.SubscriptionRenewed)) == 1
 
 
-def test_repeating_a_subscription_that_is_on_its_way_to_the_journal_adds_nothing() -> None:
+def test_repeating_a_subscription_under_way_adds_nothing() -> None:
     network = Network()
     network.journal.hold()
     for _ in range(10):
@@ -164,7 +164,7 @@ def test_repeating_a_subscription_that_is_on_its_way_to_the_journal_adds_nothing
     assert network.udp.payloads() == [b"x"]
 
 
-def test_a_subscription_that_could_not_be_written_may_be_asked_for_again_at_once() -> None:
+def test_a_subscription_not_written_may_be_repeated_at_once() -> None:
     network = Network()
     network.udp.subscribe("other")
     network.journal.hold()
@@ -187,7 +187,7 @@ def test_subscribing_again_right_behind_unsubscribing() -> None:
     assert network.udp.payloads() == [b"x"]
 
 
-def test_a_renewal_counts_even_when_it_is_too_early_for_the_journal() -> None:
+def test_a_renewal_counts_even_if_too_early_for_the_journal() -> None:
     network = Network(inbus_lease=400)
     network.udp.subscribe("a")
     network.reactor.advance(90)
@@ -198,7 +198,7 @@ def test_a_renewal_counts_even_when_it_is_too_early_for_the_journal() -> None:
     assert len(network.events(ev.SubscriptionRemoved)) == 1
 
 
-def test_a_subscription_that_ended_with_its_lease_may_be_made_again() -> None:
+def test_a_subscription_may_be_made_again_after_its_lease() -> None:
     network = Network(inbus_lease=400)
     network.udp.subscribe("a")
     network.udp.subscribe("b")
@@ -243,7 +243,7 @@ def test_of_a_lease_that_began_after_now_the_whole_is_left() -> None:
     assert after.udp.taken() == []
 
 
-def test_publications_wait_for_their_service_and_keep_their_order() -> None:
+def test_publications_wait_for_their_service_and_keep_order() -> None:
     network = Network()
     network.udp.subscribe("a")
     network.udp.subscribe("b")
@@ -380,7 +380,7 @@ def test_no_more_is_put_off_than_goes_in_one_call() -> None:
     assert network.udp.payloads() == sent[-1:]
 
 
-def test_who_comes_and_goes_in_a_turn_gets_what_was_published_in_between() -> None:
+def test_a_subscriber_within_one_turn_gets_what_came_in_between() -> None:
     network = in_turns()
     network.udp.publish("upnp", b"1")
     network.udp.subscribe("upnp", port=5001)

@@ -86,7 +86,7 @@ def subscription(host: str, app_key: str = "tv", *, off: bool = False) -> bytes:
     return inbus.unsubscribe(app_key, host, 5000) if off else inbus.subscribe(app_key, host, 5000, 2)
 
 
-def test_another_user_after_a_reload_ends_the_session_and_a_new_one_is_an_actor() -> None:
+def test_another_user_after_a_reload_begins_another_session() -> None:
     network = server(asks=False)
     network.udp.publish("tv", b"1", source="10.0.0.1")
     network.udp.subscribe("tv", host="10.0.0.9")

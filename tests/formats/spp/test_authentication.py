@@ -37,7 +37,7 @@ def test_the_journal_says_who_it_was_and_never_the_secret() -> None:
     assert not any("s3cret" in repr(record) for record in network.journal.records)
 
 
-def test_of_a_user_that_was_tried_no_more_is_journaled_than_of_a_name() -> None:
+def test_a_tried_user_is_journaled_no_more_than_a_tried_name() -> None:
     network = asking()
     log_in(network.watcher(), "guess", "x" * 3_000)
     (failed,) = network.events(ev.AuthFailed)
@@ -126,7 +126,7 @@ def test_a_flood_of_failures_does_not_fill_the_journal() -> None:
 # While a secret is being checked.
 
 
-def test_what_a_client_sends_meanwhile_waits_and_nobody_else_does() -> None:
+def test_only_what_the_client_sends_meanwhile_waits() -> None:
     held = Held()
     network = Network()
     ask(network, held)
@@ -172,7 +172,7 @@ def test_a_client_that_only_stops_sending_is_answered() -> None:
     assert (watcher.received(), watcher.connection.is_open) == ([ACCEPTED], False)
 
 
-def test_who_logs_in_and_leaves_without_end_cannot_fill_the_journal() -> None:
+def test_endless_logins_and_departures_do_not_fill_the_journal() -> None:
     network = asking(journal_session_rate=1000, journal_session_burst=10_000)
     last = network.journal.taken
     for _ in range(1000):
@@ -214,7 +214,7 @@ def test_a_stranger_may_send_small_packets_only() -> None:
     assert Network(max_packet=10).watcher().connection.is_open
 
 
-def test_a_user_that_goes_while_its_login_waits_for_the_journal_is_refused() -> None:
+def test_a_user_removed_while_its_login_waits_is_refused() -> None:
     network = asking(journal_session_rate=1000, journal_session_burst=10_000)
     waiting = network.watcher()
     log_in(waiting)

@@ -84,7 +84,7 @@ def provider_and_watchers(network: Network) -> tuple[Member, list[Watcher]]:
     return member, watchers
 
 
-def test_nothing_is_lost_on_spp_and_what_is_dropped_on_inbus_is_counted() -> None:
+def test_spp_loses_nothing_and_what_inbus_drops_is_counted() -> None:
     network = Network(inbus_max_rate=CHUNK)
     member, watchers = provider_and_watchers(network)
     readers = [Reading(watcher) for watcher in watchers]
@@ -119,7 +119,7 @@ def test_nothing_is_lost_on_spp_and_what_is_dropped_on_inbus_is_counted() -> Non
     assert len(network.journal.records) < 3 * (WATCHERS + SUBSCRIBERS) + 1000
 
 
-def test_coalescing_touches_only_those_who_stall_and_they_end_with_the_newest_state() -> None:
+def test_coalescing_gives_only_stalled_clients_the_newest_state() -> None:
     network = Network(slow_spp="coalesce", max_outbound=10_000)
     member, watchers = provider_and_watchers(network)
     for watcher in watchers:

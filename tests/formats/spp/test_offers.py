@@ -241,7 +241,7 @@ def turn(clock: Clock) -> None:
         function(*arguments)
 
 
-def test_a_service_that_comes_and_goes_all_the_time_is_mentioned_once() -> None:
+def test_a_service_that_keeps_coming_and_going_is_told_of_once() -> None:
     scene = Scene()
     for _ in range(MANY):
         scene.join()
@@ -258,7 +258,7 @@ def test_a_service_that_comes_and_goes_all_the_time_is_mentioned_once() -> None:
     assert sum(len(client.got) == 3 for client in scene.clients) > MANY - 10
 
 
-def test_an_update_comes_after_the_offer_of_its_service_although_other_clients_are_told_later() -> None:
+def test_an_update_comes_after_its_offer_even_if_others_wait() -> None:
     network = Network()
     provider, subscriber, other = network.member(receive_mode="none"), network.watcher(), network.watcher()
     provider.send({"event": "services/register", "name": "tv"})

@@ -15,7 +15,7 @@ def service(network: Network, *names: str) -> Member:
     return member
 
 
-def test_a_subscription_is_answered_when_it_is_durable_and_loses_nothing() -> None:
+def test_a_subscription_is_answered_when_durable_without_loss() -> None:
     network = Network()
     member = service(network, "tv")
     watcher = network.watcher()

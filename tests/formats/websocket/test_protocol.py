@@ -26,7 +26,7 @@ def calls_left(network: Network) -> int:
     return len(network.reactor.getDelayedCalls()) - len(Network().reactor.getDelayedCalls())
 
 
-def test_objects_go_both_ways_and_to_members_of_the_other_formats() -> None:
+def test_objects_go_both_ways_and_to_members_of_other_formats() -> None:
     network = Network()
     page, member, other = web_member(network, receive_mode="no_echo"), network.member(), web_member(network)
     drain([page, member, other])
@@ -159,7 +159,7 @@ def test_servers_do_not_link_over_a_websocket() -> None:
         (frame(b"\x03\xe8\xff", 8), 1007, "bad-utf8"),
     ],
 )
-def test_who_sends_what_is_malformed_is_told_and_closed_with_a_code(data: bytes, code: int, reason: str) -> None:
+def test_malformed_input_is_answered_and_closed_with_a_code(data: bytes, code: int, reason: str) -> None:
     network = Network()
     page, other = web_member(network), network.member(receive_mode="no_echo")
     drain([page, other])
@@ -260,7 +260,7 @@ def test_any_sign_of_life_will_do(sign: ws.Event) -> None:
     assert page.connection.is_open
 
 
-def test_nobody_is_asked_while_the_server_is_late_or_much_is_on_its_way() -> None:
+def test_nobody_is_asked_while_the_server_is_late_or_much_waits() -> None:
     network = Network(websocket_ping=30)
     late, slow = web_member(network), web_member(network)
     network.journal.hold()

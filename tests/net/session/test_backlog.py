@@ -66,7 +66,7 @@ def test_a_chunk_is_never_copied() -> None:
 
 
 @pytest.mark.parametrize("newest", [False, True])
-def test_giving_up_takes_no_step_for_each_chunk_and_the_collector_looks_at_few_objects(newest: bool) -> None:
+def test_giving_up_takes_few_steps_and_collects_few_objects(newest: bool) -> None:
     later: list[Iterator[None]] = []
     holdings = MemoryLimit(1 << 30, later.append)
     backlog = NewestStates(lambda _: True, Counter(), Traffic()) if newest else Backlog()

@@ -97,7 +97,7 @@ PLACES = ["opened", "feed", "next_event", "received", "busy_with", "malformed", 
 
 
 @each_row("place", PLACES)
-def test_a_protocol_that_raises_ends_its_own_session_as_an_internal_error(place: str) -> None:
+def test_a_protocol_that_raises_ends_only_its_own_session(place: str) -> None:
     network = Network()
     other = network.member()
     with capturedLogs() as logged:
@@ -115,7 +115,7 @@ def test_a_protocol_that_raises_ends_its_own_session_as_an_internal_error(place:
     assert other.names() == ["pong"]
 
 
-def test_a_client_that_makes_a_protocol_raise_again_and_again_does_not_fill_the_log() -> None:
+def test_a_protocol_that_keeps_raising_does_not_fill_the_log() -> None:
     network = Network()
     protocol = type("Protocol", (FailingProtocol,), {"failing": "received"})
     factory = StreamFactory(protocol, network.bus, network.reactor)
@@ -126,7 +126,7 @@ def test_a_client_that_makes_a_protocol_raise_again_and_again_does_not_fill_the_
     assert network.bus.counters["internal-error"] == LOG_BURST * 3
 
 
-def test_an_encoding_that_raises_ends_the_sessions_that_use_it_and_not_the_publisher() -> None:
+def test_an_encoding_that_raises_does_not_end_the_publisher() -> None:
     network = Network()
     publisher, watcher = network.member(receive_mode="none"), network.watcher()
     publisher.send({"event": "services/register", "name": "tv"})
@@ -186,7 +186,7 @@ def test_a_service_of_a_plugin_that_raises() -> None:
     assert bystander.connection.is_open
 
 
-def test_a_datagram_that_cannot_be_served_is_counted_and_the_next_one_is_served(
+def test_a_failing_datagram_is_counted_and_the_next_is_served(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     network = Network()

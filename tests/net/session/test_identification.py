@@ -110,7 +110,7 @@ def test_the_actor_is_fixed() -> None:
     assert (failed.actor, failed.claimed, failed.reason) == ("ann", "bob", "actor-fixed")
 
 
-def test_who_need_not_log_in_is_no_actor_and_the_secret_is_nowhere() -> None:
+def test_a_needless_login_makes_no_actor_and_writes_no_secret() -> None:
     network = Network()
     member = client(network)
     member.send({"event": "routing/subscribe", **ANN})
@@ -149,7 +149,7 @@ def test_with_a_policy_it_decides_who_joins() -> None:
     assert watcher.connection.protocol.is_watching  # type: ignore[attr-defined]
 
 
-def test_while_a_secret_is_checked_the_client_waits_and_its_time_does_not_count() -> None:
+def test_while_a_secret_is_checked_the_login_time_stands_still() -> None:
     held, network = Held(), Network()
     ask(network, held)
     member, other = client(network), client(network)

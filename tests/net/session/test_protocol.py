@@ -56,7 +56,7 @@ def test_what_a_slow_client_does_not_take_waits_in_order() -> None:
 
 @each_row("reads", [True, False])
 @each_row("kind", ["objects", "business", "a deaf one"])
-def test_a_client_that_lets_too_much_wait_is_disconnected_and_the_others_notice_nothing(reads: bool, kind: str) -> None:
+def test_a_client_that_lets_too_much_wait_is_cut_others_are_not(reads: bool, kind: str) -> None:
     """If it reads in time, it is told why. Its backlog is lost, and takes no memory."""
     network = Network(max_outbound=1000)
     sender, fast = network.member(receive_mode="none"), network.member()
@@ -112,7 +112,7 @@ def test_what_was_taken_no_longer_counts_as_waiting() -> None:
     assert slow.connection.is_open
 
 
-def test_the_end_of_a_slow_client_comes_behind_what_the_others_were_sent_before() -> None:
+def test_the_end_of_a_slow_client_comes_after_what_others_got() -> None:
     network = Network(max_outbound=500)
     slow, fast = stalled(network), network.member()
     sender = network.member(receive_mode="none")
@@ -145,7 +145,7 @@ def test_a_connection_that_ended_leaves_nothing_to_wait_for(slow: bool) -> None:
     assert len(network.reactor.getDelayedCalls()) == waiting
 
 
-def test_answers_to_changes_are_sent_when_all_changes_of_their_batch_are_applied() -> None:
+def test_answers_wait_until_all_changes_of_a_batch_are_applied() -> None:
     network = Network(announce="off")
     members = {name: network.member() for name in ("a", "b", "c")}
     applied: list[list[str]] = []
@@ -165,7 +165,7 @@ def test_answers_to_changes_are_sent_when_all_changes_of_their_batch_are_applied
     assert [member.only_reply()["in-reply-to"] for member in members.values()] == ["a", "b", "c"]
 
 
-def test_a_session_that_ends_among_others_that_are_answered_is_sent_everything_in_order() -> None:
+def test_a_session_that_ends_in_a_batch_is_sent_all_in_order() -> None:
     network = Network(announce="off")
     member = network.member()
     network.journal.hold()
@@ -334,7 +334,7 @@ def large_to(network: Network, members: list[Member], count: int = 1) -> Member:
     return sender
 
 
-def test_a_large_object_is_sent_in_pieces_to_all_in_turn_and_in_order() -> None:
+def test_a_large_object_goes_in_pieces_to_all_in_turn_in_order() -> None:
     network = Network()
     members = [network.member() for _ in range(5)]
     sender = large_to(network, members)
@@ -366,7 +366,7 @@ def test_who_sends_large_objects_waits_while_others_are_sent_to() -> None:
     assert not sender.connection.protocol.is_busy
 
 
-def test_beyond_the_total_the_address_that_most_waits_for_loses_who_has_not_read_for_longest() -> None:
+def test_past_the_total_the_fullest_address_loses_its_idlest() -> None:
     network = Network(max_outbound_total=1_000_000, max_outbound=1_000_000, announce="off")
     members = [Member(network.connect("objects", host)) for host in ("10.0.0.1", "10.0.0.2", "10.0.0.2")]
     for number, member in enumerate(members):
@@ -388,7 +388,7 @@ def test_beyond_the_total_the_address_that_most_waits_for_loses_who_has_not_read
     assert network.bus.streams.outbound.total == 0
 
 
-def test_one_object_that_is_more_than_the_total_is_not_kept_for_who_does_not_take_it() -> None:
+def test_an_object_over_the_total_is_not_kept_for_nonreaders() -> None:
     network = Network(max_outbound_total=LARGE // 2, announce="off")
     slow, fast = network.member(), network.member()
     slow.connection.protocol.link.pauseProducing()
@@ -397,7 +397,7 @@ def test_one_object_that_is_more_than_the_total_is_not_kept_for_who_does_not_tak
     assert (slow.connection.is_open, network.bus.streams.outbound.total) == (False, 0)
 
 
-def test_beyond_the_total_the_address_that_sent_most_loses_what_it_began_first() -> None:
+def test_past_the_total_the_busiest_address_loses_its_first() -> None:
     network = Network(max_inbound_total=1_000_000)
     half = encode({"type": "a/b"}, bytes(800_000))[:400_000]
 
@@ -443,7 +443,7 @@ def test_a_large_payload_of_who_has_not_subscribed_is_not_kept() -> None:
 
 
 @pytest.mark.parametrize("name", ["objects", "business", "spp", "websocket"])
-def test_a_connection_that_is_gone_is_no_work_for_the_garbage_collector(name: str) -> None:
+def test_a_gone_connection_is_no_work_for_the_garbage_collector(name: str) -> None:
     network = Network()
     join = encode({"event": "routing/subscribe"})
     joining = {
@@ -486,7 +486,7 @@ def say_rubbish(member: Member) -> None:
 
 
 @each_row("way", [be_closed, be_stopped, say_rubbish], ids=lambda way: way.__name__)
-def test_a_session_with_many_services_ends_a_slice_at_a_time_however_it_ends(way: Callable[[Member], None]) -> None:
+def test_a_session_with_many_services_always_ends_in_slices(way: Callable[[Member], None]) -> None:
     network = Network()
     member, other = network.member(), network.member()
     for number in range(MANY_SERVICES):

@@ -89,7 +89,7 @@ def pending(network: Network) -> int:
     return len(network.reactor.getDelayedCalls()) - 1
 
 
-def test_the_session_begins_when_the_other_server_has_proved_who_it_is(place: Place) -> None:
+def test_the_session_begins_when_the_other_server_is_proved(place: Place) -> None:
     far = Far(place)
     far.dial()
     assert (far.outcome, far.network.registry.state.sessions) == (None, {})

@@ -51,7 +51,7 @@ def hello(place: Place) -> bytes:
     return outgoing.read()
 
 
-def test_a_session_begins_after_the_handshake_and_lasts_until_the_end(place: Place) -> None:
+def test_a_session_lasts_from_the_handshake_to_the_end(place: Place) -> None:
     network = Network()
     service(network, "tv")
     port = Port(network, place.port, "spp")
@@ -162,7 +162,7 @@ def test_a_handshake_has_a_most_of_bytes(place: Place) -> None:
     assert network.bus.counters["tls-failed"] == 1
 
 
-def test_of_too_many_handshakes_the_oldest_of_the_fullest_address_goes(place: Place) -> None:
+def test_of_too_many_handshakes_the_fullest_address_loses_one(place: Place) -> None:
     network = Network(max_handshakes=3)
     port = Port(network, place.port)
     other, first, second = port.connect("10.0.0.2"), port.connect(), port.connect()
@@ -187,7 +187,7 @@ def test_handshakes_count_as_sessions_of_their_address(place: Place) -> None:
     assert network.bus.counters["max-sessions-per-address"] == 2
 
 
-def test_a_session_is_counted_once_against_the_rate_of_its_address(place: Place) -> None:
+def test_a_session_counts_once_against_the_rate_of_its_address(place: Place) -> None:
     network = Network(max_connects=1, max_connects_burst=2)
     port = Port(network, place.port)
     clients = [Secure(port.connect(), place.context()).plain.is_open for _ in range(2)]
@@ -393,7 +393,7 @@ def test_what_waits_encrypted_is_little_and_counts(place: Place) -> None:
     assert transport.room == 0
 
 
-def test_everything_arrives_in_order_however_little_room_there_is(place: Place) -> None:
+def test_everything_arrives_in_order_however_little_the_room(place: Place) -> None:
     network = Network()
     client = Secure(Port(network, place.port).connect(), place.context())
     link = client.plain.protocol.protocol.link
@@ -484,7 +484,7 @@ def test_bytes_that_were_changed_on_their_way_end_the_session(place: Place) -> N
 
 
 @each_row("ends", ["client", "server", "lost", "handshake"])
-def test_what_tls_takes_is_free_as_soon_as_the_connection_is_gone(place: Place, ends: str) -> None:
+def test_what_tls_takes_is_free_once_the_connection_is_gone(place: Place, ends: str) -> None:
     """It is outside of Python, so the collector of garbage would come too late."""
     network = Network()
     port = Port(network, place.port)

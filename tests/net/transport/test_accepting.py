@@ -24,7 +24,7 @@ from tests.tables import each_row
         ("systemd:domain=INET:index=0", "systemd:domain=INET:index=0"),
     ],
 )
-def test_a_port_has_the_backlog_that_is_set_unless_its_description_says_another(description, expected):
+def test_a_port_has_the_set_backlog_or_that_of_its_description(description, expected):
     assert with_backlog(description, 1024) == expected
 
 
@@ -37,7 +37,7 @@ def test_the_backlog_reaches_the_port():
         listener.stopService()
 
 
-def test_beyond_what_the_system_has_descriptors_for_a_connection_is_closed_at_once():
+def test_without_descriptors_a_connection_is_closed_at_once():
     network = Network()
     factory = network.factory("objects")
     factory.in_turns = True
@@ -82,7 +82,7 @@ class FullPort:
         self.is_read = True
 
 
-def test_a_port_that_can_accept_nothing_rests_and_says_so_now_and_then():
+def test_a_port_that_can_accept_nothing_rests_and_says_so():
     port, clock = FullPort(), Clock()
     watch_accepting(port, "tcp:7890", clock)
     with capturedLogs() as logged:

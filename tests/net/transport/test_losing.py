@@ -35,7 +35,7 @@ class Turns:
             call()
 
 
-def test_what_is_lost_ends_in_order_and_no_more_than_a_few_in_a_turn() -> None:
+def test_lost_connections_end_in_order_and_a_few_in_each_turn() -> None:
     turns = Turns()
     losses = Losses(turns)
     ended: list[int] = []

@@ -256,7 +256,7 @@ def test_an_error_ends_the_connection_when_the_reactor_polls():
 @pytest.mark.parametrize(
     ("endpoint", "expected"), [("tcp:0:interface=127.0.0.1", PromptServer), ("unix:{path}", None)], ids=["tcp", "unix"]
 )
-def test_plain_tcp_is_sent_to_at_once_and_nothing_else_is_changed(endpoint, expected, tmp_path):
+def test_plain_tcp_sends_at_once_and_nothing_else_is_changed(endpoint, expected, tmp_path):
     network = Network()
     listener = StreamListener(network.factory("objects"), endpoint.format(path=tmp_path / "s"), reactor)
     listener.startService()
@@ -265,7 +265,7 @@ def test_plain_tcp_is_sent_to_at_once_and_nothing_else_is_changed(endpoint, expe
     listener.stopService()
 
 
-def test_a_port_that_serves_through_something_else_keeps_what_it_has():
+def test_a_port_that_serves_through_something_else_keeps_its_own():
     ports = []
     serverFromString(reactor, "tcp:0:interface=127.0.0.1").listen(Network().factory("objects")).addCallback(
         ports.append

@@ -32,7 +32,7 @@ def may_go(batch: list[bytes]) -> bool:
 
 
 @given(st.lists(st.tuples(sizes, st.sampled_from([1, 1, 1, 2, 40])), max_size=20))
-def test_frames_go_in_order_in_runs_that_are_as_long_as_they_may_be(drawn: list[tuple[int, int]]) -> None:
+def test_frames_go_in_order_in_batches_as_long_as_possible(drawn: list[tuple[int, int]]) -> None:
     lengths = [length for length, times in drawn for _ in range(times)]
     frames = [b"%d:" % number + b"x" * length for number, length in enumerate(lengths)]
     found = list(udp_batches(frames))
@@ -47,7 +47,7 @@ def test_frames_go_in_order_in_runs_that_are_as_long_as_they_may_be(drawn: list[
         assert following is None or not may_go([*batch.frames, following.frames[0]])
 
 
-def test_frames_that_are_alike_go_together_and_a_shorter_one_ends_a_run() -> None:
+def test_like_frames_go_together_and_a_shorter_one_ends_a_batch() -> None:
     assert cut(5, 5, 5) == [[5, 5, 5]]
     assert cut(5, 5, 4, 4, 5) == [[5, 5, 4], [4], [5]]
     assert cut(3, 4, 5) == [[3], [4], [5]]

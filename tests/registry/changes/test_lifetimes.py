@@ -34,7 +34,7 @@ def test_a_session_of_another_server_too():
 
 
 @each_row(("opened_ago", "duration"), [(HOUR, HOUR), (-HOUR, 0)])
-def test_of_a_session_of_an_earlier_boot_only_the_wall_clock_can_tell(opened_ago, duration):
+def test_sessions_of_an_earlier_boot_go_by_the_wall_clock(opened_ago, duration):
     clock = Bench().clock
     session = Session(
         id="old.1", protocol="inbus", routing_id="r", peer="10.0.0.1:1", opened=clock.now_utc - opened_ago

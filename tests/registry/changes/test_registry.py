@@ -71,7 +71,7 @@ def test_a_clock_that_is_set_back_makes_no_negative_duration(bench):
     assert bench.records(ev.SessionClosed)[0].duration == 0
 
 
-def test_what_a_session_provided_is_unregistered_before_it_is_closed(bench):
+def test_services_of_a_session_are_unregistered_before_its_end(bench):
     session_id = bench.open()
     for service in ("tv", "radio"):
         bench.registry.register_service(session_id, service)
@@ -185,7 +185,7 @@ def test_of_two_who_ask_for_one_routing_id_the_first_gets_it(bench):
     assert bench.state.owner("door") == first
 
 
-def test_a_routing_id_that_is_just_given_up_is_not_given_away_when_that_fails(bench):
+def test_a_routing_id_whose_release_fails_is_not_given_away(bench):
     """Who gives it up keeps it then, and who asked for it has to ask again."""
     first, second = bench.open(), bench.open()
     bench.registry.identify(Claims(session_id=first, routing_id="door"), EVERYTHING)
@@ -199,7 +199,7 @@ def test_a_routing_id_that_is_just_given_up_is_not_given_away_when_that_fails(be
     assert (bench.state.owner("door"), again[0].routing_id) == (first, "fresh2")
 
 
-def test_who_asks_again_as_soon_as_it_is_refused_is_not_mistaken_for_the_others(bench):
+def test_asking_again_upon_a_refusal_is_a_request_of_its_own(bench):
     session_id = bench.open()
     bench.journal.hold()
     again = []
@@ -261,7 +261,7 @@ def test_registering_again_changes_nothing(bench):
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_registering_again_is_answered_no_sooner_than_the_first_time(bench, fails):
+def test_registering_again_is_not_answered_before_the_first_time(bench, fails):
     session_id = bench.open()
     bench.journal.hold()
     outcomes = [outcome_of(bench.registry.register_service(session_id, "tv")) for _ in range(2)]
@@ -272,7 +272,7 @@ def test_registering_again_is_answered_no_sooner_than_the_first_time(bench, fail
     assert len(bench.watcher.told) == 1 + (not fails)
 
 
-def test_registering_again_is_refused_when_the_first_time_is_over_by_then(bench):
+def test_registering_again_is_refused_once_the_first_is_over(bench):
     session_id = bench.open()
     bench.journal.hold()
     outcomes = [outcome_of(bench.registry.register_service(session_id, "tv")) for _ in range(2)]
@@ -354,7 +354,7 @@ def test_what_is_over_overtakes_what_was_asked_about_it(bench, asked, lose, reas
     assert bench.state == fold(bench.journal.records) == bench.watcher.view
 
 
-def test_a_service_that_was_just_being_registered_when_its_session_closed(bench):
+def test_a_service_being_registered_while_its_session_closes(bench):
     session_id = bench.open()
     bench.journal.hold()
     bench.registry.register_service(session_id, "tv").addErrback(lambda _: None)
@@ -365,7 +365,7 @@ def test_a_service_that_was_just_being_registered_when_its_session_closed(bench)
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_a_service_that_was_just_being_unregistered_when_its_session_closed(bench, fails):
+def test_a_service_being_unregistered_while_its_session_closes(bench, fails):
     """Everybody hears that it is gone, whatever becomes of the record that it asked for."""
     session_id = bench.open()
     bench.registry.register_service(session_id, "tv")
@@ -514,7 +514,7 @@ def check_all_heard_the_same(bench):
     assert bench.watcher.view == bench.last.view == bench.state == fold(bench.journal.records)
 
 
-def test_observers_hear_in_order_even_when_one_of_them_closes_sessions():
+def test_observers_hear_in_order_even_if_one_closes_sessions():
     bench = meddling(ev.ServiceRegistered, lambda bench, event: close(bench, "boot.1", "slow-consumer"))
     slow, other = bench.open(), bench.open()
     bench.registry.subscribe(slow, "tv")
@@ -531,7 +531,7 @@ def test_a_session_that_is_closed_while_its_own_change_is_told():
     check_all_heard_the_same(bench)
 
 
-def test_a_session_that_is_closed_while_its_end_is_told_is_closed_once():
+def test_a_session_closed_while_its_end_is_told_is_closed_once():
     bench = meddling(ev.ServiceUnregistered, lambda bench, event: close(bench, event.session, "slow-consumer"))
     session_id = bench.open()
     for service in ("tv", "radio", "clock"):
@@ -572,7 +572,7 @@ def test_an_observer_that_fails_hurts_nobody_else():
 ODD = "\u200bbus"
 
 
-def test_a_service_whose_name_could_not_be_new_is_subscribed_to_and_unregistered_like_any_other():
+def test_a_service_whose_name_could_not_be_new_is_like_any_other():
     bench = Bench()
     provider, watcher, other = bench.open(), bench.open(), bench.open()
     session = bench.state.sessions[provider]
@@ -594,7 +594,7 @@ def failed(deferred):
     return reasons[0]
 
 
-def test_a_routing_id_is_held_for_the_actor_or_the_address_that_had_it():
+def test_a_routing_id_is_held_for_its_actor_or_address():
     bench = Bench()
 
     def granted(peer, wanted=None, *further):

@@ -48,7 +48,7 @@ steps = st.lists(
 
 
 @given(steps, st.integers(50, 2000), st.integers(1, 5000))
-def test_nobody_spends_more_than_rate_and_burst_and_who_waits_may_begin_then(steps, rate, burst):
+def test_nobody_spends_more_than_rate_and_burst_or_waits_in_vain(steps, rate, burst):
     scene = Scene(rate=rate, burst=burst, total_rate=10**9, total_burst=10**9)
     by_session = defaultdict(list)
     for address, session, size, pause in steps:
@@ -67,7 +67,7 @@ def test_nobody_spends_more_than_rate_and_burst_and_who_waits_may_begin_then(ste
 
 
 @given(steps, st.integers(50, 2000), st.integers(1, 30_000))
-def test_all_together_spend_no_more_than_the_total_however_many_they_are(steps, rate, burst):
+def test_any_number_together_spend_no_more_than_the_total(steps, rate, burst):
     scene = Scene(total_rate=rate, total_burst=burst)
     for number, (_, _, size, pause) in enumerate(steps):
         scene.now += pause / 8
@@ -140,7 +140,7 @@ def test_who_is_authenticated_does_not_wait_for_strangers():
     assert [scene.ask("friend", MOST, is_authenticated=True) > 0 for _ in range(3)] == [False, False, True]
 
 
-def test_those_who_cannot_wait_leave_half_of_the_reserve_to_those_who_can():
+def test_whoever_cannot_wait_leaves_half_the_reserve_to_others():
     scene = Scene()
     number = 0
     while not scene.budget.wait(Payer(None, f"false {number}"), can_wait=False):
@@ -168,7 +168,7 @@ def test_a_clock_that_goes_back_gives_nothing_and_costs_nothing():
     assert scene.ask("a", 1) == 0
 
 
-def test_addresses_and_sessions_are_forgotten_when_they_owe_nothing():
+def test_addresses_and_sessions_that_owe_nothing_are_forgotten():
     scene = Scene(rate=1000, burst=1000)
     for number in range(1000):
         scene.now += 2

@@ -28,7 +28,7 @@ steps = st.lists(
 
 
 @given(steps, st.integers(1, 3))
-def test_everybody_is_written_or_counted_and_whoever_does_something_is_written(steps, burst):
+def test_everybody_is_written_or_counted_and_the_active_written(steps, burst):
     now, there, written = 0.0, {}, []
     arrived, told, tokens, left = Counter(), Counter(), defaultdict(lambda: burst), Counter()
     with pytest.MonkeyPatch.context() as patch:

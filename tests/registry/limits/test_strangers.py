@@ -59,7 +59,7 @@ def test_addresses_of_one_ipv6_network_are_one():
     assert written.count(0) == 5
 
 
-def test_openings_from_many_addresses_wait_until_their_sessions_do_something():
+def test_openings_from_many_addresses_wait_for_a_first_action():
     deferred_openings = DeferredOpenings(lambda: 0.0, 10, 50)
     peers = [f"10.0.{number // 250}.{number % 250}:1" for number in range(800)]
     written = [

@@ -85,7 +85,7 @@ def test_the_state_at_every_record(events: list[Event]) -> None:
 
 @settings(max_examples=sized(50))
 @given(complete.filter(len), st.data())
-def test_the_state_at_a_time_is_before_the_first_record_that_is_later(events: list[Event], data: st.DataObject) -> None:
+def test_the_state_at_a_time_is_before_the_first_later_record(events: list[Event], data: st.DataObject) -> None:
     times = data.draw(st.lists(st.integers(1, 9), min_size=len(events), max_size=len(events)))
     with TemporaryDirectory() as name:
         wanted = folds(journal(Path(name), events, times))
@@ -149,7 +149,7 @@ def test_beyond_the_end(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("moment", [Moment(seq=0), Moment(seq=2), Moment(time=3 * STEP)])
-def test_before_the_beginning_of_a_journal_whose_old_segments_were_moved_away(tmp_path: Path, moment: Moment) -> None:
+def test_before_the_beginning_of_a_journal_without_old_segments(tmp_path: Path, moment: Moment) -> None:
     write(tmp_path, numbered(4, 5))
     with pytest.raises(JournalError, match=r"begins with record 4, at 1970-01-01T00:00:04.000000Z; .* is before that"):
         snapshots(tmp_path, [moment])

@@ -63,9 +63,7 @@ def test_it_is_the_snapshot_of_the_same_events(before: list[ev.Event | None], hi
 
 @settings(max_examples=sized(1000))
 @given(st.booleans(), st.lists(histories, max_size=4))
-def test_batches_show_the_same_whether_or_not_it_was_shown_before(
-    is_shown: bool, batches: list[list[ev.Event | None]]
-) -> None:
+def test_batches_show_the_same_if_shown_before_or_not(is_shown: bool, batches: list[list[ev.Event | None]]) -> None:
     state, seq = folded(EVERYTHING), 0
     live = LiveSnapshot(state.copy())
     if is_shown:

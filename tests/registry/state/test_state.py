@@ -277,7 +277,7 @@ def test_a_renewal_keeps_what_it_does_not_say():
     assert state.subscription("s", "radio") is None
 
 
-def test_an_interest_in_objects_is_a_subscription_without_a_service():
+def test_an_interest_in_objects_subscribes_to_no_service():
     state = fold([opened(), ev.SubscriptionAdded(session="s", interest=ModeInterest())])
     assert state.subscription("s", None).interest == ModeInterest()
     state.apply(ev.SubscriptionRemoved(session="s"), 9)
