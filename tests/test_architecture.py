@@ -136,6 +136,9 @@ MOST_FILES = 16
 WAREHOUSES = ("bussrv.journal",)
 """One room holds everything that writes, reads and judges a journal."""
 
+MOST_LETTERS = 60
+"""How long the name of a test may be: it is a sentence, not a story."""
+
 
 # Reading the source.
 @dataclass(frozen=True)
@@ -454,6 +457,14 @@ def loaded_twisted(names: list[str]) -> list[str]:
 
 def test_what_must_not_import_twisted_is_there() -> None:
     assert set(NO_TWISTED) <= read_project().keys()
+
+
+def test_names_of_tests_are_short() -> None:
+    found = re.compile(r"^ *(?:async )?def (test_\w+)", re.MULTILINE)
+    paths = [path for place in ("tests", "bench/tests") for path in (ROOT / place).rglob("*.py")]
+    names = [(str(path), name) for path in paths for name in found.findall(path.read_text())]
+    assert len(names) > 1000
+    assert [each for each in names if len(each[1]) > MOST_LETTERS] == []
 
 
 # Every rule finds what breaks it.
