@@ -1490,6 +1490,9 @@ plans_splice(PyObject *object, PyObject *const *arguments, Py_ssize_t given)
     char *data;
     long most, count = 0, duplicates = 0;
     Verdict verdict = CONTINUE;
+    Limits limits;
+    Way way;
+    Added added;
     Head head;
     Key key;
     Plan *plan = NULL;
@@ -1504,6 +1507,9 @@ plans_splice(PyObject *object, PyObject *const *arguments, Py_ssize_t given)
         return NULL;
     }
     sender = (Sender *)arguments[0];
+    limits = sender->limits; /* copies stay in registers */
+    way = sender->way;
+    added = sender->added;
     begin = PyLong_AsSsize_t(arguments[2]);
     turn = PyLong_AsUnsignedLongLong(arguments[3]);
     own_turn = PyLong_AsUnsignedLongLong(arguments[4]);
@@ -1517,7 +1523,7 @@ plans_splice(PyObject *object, PyObject *const *arguments, Py_ssize_t given)
         return NULL;
     }
     most = most > MOST_OBJECTS ? MOST_OBJECTS : most;
-    if (sender->way.seen != NULL && !make_room(sender->way.seen, most)) {
+    if (way.seen != NULL && !make_room(way.seen, most)) {
         return NULL;
     }
     head.route = sender->route;
@@ -1526,10 +1532,9 @@ plans_splice(PyObject *object, PyObject *const *arguments, Py_ssize_t given)
     open_window(&cursor);
     examples.known = examples.in_vain = examples.pause = 0;
     while (count + duplicates < most) {
-        Seen *seen = sender->way.seen;
         Cursor next = cursor;
         uint64_t known = 0;
-        verdict = take_planned(self, &next, &sender->limits, &sender->way, &examples, &head, &objects[count], &key, &plan);
+        verdict = take_planned(self, &next, &limits, &way, &examples, &head, &objects[count], &key, &plan);
         if (verdict == NO_PLAN) {
             what = PyBytes_FromStringAndSize(key.text, key.size);
             if (what == NULL) {
@@ -1539,9 +1544,9 @@ plans_splice(PyObject *object, PyObject *const *arguments, Py_ssize_t given)
         if (verdict != CONTINUE) {
             break;
         }
-        if (seen != NULL) {
-            known = hash_of(seen, sender->way.origin, &head.id);
-            if (has_seen(seen, known)) {
+        if (way.seen != NULL) {
+            known = hash_of(way.seen, way.origin, &head.id);
+            if (has_seen(way.seen, known)) {
                 duplicates++;
                 cursor = next;
                 continue;
@@ -1555,15 +1560,15 @@ plans_splice(PyObject *object, PyObject *const *arguments, Py_ssize_t given)
             }
             break;
         }
-        if (seen != NULL) {
-            remember(seen, known);
+        if (way.seen != NULL) {
+            remember(way.seen, known);
         }
         objects[count].id = head.seen & ID ? 0 : ++made;
         objects[count].service = plan->service;
         objects[count++].outlets = plan->outlets;
         cursor = next;
     }
-    pieces = pieces_for(objects, (int)count, &sender->added);
+    pieces = pieces_for(objects, (int)count, &added);
     if (what == NULL) {
         what = Py_None;
         Py_INCREF(what);
