@@ -30,6 +30,7 @@ from bussrv.bus.routing.compiled import CompiledRouter
 from bussrv.bus.routing.compiled_forward import CompiledForwarder
 from bussrv.bus.routing.forward import Forwarder
 from bussrv.bus.routing.object_ids import ObjectIds
+from bussrv.bus.routing.parts import RoutingParts
 from bussrv.bus.routing.seen import newest
 from bussrv.bus.routing.single import SingleRouter
 from bussrv.bus.send_rights import SendRights
@@ -128,48 +129,25 @@ class Bus:
             gone=gone,
             lost=LostLinks(settings, clock.utc()),
         )
-        self.audience = audience = Audience(
+        self.audience = Audience(
             shared, receivers=receivers, fanout=fanout, links=links, requests=requests, rights=rights
         )
-        publisher = Publisher(receivers, fanout, self._last_values)
-        self.taps = taps = Taps(shared)
-        self._router = SingleRouter(
-            shared,
-            audience=audience,
+        self.taps = Taps(shared)
+        parts = RoutingParts(
+            audience=self.audience,
             receivers=receivers,
             fanout=fanout,
             links=links,
-            publisher=publisher,
+            publisher=Publisher(receivers, fanout, self._last_values),
             requests=requests,
             answerers=answerers,
-            gone=gone,
-            taps=taps,
+            taps=self.taps,
         )
+        self._router = SingleRouter(shared, parts, gone)
         longest = wire.max_relayed(settings.max_metadata)
-        self._batches = BatchRouter(
-            audience=audience,
-            receivers=receivers,
-            fanout=fanout,
-            links=links,
-            publisher=publisher,
-            requests=requests,
-            answerers=answerers,
-            taps=taps,
-            hosted_type=self.hosted_type,
-            new_id=self._ids,
-            longest=longest,
-        )
+        self._batches = BatchRouter(parts, hosted_type=self.hosted_type, new_id=self._ids, longest=longest)
         self.compiled_router = CompiledRouter(
-            registry=registry,
-            origins=self._origins,
-            audience=audience,
-            receivers=receivers,
-            fanout=fanout,
-            links=links,
-            publisher=publisher,
-            batches=self._batches,
-            taps=taps,
-            ids=self._ids,
+            parts, registry=registry, origins=self._origins, batches=self._batches, ids=self._ids
         )
         self._seen = newest(settings.max_seen)
         self._forwarder = Forwarder(
@@ -183,14 +161,7 @@ class Bus:
             max_metadata=longest,
             new_id=self._ids,
         )
-        self.compiled_forwarder = CompiledForwarder(
-            router=self.compiled_router,
-            forwarder=self._forwarder,
-            audience=audience,
-            links=links,
-            publisher=publisher,
-            seen=self._seen,
-        )
+        self.compiled_forwarder = CompiledForwarder(parts, self.compiled_router, self._forwarder, self._seen)
         self.streams = ConnectionResources(settings, self.slices, reactor)
         self.permission_observers: list[Callable[[str], None]] = []
         self.reloadables: list[IReloadable] = [CopiedLimits(self._copy_limits)]

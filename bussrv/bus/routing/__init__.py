@@ -12,6 +12,7 @@ An object of a member, or one that a linked server forwards, is taken by the fir
 They use:
 
 - ``audience``: who gets an object: everybody who wants it, one provider, the asker, or its addressees
+- ``parts``: the parts of a bus that all routers work with
 - ``outlets``: groups that are given the same objects by every plan, and share the bytes
 - ``seen``: objects that came over links lately, so that none is delivered twice
 - ``route_cache``: facts that follow from the ``route`` of a forwarded object

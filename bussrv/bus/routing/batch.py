@@ -21,18 +21,13 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw, Struct, field
 
-from bussrv.bus.groups.fanout import OBJECT_FRAMES, Fanout, Group
-from bussrv.bus.groups.receivers import Receivers
+from bussrv.bus.groups.fanout import OBJECT_FRAMES, Group
 from bussrv.bus.interest.interests import kind_of
 from bussrv.bus.interest.vocabulary import EXCHANGED, PARTED, REQUEST
-from bussrv.bus.links.links import Links
 from bussrv.bus.origins import Origin, Source
-from bussrv.bus.requests.answerers import Answerers
-from bussrv.bus.requests.open_requests import OpenRequests
 from bussrv.bus.requests.records import Targets
-from bussrv.bus.routing.audience import Audience, Everyone, OneOf
-from bussrv.bus.services.publishing import Publisher
-from bussrv.bus.taps.taps import Taps
+from bussrv.bus.routing.audience import Everyone, OneOf
+from bussrv.bus.routing.parts import RoutingParts
 from bussrv.errors import OverLimit
 from bussrv.wire.forwarded import plain_frame, route_ending, with_marks, with_route
 from bussrv.wire.objects import MAX_METADATA, NUL, BusObject, decode_raw, encode, max_relayed
@@ -120,27 +115,20 @@ class BatchRouter:
 
     def __init__(
         self,
+        parts: RoutingParts,
         *,
-        audience: Audience,
-        receivers: Receivers,
-        fanout: Fanout,
-        links: Links,
-        publisher: Publisher,
-        requests: OpenRequests,
-        answerers: Answerers,
-        taps: Taps,
         hosted_type: Callable[[object], str | None],
         new_id: Callable[[], str],
         longest: int = max_relayed(MAX_METADATA),
     ) -> None:
-        self._audience = audience
-        self._receivers = receivers
-        self._fanout = fanout
-        self._links = links
-        self._publisher = publisher
-        self._requests = requests
-        self._answerers = answerers
-        self._taps = taps
+        self._audience = parts.audience
+        self._receivers = parts.receivers
+        self._fanout = parts.fanout
+        self._links = parts.links
+        self._publisher = parts.publisher
+        self._requests = parts.requests
+        self._answerers = parts.answerers
+        self._taps = parts.taps
         self._hosted_type = hosted_type
         self._new_id = new_id
         self._longest = longest

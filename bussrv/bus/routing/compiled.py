@@ -25,17 +25,13 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from bussrv.bus.groups.fanout import Fanout, Group
-from bussrv.bus.groups.receivers import Receivers
-from bussrv.bus.links.links import Links
+from bussrv.bus.groups.fanout import Group
 from bussrv.bus.origins import Origins, Source
-from bussrv.bus.routing.audience import Audience
 from bussrv.bus.routing.batch import MOST_GROUPS_ASKED, MOST_NEW_PLANS, BatchRouter
 from bussrv.bus.routing.compiled_result import CONTINUE, MUST_OPEN, NEEDS_PYTHON, NO_PLAN, ROUTE_CHANGED, ScanResult
 from bussrv.bus.routing.object_ids import ObjectIds
 from bussrv.bus.routing.outlets import Marks, Outlets
-from bussrv.bus.services.publishing import Publisher
-from bussrv.bus.taps.taps import Taps
+from bussrv.bus.routing.parts import RoutingParts
 from bussrv.compiled import SPEEDUPS
 from bussrv.memory.bundle import Joined
 from bussrv.policy.permissions.permissions import Permissions
@@ -180,28 +176,23 @@ class CompiledRouter:
 
     def __init__(
         self,
+        parts: RoutingParts,
         *,
         registry: Registry,
         origins: Origins,
-        audience: Audience,
-        receivers: Receivers,
-        fanout: Fanout,
-        links: Links,
-        publisher: Publisher,
         batches: BatchRouter,
-        taps: Taps,
         ids: ObjectIds,
     ) -> None:
         self.make: Callable[[bool], Plans] | None = None if SPEEDUPS is None else SPEEDUPS.Plans
         self._registry = registry
         self._origins = origins
-        self._audience = audience
-        self._receivers = receivers
-        self._fanout = fanout
-        self._links = links
-        self._publisher = publisher
+        self._audience = parts.audience
+        self._receivers = parts.receivers
+        self._fanout = parts.fanout
+        self._links = parts.links
+        self._publisher = parts.publisher
         self._batches = batches
-        self._taps = taps
+        self._taps = parts.taps
         self._ids = ids
         self._tables: dict[tuple[frozenset[str], frozenset[str], frozenset[str], Permissions], Table] = {}
         self._prepared: dict[int, Prepared] = {}

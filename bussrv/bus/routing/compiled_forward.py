@@ -15,14 +15,12 @@ from typing import TYPE_CHECKING
 
 from msgspec import Raw
 
-from bussrv.bus.links.links import Links
-from bussrv.bus.routing.audience import Audience
 from bussrv.bus.routing.compiled import CompiledRouter, Prepared, Table
 from bussrv.bus.routing.compiled_result import INCOMPLETE, NEEDS_PYTHON, ScanResult
 from bussrv.bus.routing.forward import Forwarder
+from bussrv.bus.routing.parts import RoutingParts
 from bussrv.bus.routing.route_cache import MAX_REMEMBERED_ROUTE
 from bussrv.bus.routing.seen import CompiledSeen, Seen
-from bussrv.bus.services.publishing import Publisher
 from bussrv.errors import Refused, RemoteProtocolError
 from bussrv.policy.permissions.permissions import Permissions
 from bussrv.wire.forwarded import route_ending
@@ -47,19 +45,16 @@ class CompiledForwarder:
 
     def __init__(
         self,
-        *,
+        parts: RoutingParts,
         router: CompiledRouter,
         forwarder: Forwarder,
-        audience: Audience,
-        links: Links,
-        publisher: Publisher,
         seen: Seen | CompiledSeen,
     ) -> None:
         self._router = router
         self._forwarder = forwarder
-        self._audience = audience
-        self._links = links
-        self._publisher = publisher
+        self._audience = parts.audience
+        self._links = parts.links
+        self._publisher = parts.publisher
         self._seen = seen.table if isinstance(seen, CompiledSeen) else None
         self._tables: dict[tuple[frozenset[str], frozenset[str], Permissions], Table] = {}
         self._latest: dict[str, Prepared] = {}

@@ -8,23 +8,18 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from bussrv.bus.groups.fanout import Fanout, Group
+from bussrv.bus.groups.fanout import Group
 from bussrv.bus.groups.frames import Delivery
-from bussrv.bus.groups.receivers import Receivers
 from bussrv.bus.interest.interests import Kind
 from bussrv.bus.interest.vocabulary import DISCOVERY, PARTED, REPLY, REQUEST
-from bussrv.bus.links.links import Links
 from bussrv.bus.origins import Origin
-from bussrv.bus.requests.answerers import Answerers
 from bussrv.bus.requests.gone_providers import REASON as PROVIDER_GONE
 from bussrv.bus.requests.gone_providers import GoneProviders
-from bussrv.bus.requests.open_requests import OpenRequests
 from bussrv.bus.requests.records import OpenRequest, Targets, is_id
-from bussrv.bus.routing.audience import Asker, Audience, Everyone, Nobody, OneByOne, OneOf, Plan
+from bussrv.bus.routing.audience import Asker, Everyone, Nobody, OneByOne, OneOf, Plan
+from bussrv.bus.routing.parts import RoutingParts
 from bussrv.bus.services.bridge import as_metadata
-from bussrv.bus.services.publishing import Publisher
 from bussrv.bus.shared import Shared
-from bussrv.bus.taps.taps import Taps
 from bussrv.values import Publication
 from bussrv.wire.forwarded import plainly, with_value
 from bussrv.wire.objects import BusObject, decode_fields, decode_raw, encode_json
@@ -62,29 +57,21 @@ class SingleRouter:
     def __init__(
         self,
         shared: Shared,
-        *,
-        audience: Audience,
-        receivers: Receivers,
-        fanout: Fanout,
-        links: Links,
-        publisher: Publisher,
-        requests: OpenRequests,
-        answerers: Answerers,
+        parts: RoutingParts,
         gone: GoneProviders,
-        taps: Taps,
     ) -> None:
         self._state = shared.registry.state
-        self._audience = audience
-        self._receivers = receivers
-        self._fanout = fanout
-        self._links = links
-        self._publisher = publisher
-        self._requests = requests
-        self._answerers = answerers
+        self._audience = parts.audience
+        self._receivers = parts.receivers
+        self._fanout = parts.fanout
+        self._links = parts.links
+        self._publisher = parts.publisher
+        self._requests = parts.requests
+        self._answerers = parts.answerers
         self._counters = shared.counters
         self._new_id = shared.new_id
         self._gone = gone
-        self._taps = taps
+        self._taps = parts.taps
 
     def route_one(self, origin: Origin, obj: BusObject, metadata: bytes, provided: Set[str]) -> int:
         """Give an object to its recipients, and as a publication to the subscribers of its service.

@@ -1,0 +1,36 @@
+"""The parts of a bus that all routers work with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bussrv.bus.groups.fanout import Fanout
+from bussrv.bus.groups.receivers import Receivers
+from bussrv.bus.links.links import Links
+from bussrv.bus.requests.answerers import Answerers
+from bussrv.bus.requests.open_requests import OpenRequests
+from bussrv.bus.routing.audience import Audience
+from bussrv.bus.services.publishing import Publisher
+from bussrv.bus.taps.taps import Taps
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RoutingParts:
+    """What says who gets an object, and what gives it to them.
+
+    :ivar audience: says who gets an object.
+    :ivar receivers: every session that something can be sent to, in groups.
+    :ivar fanout: collects frames for groups.
+    :ivar publisher: gives publications to subscribers.
+    :ivar requests: the open ones.
+    :ivar answerers: says which members may answer requests for services that nobody registered.
+    """
+
+    audience: Audience
+    receivers: Receivers
+    fanout: Fanout
+    links: Links
+    publisher: Publisher
+    requests: OpenRequests
+    answerers: Answerers
+    taps: Taps
