@@ -11,7 +11,8 @@
 The permissions of the sender decide before, those of the receivers are part of the groups that they are in.
 
 Who gets an object is the same as long as the audience is of the same *generation*. So plans are remembered for that
-long; see :attr:`Audience.generation`.
+long; see :attr:`Audience.generation`. Services come and go more often, and concern few plans: those of requests, and
+those of a sender that provides something else than before. These alone are made anew.
 """
 
 from __future__ import annotations
@@ -161,7 +162,6 @@ class Audience:
         self._receivers = receivers
         self._fanout = fanout
         self._links = links
-        self._paths = links.paths
         self._requests = requests
         self._rights = rights
         self.provider_round: Counter[str] = Counter()
@@ -170,10 +170,14 @@ class Audience:
     def generation(self) -> int:
         """The number of the present generation: a plan that was made in another one may be wrong.
 
-        It grows whenever a group comes or goes, or has other members or permissions; when a link comes or goes; and
-        when a session, of whatever server, begins or ceases to provide a service.
+        It grows whenever a group or a link comes or goes, or has other members or permissions.
         """
-        return self._fanout.changes + self._state.service_changes + self._paths.service_changes
+        return self._fanout.changes
+
+    @property
+    def services(self) -> int:
+        """Grows whenever a session begins or ceases to provide a service: plans of requests may be wrong."""
+        return self._state.service_changes
 
     def plan(self, origin: Origin, obj: BusObject, provided: Set[str]) -> Plan:
         """Who gets an object.

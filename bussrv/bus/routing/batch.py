@@ -77,10 +77,15 @@ class BatchPlan(Struct):
 
 
 class RequestPlan(Struct, frozen=True):
-    """The providers of a service that a plain request can be given to, each with its group."""
+    """The providers of a service that a plain request can be given to, each with its group.
 
-    one_of: OneOf
-    able: tuple[tuple[str, Group, Targets], ...]
+    :ivar one_of: ``None``: such requests are not plain.
+    :ivar services: :attr:`Audience.services` when it was made.
+    """
+
+    services: int
+    one_of: OneOf | None = None
+    able: tuple[tuple[str, Group, Targets], ...] = ()
 
 
 BatchPlans = dict[tuple[object, ...], BatchPlan]
@@ -92,7 +97,6 @@ class Table(Struct):
     :ivar provided: the services that the sender provides.
     :ivar tail: what ends metadata as it is forwarded, its NUL included.
     :ivar is_plain: whether there is one colon in it: the route has none.
-    :ivar requests: ``None``: such requests are not plain.
     :ivar replies: ``None``: such replies are not plain.
     """
 
@@ -101,7 +105,7 @@ class Table(Struct):
     tail: bytes
     is_plain: bool
     everyone: BatchPlans
-    requests: dict[tuple[str | None, bool, bytes, bytes], RequestPlan | None] = field(default_factory=dict)
+    requests: dict[tuple[str | None, bool, bytes, bytes], RequestPlan] = field(default_factory=dict)
     replies: dict[tuple[str | None, bool, str], Group | None] = field(default_factory=dict)
 
 
@@ -170,9 +174,9 @@ class BatchRouter:
             self._tables.clear()
             self._shared.clear()
         table = self._tables.get(source.number)
-        if table is None:
-            tail, origin = route_ending(source.route) + NUL, source.origin
-            alike = (source.cut > 1, frozenset(provided), self._links.passed(origin.route), origin.permissions)
+        if table is None or table.provided != provided:
+            tail, origin, provided = route_ending(source.route) + NUL, source.origin, frozenset(provided)
+            alike = (source.cut > 1, provided, self._links.passed(origin.route), origin.permissions)
             plans = self._shared.setdefault(alike, {})
             table = self._tables[source.number] = Table(source, provided, tail, tail.count(b":") == 1, plans)
         return table
@@ -296,8 +300,10 @@ class BatchRouter:
         fields = decode_raw(obj.metadata)
         name, service = fields.get("name", _NOTHING), fields.get("service", _NOTHING)
         key = (head.type, head.size > 0, bytes(name), bytes(service))
-        plan = table.requests[key] if key in table.requests else self._request_plan(table, key, obj)
-        if plan is None:
+        plan = table.requests.get(key)
+        if plan is None or plan.services != self._audience.services:
+            plan = self._request_plan(table, key, obj)
+        if plan is None or plan.one_of is None:
             return False
         provider, group, asked = plan.able[self._audience.next_of(plan.one_of)]
         origin = table.source.origin
@@ -329,19 +335,19 @@ class BatchRouter:
             table.requests[key] = plan
         return plan
 
-    def _find(self, origin: Origin, obj: BusObject) -> RequestPlan | None:
-        plan = self._audience.plan_of_many(origin, obj, frozenset())
+    def _find(self, origin: Origin, obj: BusObject) -> RequestPlan:
+        plan, services = self._audience.plan_of_many(origin, obj, frozenset()), self._audience.services
         if not isinstance(plan, OneOf):
-            return None
+            return RequestPlan(services)
         self._providers_asked += len(plan.providers)
         if plan.is_observed or self._hosted_type(plan.service) is not None:
-            return None
+            return RequestPlan(services)
         sessions = [provider.session for provider in plan.able if provider.link is None]
         groups = [group for each in sessions if (group := self._receivers.group_of(each)) is not None]
         if len(groups) < len(plan.able) or any(group.encoding is not OBJECT_FRAMES for group in groups):
-            return None
+            return RequestPlan(services)
         targets = [self._requests.of_provider(each, plan.service) for each in sessions]
-        return RequestPlan(plan, tuple(zip(sessions, groups, targets, strict=True)))
+        return RequestPlan(services, plan, tuple(zip(sessions, groups, targets, strict=True)))
 
     # Replies.
 

@@ -207,16 +207,15 @@ class CompiledRouter:
         stretch = reader.stretch()
         if stretch is None:
             return None
-        source = self._origins.of(session_id)
+        source, provided = self._origins.of(session_id), self._registry.state.provided_by(session_id)
         if self._audience.generation != self._generation:
             self._generation = self._audience.generation
             self._forget()
         prepared = self._prepared.get(source.number)
-        if prepared is None:
+        if prepared is None or prepared.table.provided != provided:
             if self._receivers.group_of(session_id) is None:
                 return None
-            provided = frozenset(self._registry.state.provided_by(session_id))
-            prepared = self._prepare(source, provided, reader.ends, make)
+            prepared = self._prepare(source, frozenset(provided), reader.ends, make)
         try:
             return self.route_stretch(prepared, reader, stretch)
         finally:
@@ -234,6 +233,8 @@ class CompiledRouter:
         source = self._origins.known.get(session_id)
         prepared = None if source is None else self._prepared.get(source.number)
         if prepared is None or self._taps.is_on or self._audience.generation != self._generation:
+            return None
+        if prepared.table.provided != self._registry.state.provided_by(session_id):
             return None
         whole = reader.take_with(data) if has_rest else data
         if whole is None:

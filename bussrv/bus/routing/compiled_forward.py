@@ -59,7 +59,7 @@ class CompiledForwarder:
         self._tables: dict[tuple[frozenset[str], frozenset[str], Permissions], Table] = {}
         self._latest: dict[str, Prepared] = {}
         self._known: dict[tuple[str, bytes], Prepared | None] = {}
-        self._generation = -1
+        self._generation = (-1, -1)
 
     def route_input(self, session_id: str, reader: ObjectReader) -> ScanResult | None:
         """Forward objects of a linked server from its reader; ``None``: nothing was tried, they have to be read."""
@@ -69,8 +69,10 @@ class CompiledForwarder:
         stretch = reader.stretch()
         if stretch is None:
             return None
-        if self._audience.generation != self._generation:
-            self._generation = self._audience.generation
+        # What the senders provide is only known from advertisements.
+        generation = (self._audience.generation, self._links.paths.service_changes)
+        if generation != self._generation:
+            self._generation = generation
             self._forget()
         find = partial(self._find, session_id, make, stretch[2][0])
         prepared = self._latest.get(session_id) or find(*stretch[:2])
