@@ -27,7 +27,7 @@ from twisted.internet.endpoints import UNIXClientEndpoint, connectProtocol
 from twisted.internet.protocol import Protocol, connectionDone
 from zope.interface import implementer
 
-from bussrv.journal.interfaces import IJournal
+from bussrv.journal.interfaces import IJournal, Waiter
 from bussrv.journal.record import Record, Stamped
 
 Encode = Callable[[int, Stamped], str]
@@ -124,19 +124,23 @@ def _encode(*words: bytes) -> bytes:
 class RedisJournal(Protocol):
     """Pushes lines to a list, over one connection on which everything that is asked for meanwhile is on its way."""
 
+    bytes_accepted = 0
+    unavailable = None
+
     def __init__(self, encode: Encode) -> None:
         self._encode = encode
         self._seq = 0
-        self._unanswered: deque[Deferred[list[Record]] | None] = deque()
+        self._unanswered: deque[Waiter | None] = deque()
         self._closed: Deferred[None] = Deferred()
 
-    def append(self, stamped: Sequence[Stamped]) -> Deferred[list[Record]]:
-        done: Deferred[list[Record]] = Deferred()
-        self._push(stamped, done)
-        return done
+    def append_change(self, stamped: Sequence[Stamped], waiter: Waiter) -> None:
+        self._push(stamped, waiter)
 
-    def note(self, stamped: Stamped) -> None:
+    def append_fact(self, stamped: Stamped) -> None:
         self._push([stamped], None)
+
+    def refuse(self) -> None:
+        """Nothing is refused."""
 
     def follow(self, follower: Callable[[list[Record]], None]) -> None:
         """Nobody is told."""
@@ -148,7 +152,7 @@ class RedisJournal(Protocol):
         self.transport.loseConnection()
         return self._closed
 
-    def _push(self, stamped: Sequence[Stamped], done: Deferred[list[Record]] | None) -> None:
+    def _push(self, stamped: Sequence[Stamped], done: Waiter | None) -> None:
         lines = []
         for each in stamped:
             self._seq += 1

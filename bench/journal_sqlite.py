@@ -14,14 +14,14 @@ from journal_figures import Figures, figures
 from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
-from bussrv.journal.interfaces import IJournal
+from bussrv.journal.interfaces import IJournal, Waiter
 from bussrv.journal.record import Record, Stamped
 
 MOST_ROWS = 1000
 """In one statement."""
 
 Lines = Sequence[str]
-Entry = tuple[Sequence[Stamped], Deferred[list[Record]] | None]
+Entry = tuple[Sequence[Stamped], Waiter | None]
 Encode = Callable[[int, Stamped], str]
 
 
@@ -68,6 +68,9 @@ class SqliteJournal:
     :param grouped: whether everything that queued up meanwhile goes into one transaction, or each change into its own.
     """
 
+    bytes_accepted = 0
+    unavailable = None
+
     def __init__(self, directory: Path, reactor: Any, encode: Encode, *, grouped: bool) -> None:
         self.table = Table(directory)
         self._reactor = reactor
@@ -79,13 +82,14 @@ class SqliteJournal:
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
-    def append(self, stamped: Sequence[Stamped]) -> Deferred[list[Record]]:
-        done: Deferred[list[Record]] = Deferred()
-        self._inbox.put((stamped, done))
-        return done
+    def append_change(self, stamped: Sequence[Stamped], waiter: Waiter) -> None:
+        self._inbox.put((stamped, waiter))
 
-    def note(self, stamped: Stamped) -> None:
+    def append_fact(self, stamped: Stamped) -> None:
         self._inbox.put(([stamped], None))
+
+    def refuse(self) -> None:
+        """Nothing is refused."""
 
     def follow(self, follower: Callable[[list[Record]], None]) -> None:
         """Nobody is told."""

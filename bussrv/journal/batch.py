@@ -74,7 +74,7 @@ class NoRoom(Exception):
     """The disk gets full."""
 
 
-Tell = Callable[[list[Entry], list[Record]], None]
+OnWritten = Callable[[list[Entry], list[Record]], None]
 
 
 class Rotation(Struct, frozen=True, kw_only=True):
@@ -203,11 +203,11 @@ class BatchWriter:
         """Write an event of the journal itself with the next batch."""
         self._facts.append(make_entry([self._stamp(event)]))
 
-    def commit(self, entries: Sequence[Entry], tell: Tell = lambda _, __: None) -> list[Entry]:
+    def commit(self, entries: Sequence[Entry], on_written: OnWritten = lambda _, __: None) -> list[Entry]:
         """Write ``entries`` after those that were kept back, and fill in their records.
 
-        :param tell: is given everything that was written, and its records, as soon as it counts as durable, before the
-            rest is done.
+        :param on_written: is given everything that was written, and its records, as soon as it counts as durable,
+            before the rest is done.
         :returns: the same, in order.
         :raises Exception: nothing of it is in the journal; the facts among it are kept for the next call. Whatever it
             is, not only an ``OSError``: the next call may go well.
@@ -215,7 +215,7 @@ class BatchWriter:
         """
         shortage = self._space.shortage()
         if shortage is None:
-            batch = self._commit([*self._facts, *self._healed(), *entries], entries, tell)
+            batch = self._commit([*self._facts, *self._healed(), *entries], entries, on_written)
             self._degraded = None
             self._is_changed = False
             self._refused = 0
@@ -223,12 +223,12 @@ class BatchWriter:
         facts = [entry for entry in entries if entry.done is None]
         self._refused += len(entries) - len(facts)
         self._degrade(shortage)
-        batch = self._commit([*self._facts, *facts], facts, tell)
+        batch = self._commit([*self._facts, *facts], facts, on_written)
         if len(facts) < len(entries):
             raise NoRoom(shortage)
         return batch
 
-    def _commit(self, batch: list[Entry], entries: Sequence[Entry], tell: Tell) -> list[Entry]:
+    def _commit(self, batch: list[Entry], entries: Sequence[Entry], on_written: OnWritten) -> list[Entry]:
         first_seq = self._next_seq
         try:
             records = self._write(batch)
@@ -238,7 +238,7 @@ class BatchWriter:
             self._give_up(entries, error)
             raise
         if batch:
-            tell(batch, records)
+            on_written(batch, records)
         self._take_in(records)
         return batch
 

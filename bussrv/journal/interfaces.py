@@ -27,13 +27,15 @@ class Waiter(Protocol):
 class IJournal(Interface):
     """The registry events in order, numbered without gaps."""
 
-    taken: int = Attribute("``int``: how many bytes of records it was given so far, whether or not they are written.")
+    bytes_accepted: int = Attribute(
+        "``int``: how many bytes of records it was given so far, whether or not they are written."
+    )
     unavailable: JournalUnavailable | None = Attribute(
         "A ``JournalUnavailable``, if changes would be refused or too much waits already."
     )
 
-    def write(stamped: Sequence[Stamped], waiter: Waiter) -> None:
-        """Write ``Stamped`` events in a row, all or none, and tell ``waiter`` when they are durable, or are refused.
+    def append_change(stamped: Sequence[Stamped], waiter: Waiter) -> None:
+        """Write a change: ``Stamped`` events in a row, all or none. Tell ``waiter`` when they are durable, or refused.
 
         That may be before this returns. Waiters are told in the order of the calls. When one is told
         ``JournalUnavailable``, so are all until that is known.
@@ -44,7 +46,7 @@ class IJournal(Interface):
     def append(stamped: Sequence[Stamped]) -> Deferred[list[Record]]:
         """Do the same for a Deferred. :returns: that Deferred."""
 
-    def note(stamped: Stamped) -> None:
+    def append_fact(stamped: Stamped) -> None:
         """Write an event that has happened already. Never fails: kept until it can be written."""
 
     def refuse() -> None:

@@ -22,7 +22,7 @@ class MemoryJournal:
 
     def __init__(self, server: str = "memory", boot: str = "memory", *, keep: bool = False) -> None:
         self.records: list[Record] = []
-        self.taken = 0
+        self.bytes_accepted = 0
         self._server = server
         self._boot = boot
         self._keep = keep
@@ -33,7 +33,7 @@ class MemoryJournal:
         self._begin_telling: Callable[[], object] = lambda: None
         self._end_telling: Callable[[], object] = lambda: None
 
-    def write(self, stamped: Sequence[Stamped], waiter: Waiter) -> None:
+    def append_change(self, stamped: Sequence[Stamped], waiter: Waiter) -> None:
         """Number events; durable at once, unless :meth:`hold` was called."""
         self._measure(stamped)
         if self._failing is not None:
@@ -46,10 +46,10 @@ class MemoryJournal:
     def append(self, stamped: Sequence[Stamped]) -> Deferred[list[Record]]:
         """See :class:`IJournal`."""
         done: Deferred[list[Record]] = Deferred()
-        self.write(stamped, done)
+        self.append_change(stamped, done)
         return done
 
-    def note(self, stamped: Stamped) -> None:
+    def append_fact(self, stamped: Stamped) -> None:
         """Number an event that nobody waits for."""
         self._measure([stamped])
         if self._held is not None:
@@ -115,7 +115,7 @@ class MemoryJournal:
 
     def _measure(self, stamped: Sequence[Stamped]) -> None:
         if self._keep:
-            self.taken += sum(HEAD_SIZE + len(encode_event(each.event)) for each in stamped)
+            self.bytes_accepted += sum(HEAD_SIZE + len(encode_event(each.event)) for each in stamped)
 
     def _number(self, stamped: Sequence[Stamped]) -> list[Record]:
         records = []

@@ -70,7 +70,7 @@ class FileJournal:
         upkeep: Upkeep | None = None,
         hide: Callable[[Event], Event] | None = None,
     ) -> None:
-        self.taken = 0
+        self.bytes_accepted = 0
         self._counters: Counter[str] = Counter()
         self._counted = 0
         self._writer = writer
@@ -103,7 +103,7 @@ class FileJournal:
         self._thread = threading.Thread(target=self._run, name="bussrv-journal", daemon=True)
         self._thread.start()
 
-    def write(self, stamped: Sequence[Stamped], waiter: Waiter) -> None:
+    def append_change(self, stamped: Sequence[Stamped], waiter: Waiter) -> None:
         """Write events that somebody waits for, one directly after the other; see :class:`IJournal`."""
         if self._is_closed:
             waiter.errback(JournalUnavailable("the journal is closed"))
@@ -113,10 +113,10 @@ class FileJournal:
     def append(self, stamped: Sequence[Stamped]) -> Deferred[list[Record]]:
         """See :class:`IJournal`."""
         done: Deferred[list[Record]] = Deferred()
-        self.write(stamped, done)
+        self.append_change(stamped, done)
         return done
 
-    def note(self, stamped: Stamped) -> None:
+    def append_fact(self, stamped: Stamped) -> None:
         """Write an event that has happened already and that nobody waits for.
 
         :raises ValueError, TypeError: if it cannot be encoded.
@@ -179,7 +179,7 @@ class FileJournal:
     def _collect(self, entry: Entry | None) -> None:
         if entry is not None:
             bodies = entry.bodies
-            self.taken += len(bodies[0] if len(bodies) == 1 else b"".join(bodies)) + HEAD_SIZE * len(bodies)
+            self.bytes_accepted += len(bodies[0] if len(bodies) == 1 else b"".join(bodies)) + HEAD_SIZE * len(bodies)
             self._waiting += 1
             entry.is_counted = True
             self._unwritten.append(entry)

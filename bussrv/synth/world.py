@@ -76,13 +76,13 @@ class SimulatedClock:
 class _Journal:
     """Hands on what the registry writes. Everything is durable at once, and nothing is measured."""
 
-    taken = 0
+    bytes_accepted = 0
     unavailable = None
 
     def __init__(self, write: Write) -> None:
         self._write = write
 
-    def write(self, stamped: Sequence[Stamped], waiter: Waiter) -> None:
+    def append_change(self, stamped: Sequence[Stamped], waiter: Waiter) -> None:
         self._write(stamped)
         waiter.callback([])
 
@@ -90,7 +90,7 @@ class _Journal:
         self._write(stamped)
         return succeed([])
 
-    def note(self, stamped: Stamped) -> None:
+    def append_fact(self, stamped: Stamped) -> None:
         self._write([stamped])
 
     def refuse(self) -> None:

@@ -46,9 +46,9 @@ def test_a_stream_waits_and_everything_is_granted_in_order() -> None:
     # Others are answered at once meanwhile, and what waits does not count as being asked for.
     flood(other, 3)
     assert answered(other) == 3
-    spent = network.journal.taken
+    spent = network.journal.bytes_accepted
     network.reactor.pump([0.1] * 100)
-    assert network.journal.taken - spent == pytest.approx(5_000, abs=1_000)  # Their ends cost as much.
+    assert network.journal.bytes_accepted - spent == pytest.approx(5_000, abs=1_000)  # Their ends cost as much.
     network.reactor.pump([1.0] * 100)
     assert begun + answered(greedy) == 60
     names = [event.service for event in network.events(ev.ServiceRegistered) if "10.0.0.1" in str(event.service)]
@@ -123,13 +123,13 @@ def test_who_subscribes_again_and_again_pays_for_it(name: str) -> None:
         if name == "websocket":
             connection.send_bytes(REQUEST)
             again = frame(again)
-    before = network.journal.taken
+    before = network.journal.bytes_accepted
     for _ in range(1000):
         connection.send_bytes(again)
     assert connection.protocol.is_busy
-    assert network.journal.taken - before < 22_000
+    assert network.journal.bytes_accepted - before < 22_000
     network.reactor.pump([0.1] * 100)
-    assert network.journal.taken - before < 32_000
+    assert network.journal.bytes_accepted - before < 32_000
 
 
 def test_datagrams_are_dropped_except_renewals_and_publications() -> None:

@@ -264,7 +264,7 @@ def test_verify_while_a_server_writes(house: House, key: Path, monkeypatch: pyte
     def write_all() -> None:
         for number in count():
             for _ in range(5):
-                server.journal.note(note("ann"))
+                server.journal.append_fact(note("ann"))
             pause.wait(0.005)
             # On a machine that has much else to do, nothing may have been removed yet.
             if number >= 150 and first_seq(list_segments(house.directory)[0]) > 100:

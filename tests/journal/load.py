@@ -28,7 +28,7 @@ def main(directory, boot):
     )
     journal = FileJournal(batches, reactor)
     # So that there is something in the snapshots.
-    journal.note(Stamped(clock.utc(), clock.mono(), ev.SessionOpened(session=boot, routing_id=boot)))
+    journal.append_fact(Stamped(clock.utc(), clock.mono(), ev.SessionOpened(session=boot, routing_id=boot)))
     asked = 0
 
     def ask(_=None):

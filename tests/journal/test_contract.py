@@ -45,7 +45,7 @@ class OnDisk:
     def hold(self):
         self._disk.halt()
         # Something has to be in the middle of a sync for what follows to queue up.
-        self.journal.note(note("held up"))
+        self.journal.append_fact(note("held up"))
         assert self._disk.in_sync.wait(PATIENCE)
 
     def release(self, failing):
@@ -91,7 +91,7 @@ def test_records_carry_what_was_written_and_consecutive_numbers(kind):
     results = []
     events = [note("a"), note("b")]
     kind.journal.append(events).addCallback(results.append)
-    kind.journal.note(note("c"))
+    kind.journal.append_fact(note("c"))
     kind.journal.append([note("d")]).addCallback(results.append)
     kind.wait(lambda: len(results) == 2)
     records = kind.records()
@@ -118,7 +118,7 @@ def test_deferreds_fire_in_the_order_of_the_calls(kind):
     asked = []
     for number in range(20):
         asked.append(kind.journal.append([note(f"n{number}")] * (number % 3)))
-        kind.journal.note(note("fact"))
+        kind.journal.append_fact(note("fact"))
     outcomes = outcomes_of(*asked)
     assert outcomes == []
     kind.release(failing=False)
@@ -129,7 +129,7 @@ def test_deferreds_fire_in_the_order_of_the_calls(kind):
 def test_a_failure_fails_all_that_was_asked_before_it_was_known(kind):
     kind.hold()
     outcomes = outcomes_of(*(kind.journal.append([note(f"n{number}")]) for number in range(5)))
-    kind.journal.note(note("fact"))
+    kind.journal.append_fact(note("fact"))
     kind.release(failing=True)
     kind.wait(lambda: len(outcomes) == 5)
     assert outcomes == [(number, "refused") for number in range(5)]

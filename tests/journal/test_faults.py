@@ -81,9 +81,9 @@ def test_changes_are_refused_and_facts_kept_until_the_disk_works(
     disk.failing, disk.errno = calls, number
     error = refused(reactor, journal.append([note("refused 1"), note("refused 1")]), os.strerror(number))
     assert error.reason == "journal-unavailable"
-    journal.note(note("fact 1"))
+    journal.append_fact(note("fact 1"))
     refused(reactor, journal.append([note("refused 2")]))
-    journal.note(note("fact 2"))
+    journal.append_fact(note("fact 2"))
     refused(reactor, journal.append([note("refused 3")]))
     if "truncate" not in calls:
         assert actors(tmp_path) == ["before"]
@@ -104,7 +104,7 @@ def test_a_disk_that_works_again_is_noticed_without_a_request(tmp_path, open_jou
     monkeypatch.setattr(batch_module, "PULSE", 0.01)
     journal = open_journal()
     disk.failing = {"write"}
-    journal.note(note("fact"))
+    journal.append_fact(note("fact"))
     reactor.run_until(lambda: disk.calls["create"] >= 5)
     assert actors(tmp_path) == []
     disk.failing = set()
@@ -138,7 +138,7 @@ def test_what_was_asked_before_a_refusal_is_known_is_refused_too(tmp_path, open_
     ask("first")
     assert disk.in_sync.wait(PATIENCE)
     ask("second")
-    journal.note(note("fact"))
+    journal.append_fact(note("fact"))
     # Only the sync of the first one fails.
     disk.fail_at([0])
     disk.go_on()
@@ -154,7 +154,7 @@ def test_what_was_asked_before_a_refusal_is_known_is_refused_too(tmp_path, open_
 def test_facts_that_cannot_be_written_do_not_touch_changes(tmp_path, open_journal, disk, reactor):
     journal = open_journal()
     disk.halt()
-    journal.note(note("fact"))
+    journal.append_fact(note("fact"))
     assert disk.in_sync.wait(PATIENCE)
     done = journal.append([note("asked")])
     disk.fail_at([0])
@@ -169,7 +169,7 @@ def test_an_error_that_nobody_thought_of_is_treated_alike(tmp_path, open_journal
         patch.setattr(SegmentFile, "write", lambda self, *data: 1 / 0)
         refused(reactor, journal.append([note("refused")]))
         assert journal.trouble == "the journal cannot be written: division by zero"
-        journal.note(note("fact"))
+        journal.append_fact(note("fact"))
         refused(reactor, journal.append([note("refused")]))
     reactor.wait(journal.append([note("after")]))
     assert actors(tmp_path) == ["journal.degraded", "fact", "journal.restored", "after"]
@@ -179,7 +179,7 @@ def test_an_error_that_nobody_thought_of_is_treated_alike(tmp_path, open_journal
 def test_what_is_kept_is_written_when_the_journal_closes(tmp_path, open_journal, disk, reactor):
     journal = open_journal()
     disk.failing = {"write"}
-    journal.note(note("fact"))
+    journal.append_fact(note("fact"))
     refused(reactor, journal.append([note("refused")]))
     disk.failing = set()
     reactor.wait(journal.close())
@@ -191,7 +191,7 @@ def test_a_journal_closes_even_when_the_disk_fails(tmp_path, open_journal, disk,
     journal = open_journal(sync="interval")
     reactor.wait(journal.append([note("before")]))
     disk.failing = {call}
-    journal.note(note("fact"))
+    journal.append_fact(note("fact"))
     reactor.wait(journal.close())
     assert actors(tmp_path)[0] == "before"
     check_numbers(tmp_path)
@@ -342,7 +342,7 @@ def test_a_directory_that_is_removed_and_made_again(tmp_path, disk, reactor):
     reactor.wait(journal.append(REGISTERED))
     shutil.rmtree(directory.parent)
     for _ in range(2):
-        journal.note(note("fact"))
+        journal.append_fact(note("fact"))
         refused(reactor, journal.append([note("refused")]))
         assert journal.trouble.endswith(f"cannot be made again: {directory.parent}, which it was in, is gone as well")
     directory.parent.mkdir()
@@ -514,7 +514,7 @@ def test_a_full_disk(small_disk, reactor):
     reactor.run_until(lambda: filling[-1].called)
     assert failures[-1].check(JournalUnavailable)
     assert "No space left on device" in failures[-1].getErrorMessage()
-    journal.note(stamp(ev.ServiceUnregistered(session="s", service="tv")))
+    journal.append_fact(stamp(ev.ServiceUnregistered(session="s", service="tv")))
     refused(reactor, journal.append([stamp(ev.ServiceRegistered(session="s", service="radio"))]))
     before = every_record(small_disk)
     ballast.unlink()
@@ -549,10 +549,10 @@ def test_the_oldest_waiting_entry_is_known_until_it_is_settled(tmp_path, disk, r
     assert (journal.waiting, journal.waiting_since) == (0, None)
     # Of a disk that fails, facts wait on; changes do not.
     disk.failing = {"write"}
-    journal.note(stamp(ev.ServerStopped(), clock))
+    journal.append_fact(stamp(ev.ServerStopped(), clock))
     refused(reactor, journal.append([stamp(ev.ConfigReloaded(), clock)]))
     clock.advance(1)
-    journal.note(stamp(ev.ServerStopped(), clock))
+    journal.append_fact(stamp(ev.ServerStopped(), clock))
     refused(reactor, journal.append([stamp(ev.ConfigReloaded(), clock)]))
     assert (journal.waiting, journal.waiting_since) == (2, 1_000_005)
     disk.failing = set()

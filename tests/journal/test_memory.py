@@ -29,7 +29,7 @@ def test_what_is_held_becomes_durable_when_it_is_released():
     journal = MemoryJournal("hall", "boot 1", keep=True)
     journal.hold()
     first, second = outcome_of(journal.append([note("a"), note("b")])), outcome_of(journal.append([note("d")]))
-    journal.note(note("e"))
+    journal.append_fact(note("e"))
     assert (first, second, kept(journal)) == ([], [], [])
     journal.release(1)
     assert (first, second, kept(journal)) == ([[1, 2]], [], ["a", "b"])
@@ -55,10 +55,10 @@ def test_a_failure_refuses_what_is_held_and_keeps_what_happened():
     journal = MemoryJournal(keep=True)
     journal.hold()
     held = outcome_of(journal.append([note("a")]))
-    journal.note(note("b"))
+    journal.append_fact(note("b"))
     journal.fail("full")
     assert (held, outcome_of(journal.append([note("c")]))) == ([JournalUnavailable], [JournalUnavailable])
-    journal.note(note("d"))
+    journal.append_fact(note("d"))
     assert kept(journal) == ["b", "d"]
     journal.fail(None)
     assert outcome_of(journal.append([note("e")])) == [[3]]

@@ -354,7 +354,7 @@ def test_entries_are_written_together_after_a_turn_without_any(turning, disk):
     journal, reactor = turning
     for batch in range(1, 4):
         collect(journal, "abc")
-        journal.note(note("d"))
+        journal.append_fact(note("d"))
         reactor.end_turn()
         collect(journal, "e")
         reactor.end_turn()
@@ -391,7 +391,7 @@ def test_entries_do_not_wait_long_for_a_turn_without_any(turning, disk):
 def test_what_the_last_turn_brought_is_written_before_the_end(tmp_path, turning):
     journal, reactor = turning
     written = collect(journal, "abc")
-    journal.note(note("d"))
+    journal.append_fact(note("d"))
     closed = journal.close()
     late = journal.append([note("e")])
     reactor.wait(closed)
@@ -423,7 +423,7 @@ def test_deferreds_fire_in_call_order_in_the_reactor_thread(tmp_path, open_journ
 
     def ask(number):
         journal.append([note(f"n{number}"), note("second")]).addCallback(note_fired, number)
-        journal.note(note("fact"))
+        journal.append_fact(note("fact"))
 
     for number in range(100):
         ask(number)
@@ -448,7 +448,7 @@ def test_closing_writes_what_is_queued_and_fires_last(tmp_path, open_journal, di
     journal = open_journal()
     names = [f"n{number}" for number in range(30)]
     fired = collect(journal, names)
-    journal.note(note("last"))
+    journal.append_fact(note("last"))
     closed = journal.close()
     closed.addCallback(lambda _: fired.append("closed"))
     disk.go_on()
@@ -484,7 +484,7 @@ def test_an_event_that_cannot_be_encoded_fails_for_its_caller(tmp_path, open_jou
         with pytest.raises((ValueError, TypeError)):
             journal.append([note("with it"), stamp(unwritable)])
         with pytest.raises((ValueError, TypeError)):
-            journal.note(stamp(unwritable))
+            journal.append_fact(stamp(unwritable))
     assert [record.seq for record in reactor.wait(journal.append([note("after")]))] == [1]
     assert actors(tmp_path) == ["after"]
 
@@ -508,8 +508,8 @@ class Failing:
 def test_a_waiter_that_fails_is_logged_and_holds_up_nobody(open_journal, reactor, logged):
     journal = open_journal()
     before, after = journal.append([note("a")]), Deferred()
-    journal.write([note("b")], Failing())
-    journal.write([note("c")], after)
+    journal.append_change([note("b")], Failing())
+    journal.append_change([note("c")], after)
     assert [record.seq for record in reactor.wait(before) + reactor.wait(after)] == [1, 3]
     assert reactor.wait(journal.append([note("d")]))[0].seq == 4
     assert "a waiter failed" in "".join(logged)
@@ -539,7 +539,7 @@ def test_a_disk_that_takes_nothing_is_not_given_more_and_more(tmp_path, monkeypa
     disk.halt()
     done = [journal.append([note(f"{number}")]) for number in range(9)]
     assert journal.unavailable is None
-    journal.note(note("fact"))
+    journal.append_fact(note("fact"))
     assert "too slow" in str(journal.unavailable)
     disk.go_on()
     for each in done:
@@ -567,7 +567,7 @@ def test_followers_get_records_once_in_order_and_before_callers(
     asked = [journal.append([note("first")])]
     assert disk.in_sync.wait(PATIENCE)
     asked += [journal.append([note(text) for text in texts]) for texts in ("a", "bc", "d")]
-    journal.note(note("fact"))
+    journal.append_fact(note("fact"))
     asked += [journal.append([note(text) for text in texts]) for texts in ("e", "fg")]
     for each in asked:
         each.addCallback(told)

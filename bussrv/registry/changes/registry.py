@@ -120,7 +120,7 @@ class Registry:
             self._ahead.apply_facts([stamped])
             self._observers.tell([stamped])
         else:
-            self._journal.note(stamped)
+            self._journal.append_fact(stamped)
 
     def note_from_stranger(self, event: ev.Event, times: int = 1) -> None:
         """Journal a refusal, or a limit that a client reached, at a limited rate."""
@@ -141,11 +141,11 @@ class Registry:
         )
         written = self._deferred_openings.arrived(opened, self._journal.unavailable is None)
         stamped = self._ahead.stamp(written or opened)
-        before = self._journal.taken
+        before = self._journal.bytes_accepted
         self._ahead.apply_facts([stamped], is_written=written is not None)
         self._lifetimes.begin(session_id, stamped.mono)
         session = self.state.sessions[session_id]
-        self.spending.opened(session, self._journal.taken - before)
+        self.spending.opened(session, self._journal.bytes_accepted - before)
         self._observers.tell([stamped])
         return session
 

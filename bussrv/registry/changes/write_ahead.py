@@ -70,9 +70,9 @@ class WriteAhead:
         if changes:
             self.introduce(session_id)
         pending = Pending(self, session_id, [self.stamp(event) for event in changes], tell)
-        before = journal.taken
-        journal.write(pending.stamped, pending)
-        self._spending.changed(self._state.sessions.get(session_id), changes, journal.taken - before)
+        before = journal.bytes_accepted
+        journal.append_change(pending.stamped, pending)
+        self._spending.changed(self._state.sessions.get(session_id), changes, journal.bytes_accepted - before)
         self.planned.plan(session_id, pending.stamped)
         self._pending[pending] = None
         pending.begin()
@@ -110,10 +110,10 @@ class WriteAhead:
         journal, time = self._journal, self._clock.utc()
         stamped = [Stamped(time, mono, event)]
         pending = Pending(self, session.id, stamped, tell)
-        before = journal.taken
-        journal.write(stamped, pending)
+        before = journal.bytes_accepted
+        journal.append_change(stamped, pending)
         if kind is ev.ServiceRegistered:
-            self._spending.charge(session, journal.taken - before, mono / 1_000_000)
+            self._spending.charge(session, journal.bytes_accepted - before, mono / 1_000_000)
             self.planned.plan_service(session, service, count, time)
         else:
             self.planned.plan_service(session, service, count, None)
@@ -151,9 +151,9 @@ class WriteAhead:
         opened = self._deferred_openings.acted(session_id)
         if opened is not None:
             stamped = self.stamp(opened)
-            before = self._journal.taken
-            self._journal.note(stamped)
-            self._spending.opened(self._state.sessions[session_id or ""], self._journal.taken - before)
+            before = self._journal.bytes_accepted
+            self._journal.append_fact(stamped)
+            self._spending.opened(self._state.sessions[session_id or ""], self._journal.bytes_accepted - before)
             self._lifetimes.begin(session_id or "", stamped.mono)
             self.planned.opened_at(session_id or "", stamped.time)
 
@@ -161,7 +161,7 @@ class WriteAhead:
         """Apply facts, and journal them."""
         for each in stamped:
             if is_written:
-                self._journal.note(each)
+                self._journal.append_fact(each)
             self.planned.apply_fact(each)
 
     def supersede_service(self, session_id: str, service: str) -> None:

@@ -23,21 +23,21 @@ delays = st.integers(0, 20).map(lambda hundredths: hundredths / 100)
 def slow_down(journal: MemoryJournal, clock: Clock, disk: Iterator[float]) -> None:
     """Let a journal take some time to make each entry durable; the order stays."""
     journal.hold()
-    write, note = journal.write, journal.note
+    append_change, append_fact = journal.append_change, journal.append_fact
 
     def release() -> None:
         if journal.held:
             journal.release(1)
 
-    def write_slowly(stamped: Sequence[Stamped], waiter: Waiter) -> None:
+    def append_change_slowly(stamped: Sequence[Stamped], waiter: Waiter) -> None:
         clock.callLater(next(disk), release)
-        write(stamped, waiter)
+        append_change(stamped, waiter)
 
-    def note_slowly(stamped: Stamped) -> None:
+    def append_fact_slowly(stamped: Stamped) -> None:
         clock.callLater(next(disk), release)
-        note(stamped)
+        append_fact(stamped)
 
-    journal.write, journal.note = write_slowly, note_slowly  # type: ignore[method-assign]
+    journal.append_change, journal.append_fact = append_change_slowly, append_fact_slowly  # type: ignore[method-assign]
 
 
 @settings(max_examples=sized(300))

@@ -34,13 +34,13 @@ class WatchedJournal(MemoryJournal):
         self.noted = []
         self.asked = []
 
-    def write(self, stamped, waiter):
+    def append_change(self, stamped, waiter):
         self.asked.append([each.event for each in stamped])
-        super().write(stamped, waiter)
+        super().append_change(stamped, waiter)
 
-    def note(self, stamped):
+    def append_fact(self, stamped):
         self.noted.append(stamped.event)
-        super().note(stamped)
+        super().append_fact(stamped)
 
 
 class Meddler(Watcher):

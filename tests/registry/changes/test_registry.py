@@ -159,7 +159,7 @@ def test_a_change_of_a_session_that_closed_meanwhile_is_refused(bench, change):
 def test_a_change_that_cannot_be_encoded_hurts_nobody_else(bench, monkeypatch):
     session_id = bench.open()
     with monkeypatch.context() as patch:
-        patch.setattr(MemoryJournal, "write", lambda self, stamped, waiter: 1 / 0)
+        patch.setattr(MemoryJournal, "append_change", lambda self, stamped, waiter: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             bench.registry.register_service(session_id, "tv")
     bench.journal.hold()
