@@ -114,7 +114,7 @@ class Registry:
 
     def note(self, event: ev.Event) -> None:
         """Journal an event. Only a successful authentication changes the registry."""
-        self._ahead.introduce(event.session)
+        self._ahead.journal_deferred_opening(event.session)
         stamped = self._ahead.stamp(event)
         if isinstance(event, ev.AuthSucceeded):
             self._ahead.apply_facts([stamped])
@@ -139,7 +139,7 @@ class Registry:
         opened = ev.SessionOpened(
             protocol=protocol, session=session_id, routing_id=routing_id, peer=peer, persistent=persistent
         )
-        written = self._deferred_openings.arrived(opened, self._journal.unavailable is None)
+        written = self._deferred_openings.on_open(opened, self._journal.unavailable is None)
         stamped = self._ahead.stamp(written or opened)
         before = self._journal.bytes_accepted
         self._ahead.apply_facts([stamped], is_written=written is not None)
@@ -194,7 +194,7 @@ class Registry:
         # A service that is being unregistered has a record on its way. Observers were never told of a service that
         # is being registered, nor of a link that is coming up.
         facts = [*(ended[name] for name in ended if name in planned), *link_down, closed]
-        self._ahead.apply_facts(facts, is_written=not self._deferred_openings.left(session_id))
+        self._ahead.apply_facts(facts, is_written=not self._deferred_openings.on_close(session_id))
         self.spending.closed(session_id)
         told_down = link_down if session.is_link else ()
         self._held_ids.ended(session)

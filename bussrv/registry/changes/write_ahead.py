@@ -68,7 +68,7 @@ class WriteAhead:
             tell(unavailable)
             return
         if changes:
-            self.introduce(session_id)
+            self.journal_deferred_opening(session_id)
         pending = Pending(self, session_id, [self.stamp(event) for event in changes], tell)
         before = journal.bytes_accepted
         journal.append_change(pending.stamped, pending)
@@ -146,9 +146,9 @@ class WriteAhead:
             self.planned.discard_all()
         pending.tell(error)
 
-    def introduce(self, session_id: str | None) -> None:
+    def journal_deferred_opening(self, session_id: str | None) -> None:
         """Journal the deferred opening of a session, before anything else of the session."""
-        opened = self._deferred_openings.acted(session_id)
+        opened = self._deferred_openings.on_first_event(session_id)
         if opened is not None:
             stamped = self.stamp(opened)
             before = self._journal.bytes_accepted

@@ -37,7 +37,7 @@ class DeferredOpenings:
         self._left_out: OrderedDict[str, int] = OrderedDict()
         self._left_out_elsewhere = 0
 
-    def arrived(self, opened: SessionOpened, can_be_written: bool = True) -> SessionOpened | None:
+    def on_open(self, opened: SessionOpened, can_be_written: bool = True) -> SessionOpened | None:
         """Decide about an opening. :returns: the event to journal now; ``None``: it is deferred."""
         if can_be_written and self._throttle.take(_host(opened), 1) and (self._all is None or self._all.take("", 1)):
             return self._told(opened)
@@ -48,12 +48,12 @@ class DeferredOpenings:
         """Whether the opening of a session is deferred."""
         return session_id in self.waiting
 
-    def acted(self, session_id: str | None) -> SessionOpened | None:
+    def on_first_event(self, session_id: str | None) -> SessionOpened | None:
         """An event of a session is about to be journaled. :returns: its deferred opening, to be journaled first."""
         opened = self.waiting.pop(session_id or "", None)
         return None if opened is None else self._told(opened)
 
-    def left(self, session_id: str) -> bool:
+    def on_close(self, session_id: str) -> bool:
         """Note the end of a session. :returns: whether its opening was deferred, so that nothing of it is journaled."""
         opened = self.waiting.pop(session_id, None)
         if opened is None:

@@ -49,22 +49,22 @@ def test_everybody_is_written_or_counted_and_the_active_written(steps, burst):
         elif step == "arrives":
             there[f"{number:03}"] = host
             arrived[host] += 1
-            event = tested.arrived(opened(f"{number:03}", host))
+            event = tested.on_open(opened(f"{number:03}", host))
             assert (event is not None) == (tokens[host] > 0)
             if event is not None:
                 tokens[host] -= 1
                 write(event, host)
         elif session_id is not None and step == "acts":
-            event = tested.acted(session_id)
+            event = tested.on_first_event(session_id)
             assert (event is None) == (session_id in written)
             if event is not None:
                 write(event, there[session_id])
         elif session_id is not None:
             host = there.pop(session_id)
-            is_unwritten = tested.left(session_id)
+            is_unwritten = tested.on_close(session_id)
             assert is_unwritten == (session_id not in written)
             left[host] += is_unwritten
-            assert tested.acted(session_id) is None
+            assert tested.on_first_event(session_id) is None
     assert len(written) == len({*written})
     waiting = Counter(host for session_id, host in there.items() if session_id not in written)
     assert arrived == told + left + waiting
@@ -75,12 +75,12 @@ def test_only_so_many_addresses_are_remembered(monkeypatch):
     monkeypatch.setattr(deferred_openings, "MAX_KEYS", 2)
     tested = DeferredOpenings(lambda: 0.0)
     for number in range(3):
-        tested.arrived(opened(f"{number}", f"10.0.0.{number}"))
-        assert tested.left(f"{number}")
+        tested.on_open(opened(f"{number}", f"10.0.0.{number}"))
+        assert tested.on_close(f"{number}")
     # What is not known of its address any more is told with whoever comes next.
     for number, told in enumerate([1, 1, 1]):
-        tested.arrived(opened("again", f"10.0.0.{number}"))
-        assert tested.acted("again").suppressed == told
+        tested.on_open(opened("again", f"10.0.0.{number}"))
+        assert tested.on_first_event("again").suppressed == told
 
 
 @pytest.fixture

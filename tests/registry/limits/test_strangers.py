@@ -63,9 +63,9 @@ def test_openings_from_many_addresses_wait_for_a_first_action():
     deferred_openings = DeferredOpenings(lambda: 0.0, 10, 50)
     peers = [f"10.0.{number // 250}.{number % 250}:1" for number in range(800)]
     written = [
-        deferred_openings.arrived(ev.SessionOpened(session=f"{number}", routing_id=f"r{number}", peer=peer))
+        deferred_openings.on_open(ev.SessionOpened(session=f"{number}", routing_id=f"r{number}", peer=peer))
         for number, peer in enumerate(peers)
     ]
     assert sum(each is not None for each in written) == 500
-    assert deferred_openings.acted("799") is not None
-    assert deferred_openings.left("798")
+    assert deferred_openings.on_first_event("799") is not None
+    assert deferred_openings.on_close("798")
