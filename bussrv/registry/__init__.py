@@ -4,6 +4,7 @@
 - ``limits``: limits to what sessions may journal
 - ``state``: the registry as it is: a fold of events
 - ``interfaces``: the interfaces of the registry
+- ``outcome``: the outcome of a change: told to a callback inside the registry, by a Deferred at its edge
 
 Tests: ``tests/registry``.
 """

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
     from bussrv.events import Event
     from bussrv.journal.record import Stamped
-    from bussrv.registry.changes.pending import Tell
     from bussrv.registry.changes.reserved import ReservedNames
     from bussrv.registry.limits.spending import Spending
+    from bussrv.registry.outcome import OnDone
     from bussrv.registry.state.claims import Claims
     from bussrv.registry.state.session import Session
     from bussrv.registry.state.state import RegistryState
@@ -35,7 +35,9 @@ class IRegistry(Interface):
     Invariant: the registry equals the fold of the journal, except for deferred openings. A change that is asked for
     waits for the journal's budget, is checked, written, durable, applied, and only then answered and announced. The
     methods that return a Deferred are such changes: it fires with ``None`` when the change may be answered, and fails
-    with :class:`bussrv.errors.Refused` when it was not made. Losing a session is applied at once.
+    with :class:`bussrv.errors.Refused` when it was not made. Three of them, which members ask for often, can be asked
+    for without a Deferred: ``ask_to_…`` calls an :data:`bussrv.registry.outcome.OnDone` with the outcome. Losing a
+    session is applied at once.
 
     Nothing here asks the policy. Wire formats of plugins use the methods of
     :class:`bussrv.net.session.protocol.StreamProtocol`, which do.
@@ -85,17 +87,13 @@ class IRegistry(Interface):
         :param hosted: whether the server itself provides it, so that reserved names are allowed.
         """
 
-    def ask_to_register(session_id: str, service: Any, tell: Tell) -> None:
-        """Do the same, without a Deferred: members do it often.
+    def ask_to_register(session_id: str, service: Any, on_done: OnDone) -> None:
+        """Do as :meth:`register_service` does, without a Deferred."""
 
-        :param tell: called with ``None`` when the change may be answered, otherwise with why it was not made. That may
-            be before this returns.
-        """
-
-    def ask_to_unregister(session_id: str, service: Any, tell: Tell) -> None:
+    def ask_to_unregister(session_id: str, service: Any, on_done: OnDone) -> None:
         """Do as :meth:`unregister_service` does, without a Deferred."""
 
-    def ask_to_unregister_all(session_id: str, tell: Tell) -> None:
+    def ask_to_unregister_all(session_id: str, on_done: OnDone) -> None:
         """Do as :meth:`unregister_services` does, without a Deferred."""
 
     def unregister_service(session_id: str, service: Any) -> Deferred[None]:

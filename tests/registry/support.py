@@ -2,7 +2,6 @@
 
 from itertools import count
 
-from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
 from bussrv import events as ev
@@ -31,6 +30,15 @@ class Watcher:
         return [ev.event_name(event) for event in self.told]
 
 
+class NoShortWay:
+    """Leaves every change of services to the registry."""
+
+    def register(self, *_):
+        return False
+
+    unregister = register
+
+
 class Bench:
     """A registry with everything around it."""
 
@@ -41,12 +49,17 @@ class Bench:
         self.registry = Registry(
             self.journal, self.clock, lambda: f"fresh{next(numbers)}", server_id=SERVER, boot="boot", settings=settings
         )
+        self._short_way = self.registry._service_changes
         self.watcher = Watcher()
         self.registry.observe(self.watcher)
 
     @property
     def state(self):
         return self.registry.state
+
+    def take_short_way(self, is_taken):
+        """Whether usual changes of services are made in the short way from now on."""
+        self.registry._service_changes = self._short_way if is_taken else NoShortWay()
 
     def open(self, peer="10.0.0.1:1000", protocol="objects"):
         """The id of a new session."""
@@ -64,10 +77,3 @@ def outcome_of(deferred):
     outcomes = []
     deferred.addCallbacks(outcomes.append, lambda failure: outcomes.append(failure.value.reason))
     return outcomes
-
-
-def ask_for(ask, *about):
-    """A Deferred of a change that is asked for without one."""
-    done = Deferred()
-    ask(*about, lambda error: done.callback(None) if error is None else done.errback(error))
-    return done

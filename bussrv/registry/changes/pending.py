@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -10,15 +10,10 @@ from msgspec import Struct
 from bussrv import events as ev
 from bussrv.errors import JournalUnavailable, Refused
 from bussrv.journal.record import Stamped
+from bussrv.registry.outcome import OnDone
 
 _SERVICE_CHANGES = (ev.ServiceRegistered, ev.ServiceUnregistered)
 _SUBSCRIPTION_CHANGES = (ev.SubscriptionAdded, ev.SubscriptionRenewed, ev.SubscriptionRemoved)
-
-Tell = Callable[[Exception | None], object]
-"""Tells once what became of a change: ``None`` if it was made, otherwise why it was not, mostly a :class:`Refused`.
-
-Must not raise.
-"""
 
 
 class Settles(Protocol):
@@ -43,7 +38,7 @@ class Pending(Struct, eq=False):
     settles: Settles
     session_id: str
     stamped: list[Stamped]
-    tell: Tell
+    on_done: OnDone
     refusal: Refused | None = None
     is_begun: bool = False
     told: tuple[JournalUnavailable | None] | None = None

@@ -6,13 +6,13 @@ changes that are on their way to the disk.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from itertools import islice
 from typing import Any
 
 from msgspec.structs import replace
-from twisted.internet.defer import Deferred, fail
+from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
 from bussrv import events as ev
@@ -22,14 +22,14 @@ from bussrv.registry.changes import rules
 from bussrv.registry.changes.holds import HeldIds
 from bussrv.registry.changes.lifetimes import Lifetimes
 from bussrv.registry.changes.observers import Kinds, Observers
-from bussrv.registry.changes.pending import Tell
 from bussrv.registry.changes.reserved import ReservedNames
 from bussrv.registry.changes.service_changes import ServiceChanges
 from bussrv.registry.changes.write_ahead import WriteAhead
 from bussrv.registry.interfaces import IRegistry, IRegistryObserver
 from bussrv.registry.limits.deferred_openings import DeferredOpenings
-from bussrv.registry.limits.spending import Spending, within_budget
+from bussrv.registry.limits.spending import Spending
 from bussrv.registry.limits.strangers import Strangers
+from bussrv.registry.outcome import Change, OnDone, as_deferred
 from bussrv.registry.state.claims import Claims
 from bussrv.registry.state.session import SERVER_ROLE, Session
 from bussrv.registry.state.state import RegistryState
@@ -158,7 +158,7 @@ class Registry:
         """
         session_id = self._next_session_id()
         opened = ev.SessionOpened(protocol=protocol, session=session_id, routing_id=routing_id, peer=peer, home=home)
-        return session_id, self._change(session_id, [opened])
+        return session_id, as_deferred(partial(self._ahead.change, session_id, [opened]))
 
     def _next_session_id(self) -> str:
         self._opened += 1
@@ -220,20 +220,26 @@ class Registry:
 
     # Changes that clients ask for.
 
-    @within_budget()
     def identify(
         self, claims: Claims, interest: Interest | None, may_share: Callable[[str], bool] = lambda _: True
     ) -> Deferred[Session]:
         """Replace the claims and the interest of a session; see :class:`IRegistry`."""
+        change = partial(self._identify, claims, interest, may_share)
+        changed = as_deferred(partial(self._begin, claims.session_id, change))
+        return changed.addCallback(lambda _: rules.open_session(self.state, claims.session_id))
+
+    def _identify(
+        self, claims: Claims, interest: Interest | None, may_share: Callable[[str], bool], on_done: OnDone
+    ) -> None:
+        planned, is_kept = self._planned, self._held_ids.is_kept_from
         try:
-            planned = self._planned
             session = rules.open_session(planned, claims.session_id)
+            routing_id = rules.grant_routing_id(planned, session, claims.routing_id, is_kept, claims.role)
+            if claims.role == SERVER_ROLE and routing_id != claims.routing_id:
+                raise Refused("duplicate-link", f"there is a server {claims.routing_id} already")
         except Refused as refusal:
-            return fail(refusal)
-        is_kept = self._held_ids.is_kept_from
-        routing_id = rules.grant_routing_id(planned, session, claims.routing_id, is_kept, claims.role)
-        if claims.role == SERVER_ROLE and routing_id != claims.routing_id:
-            return fail(Refused("duplicate-link", f"there is a server {claims.routing_id} already"))
+            on_done(refusal)
+            return
         self._held_ids.granted(session, claims.routing_id, routing_id)
         about = {**session.about(), "routing_id": routing_id, "claimed": claims.claimed}
         changes: list[ev.Event] = [
@@ -250,23 +256,18 @@ class Registry:
         changes.append(ev.SubscriptionAdded(interest=interest, **about))
         if claims.role == SERVER_ROLE and session.home is None and not session.is_link:
             changes.append(ev.LinkUp(**about))
-        changed = self._change(session.id, changes)
-        return changed.addCallback(lambda _: rules.open_session(self.state, claims.session_id))
+        self._ahead.change(session.id, changes, on_done)
 
-    def ask_to_register(self, session_id: str, service: str, tell: Tell) -> None:
-        """Register a service of a session, and tell when that is done; see :class:`IRegistry`."""
-        if not self._service_changes.register(session_id, service, tell):
-            _tell_of(self.register_service(session_id, service), tell)
-
-    @within_budget()
     def register_service(self, session_id: str, service: str, *, hosted: bool = False) -> Deferred[None]:
-        """Register a service of a session; does nothing if it provides the service already.
+        """Register a service of a session; see :class:`IRegistry`."""
+        return as_deferred(partial(self.ask_to_register, session_id, service, hosted=hosted))
 
-        :param hosted: whether the server itself provides it, so that reserved names are allowed.
-        """
-        return _deferred(lambda tell: self._register(session_id, service, tell, hosted=hosted))
+    def ask_to_register(self, session_id: str, service: str, on_done: OnDone, *, hosted: bool = False) -> None:
+        """Do the same, without a Deferred."""
+        if not self._service_changes.register(session_id, service, on_done):
+            self._begin(session_id, partial(self._register, session_id, service, hosted), on_done)
 
-    def _register(self, session_id: str, service: Any, tell: Tell, *, hosted: bool = False) -> None:
+    def _register(self, session_id: str, service: Any, hosted: bool, on_done: OnDone) -> None:
         try:
             planned = self._planned
             session = rules.open_session(planned, session_id)
@@ -279,116 +280,137 @@ class Registry:
                 if not hosted:
                     rules.may_be_more_services(planned.own_services, self._settings.max_services_total)
         except Refused as refusal:
-            self._note_refused(ev.ServiceRefused, session_id, service, refusal)
-            tell(refusal)
+            self._refuse(ev.ServiceRefused, session_id, service, refusal, on_done)
             return
         if is_new:
-            self._ahead.change(session_id, [ev.ServiceRegistered(service=service, **session.about())], tell)
+            self._ahead.change(session_id, [ev.ServiceRegistered(service=service, **session.about())], on_done)
         elif self.state.provides(session_id, service):
-            tell(None)
+            on_done(None)
         else:
             # The registration is on its way: this one has no event, but is answered only when that one is durable.
-            self._ahead.change(session_id, [], partial(self._tell_if_provided, session_id, service, tell))
+            self._ahead.change(session_id, [], partial(self._done_if_provided, session_id, service, on_done))
 
-    def _tell_if_provided(self, session_id: str, service: str, tell: Tell, error: Exception | None) -> None:
+    def _done_if_provided(self, session_id: str, service: str, on_done: OnDone, error: Exception | None) -> None:
         try:
             if error is None:
                 rules.may_unregister(self.state, session_id, service)
         except Refused as refusal:
             error = refusal
-        tell(error)
+        on_done(error)
 
-    def ask_to_unregister(self, session_id: str, service: str, tell: Tell) -> None:
-        """Unregister a service of a session, and tell when that is done; see :class:`IRegistry`."""
-        if not self._service_changes.unregister(session_id, service, tell):
-            _tell_of(self.unregister_service(session_id, service), tell)
-
-    @within_budget(lambda *_, **__: True)
     def unregister_service(self, session_id: str, service: str) -> Deferred[None]:
         """Unregister a service of a session."""
-        return _deferred(lambda tell: self._unregister(session_id, service, tell))
+        return as_deferred(partial(self.ask_to_unregister, session_id, service))
 
-    def _unregister(self, session_id: str, service: Any, tell: Tell) -> None:
+    def ask_to_unregister(self, session_id: str, service: str, on_done: OnDone) -> None:
+        """Do the same, without a Deferred."""
+        if not self._service_changes.unregister(session_id, service, on_done):
+            self._begin(session_id, partial(self._unregister, session_id, service), on_done, is_prepaid=True)
+
+    def _unregister(self, session_id: str, service: Any, on_done: OnDone) -> None:
         try:
             planned = self._planned
             session = rules.open_session(planned, session_id)
             rules.may_be_named(service, self.state.services)
             rules.may_unregister(planned, session_id, service)
         except Refused as refusal:
-            self._note_refused(ev.ServiceRefused, session_id, service, refusal)
-            tell(refusal)
+            self._refuse(ev.ServiceRefused, session_id, service, refusal, on_done)
             return
-        self._ahead.change(session_id, [ev.ServiceUnregistered(service=service, **session.about())], tell)
+        self._ahead.change(session_id, [ev.ServiceUnregistered(service=service, **session.about())], on_done)
 
-    def ask_to_unregister_all(self, session_id: str, tell: Tell) -> None:
-        """Unregister all services of a session, and tell when that is done; see :class:`IRegistry`."""
-        _tell_of(self.unregister_services(session_id), tell)
-
-    @within_budget(lambda *_, **__: True)
     def unregister_services(self, session_id: str) -> Deferred[None]:
         """Unregister all services of a session.
 
         Many are unregistered in several changes, one after the other: one that the disk refuses ends that.
         """
-        return Deferred.fromCoroutine(self._unregister_services(session_id))
+        return as_deferred(partial(self.ask_to_unregister_all, session_id))
 
-    async def _unregister_services(self, session_id: str) -> None:
-        names: list[str] | None = None
-        while names is None or len(names) == MOST_TOGETHER:
+    def ask_to_unregister_all(self, session_id: str, on_done: OnDone) -> None:
+        """Do the same, without a Deferred."""
+        self._begin(session_id, partial(self._unregister_all, session_id), on_done, is_prepaid=True)
+
+    def _unregister_all(self, session_id: str, on_done: OnDone) -> None:
+        outcomes: list[Exception | None] = []
+
+        def go_on(outcome: Exception | None) -> None:
+            outcomes.append(outcome)
+            # If the journal answers at once, this is called by the loop. Deeper and deeper calls would be too many.
+            while len(outcomes) == 1:
+                if outcomes[0] is None:
+                    self._unregister_some(session_id, go_on, on_done)
+                else:
+                    on_done(outcomes[0])
+                del outcomes[0]
+
+        go_on(None)
+
+    def _unregister_some(self, session_id: str, go_on: OnDone, on_done: OnDone) -> None:
+        try:
             about = rules.open_session(self._planned, session_id).about()
             names = sorted(islice(self._planned.provided_by(session_id), MOST_TOGETHER))
-            await self._change(session_id, [ev.ServiceUnregistered(service=name, **about) for name in names])
+            events = [ev.ServiceUnregistered(service=name, **about) for name in names]
+            self._ahead.change(session_id, events, go_on if len(names) == MOST_TOGETHER else on_done)
+        except Exception as error:
+            on_done(error)
 
-    @within_budget(lambda registry, *about, **__: rules.renews_lease(registry.state, *about[:2]))
     def subscribe(self, session_id: str, service: str, options: dict[str, Any] | None = None) -> Deferred[None]:
         """Subscribe a session to a service, or renew its subscription."""
+        change = partial(self._subscribe, session_id, service, options)
+        is_prepaid = rules.renews_lease(self.state, session_id, service)
+        return as_deferred(partial(self._begin, session_id, change, is_prepaid=is_prepaid))
+
+    def _subscribe(self, session_id: str, service: Any, options: dict[str, Any] | None, on_done: OnDone) -> None:
         try:
             planned = self._planned
             session = rules.open_session(planned, session_id)
             rules.may_be_named(service, self.state.subscriptions.get(session_id, {}), self.state.services)
-            if planned.subscription(session_id, service) is None:
+            is_new = planned.subscription(session_id, service) is None
+            if is_new:
                 count, most = planned.subscription_count(session_id), self._settings.max_subscriptions
                 rules.may_have_more(count, most, "too-many-subscriptions", "subscriptions", "max-subscriptions")
         except Refused as refusal:
-            return self._refuse(ev.SubscriptionRefused, session_id, service, refusal)
-        about = session.about()
-        if planned.subscription(session_id, service) is not None:
-            return self._change(session_id, [ev.SubscriptionRenewed(service=service, options=options, **about)])
-        return self._change(session_id, [ev.SubscriptionAdded(service=service, options=options, **about)])
+            self._refuse(ev.SubscriptionRefused, session_id, service, refusal, on_done)
+            return
+        kind = ev.SubscriptionAdded if is_new else ev.SubscriptionRenewed
+        self._ahead.change(session_id, [kind(service=service, options=options, **session.about())], on_done)
 
-    @within_budget(lambda *_, **__: True)
     def unsubscribe(self, session_id: str, service: str) -> Deferred[None]:
         """End the subscription of a session to a service."""
+        change = partial(self._unsubscribe, session_id, service)
+        return as_deferred(partial(self._begin, session_id, change, is_prepaid=True))
+
+    def _unsubscribe(self, session_id: str, service: Any, on_done: OnDone) -> None:
         try:
             planned = self._planned
             session = rules.open_session(planned, session_id)
             rules.may_be_named(service, self.state.subscriptions.get(session_id, {}))
             rules.may_unsubscribe(planned, session_id, service)
         except Refused as refusal:
-            return self._refuse(ev.SubscriptionRefused, session_id, service, refusal)
-        return self._change(session_id, [ev.SubscriptionRemoved(service=service, **session.about())])
+            self._refuse(ev.SubscriptionRefused, session_id, service, refusal, on_done)
+            return
+        self._ahead.change(session_id, [ev.SubscriptionRemoved(service=service, **session.about())], on_done)
+
+    def _begin(self, session_id: str, change: Change, on_done: OnDone, *, is_prepaid: bool = False) -> None:
+        self.spending.begin(self.state.sessions.get(session_id), change, on_done, is_prepaid=is_prepaid)
 
     def refuse_subscription(self, session_id: str, service: str, reason: str) -> None:
         """Record that a wire format refused a subscription."""
         self._note_refusal(ev.SubscriptionRefused, session_id, service, reason)
 
-    def _change(self, session_id: str, changes: Sequence[ev.Event]) -> Deferred[None]:
-        return _deferred(lambda tell: self._ahead.change(session_id, changes, tell))
-
     # Refusals.
 
     def _refuse(
-        self, kind: type[ev.ServiceRefused | ev.SubscriptionRefused], session_id: str, service: Any, refusal: Refused
-    ) -> Deferred[None]:
-        self._note_refused(kind, session_id, service, refusal)
-        return fail(refusal)
-
-    def _note_refused(
-        self, kind: type[ev.ServiceRefused | ev.SubscriptionRefused], session_id: str, service: Any, refusal: Refused
+        self,
+        kind: type[ev.ServiceRefused | ev.SubscriptionRefused],
+        session_id: str,
+        service: Any,
+        refusal: Refused,
+        on_done: OnDone,
     ) -> None:
         self._note_refusal(kind, session_id, service, refusal.reason)
         if isinstance(refusal, OverLimit):
             self.note_from_stranger(ev.limit_reached(refusal, **self.state.sessions[session_id].about()))
+        on_done(refusal)
 
     def _note_refusal(
         self, kind: type[ev.ServiceRefused | ev.SubscriptionRefused], session_id: str, service: Any, reason: str
@@ -399,22 +421,3 @@ class Registry:
 
     def _seconds(self) -> float:
         return self._clock.mono() / 1_000_000
-
-
-def _deferred(begin: Callable[[Tell], None]) -> Deferred[None]:
-    """:returns: fires as soon as ``begin``, or what it began, tells of a change."""
-    done: Deferred[None] = Deferred()
-
-    def tell(error: Exception | None) -> None:
-        if error is None:
-            done.callback(None)
-        else:
-            done.errback(error)
-
-    begin(tell)
-    return done
-
-
-def _tell_of(change: Deferred[None], tell: Tell) -> None:
-    """Tell of a change when its Deferred fires."""
-    change.addCallbacks(tell, lambda failure: tell(failure.value))

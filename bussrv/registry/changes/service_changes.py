@@ -11,10 +11,10 @@ from functools import lru_cache
 
 from bussrv import events as ev
 from bussrv.errors import Refused
-from bussrv.registry.changes.pending import Tell
 from bussrv.registry.changes.reserved import ReservedNames
 from bussrv.registry.changes.write_ahead import WriteAhead
 from bussrv.registry.limits.spending import Spending
+from bussrv.registry.outcome import OnDone
 from bussrv.registry.state.state import RegistryState
 from bussrv.settings import Settings
 from bussrv.turns.clock import Clock
@@ -50,7 +50,7 @@ class ServiceChanges:
         self._reserved = reserved
         self._mono = clock.mono
 
-    def register(self, session_id: str, service: object, tell: Tell) -> bool:
+    def register(self, session_id: str, service: object, on_done: OnDone) -> bool:
         """Begin to register a service. :returns: whether that was begun; if not, nothing has happened."""
         session = self._state.sessions.get(session_id)
         if session is None or session.home is not None or not self._ahead.is_simple(session_id):
@@ -66,10 +66,10 @@ class ServiceChanges:
             or not self._spending.is_free(session, mono / 1_000_000)
         ):
             return False
-        self._ahead.change_service(session, ev.ServiceRegistered, service, len(provided) + 1, mono, tell)
+        self._ahead.change_service(session, ev.ServiceRegistered, service, len(provided) + 1, mono, on_done)
         return True
 
-    def unregister(self, session_id: str, service: object, tell: Tell) -> bool:
+    def unregister(self, session_id: str, service: object, on_done: OnDone) -> bool:
         """Begin to unregister a service, which is paid for already. :returns: as :meth:`register` does."""
         session, provided = self._state.sessions.get(session_id), self._state.provided_by(session_id)
         if (
@@ -82,7 +82,7 @@ class ServiceChanges:
         ):
             return False
         count, mono = len(provided) - 1, self._mono()
-        self._ahead.change_service(session, ev.ServiceUnregistered, service, count, mono, tell)
+        self._ahead.change_service(session, ev.ServiceUnregistered, service, count, mono, on_done)
         return True
 
 

@@ -14,10 +14,11 @@ from bussrv.journal.interfaces import IJournal
 from bussrv.journal.record import Stamped
 from bussrv.registry.changes.lifetimes import Lifetimes
 from bussrv.registry.changes.observers import Observers
-from bussrv.registry.changes.pending import Pending, Tell, supersede_service, supersede_subscription
+from bussrv.registry.changes.pending import Pending, supersede_service, supersede_subscription
 from bussrv.registry.changes.planned import PlannedState
 from bussrv.registry.limits.deferred_openings import DeferredOpenings
 from bussrv.registry.limits.spending import Spending
+from bussrv.registry.outcome import OnDone
 from bussrv.registry.state.session import Session
 from bussrv.registry.state.state import RegistryState
 from bussrv.turns.clock import Clock
@@ -54,7 +55,7 @@ class WriteAhead:
         """An event that happens now."""
         return Stamped(self._clock.utc(), self._clock.mono(), event)
 
-    def change(self, session_id: str, changes: Sequence[ev.Event], tell: Tell) -> None:
+    def change(self, session_id: str, changes: Sequence[ev.Event], on_done: OnDone) -> None:
         """Make changes of a session, all or none, when they are durable.
 
         :param changes: none: only wait until earlier changes are durable.
@@ -65,11 +66,11 @@ class WriteAhead:
         if unavailable is not None and openings.is_waiting(session_id):
             # It is not even tried: the opening and the end of each such session would wait for the disk.
             journal.refuse()
-            tell(unavailable)
+            on_done(unavailable)
             return
         if changes:
             self.journal_deferred_opening(session_id)
-        pending = Pending(self, session_id, [self.stamp(event) for event in changes], tell)
+        pending = Pending(self, session_id, [self.stamp(event) for event in changes], on_done)
         before = journal.bytes_accepted
         journal.append_change(pending.stamped, pending)
         self._spending.changed(self._state.sessions.get(session_id), changes, journal.bytes_accepted - before)
@@ -89,7 +90,7 @@ class WriteAhead:
         service: str,
         count: int,
         mono: int,
-        tell: Tell,
+        on_done: OnDone,
     ) -> None:
         """Do as :meth:`change` does, if :meth:`is_simple` says so, and the event changes what the session provides.
 
@@ -109,7 +110,7 @@ class WriteAhead:
         )
         journal, time = self._journal, self._clock.utc()
         stamped = [Stamped(time, mono, event)]
-        pending = Pending(self, session.id, stamped, tell)
+        pending = Pending(self, session.id, stamped, on_done)
         before = journal.bytes_accepted
         journal.append_change(stamped, pending)
         if kind is ev.ServiceRegistered:
@@ -137,14 +138,14 @@ class WriteAhead:
             self._observers.tell(stamped)
         else:
             self.planned.discard(session_id)
-        pending.tell(refusal)
+        pending.on_done(refusal)
 
     def not_written(self, pending: Pending, error: JournalUnavailable) -> None:
         """Drop all pending changes: they were checked against this one, so they will not be written either."""
         if pending in self._pending:
             self._pending.clear()
             self.planned.discard_all()
-        pending.tell(error)
+        pending.on_done(error)
 
     def journal_deferred_opening(self, session_id: str | None) -> None:
         """Journal the deferred opening of a session, before anything else of the session."""

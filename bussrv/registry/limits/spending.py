@@ -20,22 +20,19 @@ from __future__ import annotations
 import heapq
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Sequence
-from functools import lru_cache, wraps
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from functools import lru_cache, partial
+from typing import Any
 
 from msgspec import Struct
-from twisted.internet.defer import Deferred, maybeDeferred, succeed
+from twisted.internet.defer import Deferred
 
 from bussrv import events as ev
 from bussrv.addresses import address_key
 from bussrv.errors import Refused
 from bussrv.registry.limits.budget import Budget, Limits, Payer
+from bussrv.registry.outcome import Change, OnDone, as_deferred
 from bussrv.registry.state.session import Session
-from bussrv.registry.state.state import RegistryState
 from bussrv.settings import Settings
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 CLOSING = 150
 """By how many bytes the record of a session's end is larger than that of its opening."""
@@ -58,15 +55,12 @@ _FORGEABLE = "inbus"
 
 _PREPAID: frozenset[type[ev.Event]] = frozenset({ev.ServiceUnregistered, ev.SubscriptionRemoved})
 
-Change = Callable[[], Deferred[Any]]
-"""Begins a change of the registry; the Deferred fires when the change is done or refused."""
-
 
 class _Waiting(Struct, eq=False):
-    """Waiting changes of one session, in order, each with the Deferred that its caller was given."""
+    """Waiting changes of one session, in order, each with the callback for its outcome."""
 
     payer: Payer
-    changes: deque[tuple[Change, Deferred[Any]]]
+    changes: deque[tuple[Change, OnDone]]
 
 
 class _Queue(OrderedDict[str, _Waiting]):
@@ -158,8 +152,8 @@ class Spending:
         waiting = queue.pop(session_id)
         if not queue:
             del self._queues[address]
-        for change, done in waiting.changes:
-            maybeDeferred(change).chainDeferred(done)
+        for change, on_done in waiting.changes:
+            _begin(change, on_done)
 
     # Waiting.
 
@@ -179,7 +173,7 @@ class Spending:
 
         :returns: fires when the session may spend.
         """
-        return self.begin(session, lambda: succeed(None), False)
+        return as_deferred(partial(self.begin, session, lambda on_done: on_done(None)))
 
     @property
     def is_waited_for(self) -> bool:
@@ -194,34 +188,31 @@ class Spending:
         """
         return self._later is None or not (self._queues or not self._budget.is_plenty(_payer(session), now))
 
-    def begin(self, session: Session | None, change: Callable[[], Deferred[T]], is_prepaid: bool) -> Deferred[T]:
+    def begin(self, session: Session | None, change: Change, on_done: OnDone, *, is_prepaid: bool = False) -> None:
         """Begin ``change`` when its session may spend, and after the earlier changes of the session.
 
         :param session: ``None``: the change has no open session, and begins at once.
         :param is_prepaid: whether it is paid for already, so that it waits only for the earlier changes.
-        :returns: fires as the Deferred of ``change``.
         """
-        if session is None or session.home is not None or self._later is None:
-            return change()
-        if is_prepaid and not self._queues:
-            return change()
+        if session is None or session.home is not None or self._later is None or (is_prepaid and not self._queues):
+            change(on_done)
+            return
         payer = _payer(session)
         queue = self._queues.get(payer.address)
         waits = queue is not None and (session.id in queue or not is_prepaid)
-        if not waits and (is_prepaid or not self._budget.wait(payer)):
-            return change()
-        return self._wait(payer, session.id, change)
+        if waits or (not is_prepaid and self._budget.wait(payer)):
+            self._wait(payer, session.id, change, on_done)
+        else:
+            change(on_done)
 
-    def _wait(self, payer: Payer, session_id: str, change: Change) -> Deferred[Any]:
+    def _wait(self, payer: Payer, session_id: str, change: Change, on_done: OnDone) -> None:
         self._counters["journal-paused"] += 1
-        done: Deferred[Any] = Deferred()
         queue = self._queues.get(payer.address)
         if queue is None:
             queue = self._queues[payer.address] = _Queue()
             self._check_later(payer.address, queue, self._budget.wait(payer))
-        queue.setdefault(session_id, _Waiting(payer, deque())).changes.append((change, done))
+        queue.setdefault(session_id, _Waiting(payer, deque())).changes.append((change, on_done))
         self._address_of[session_id] = payer.address
-        return done
 
     def _check_later(self, address: str, queue: _Queue, wait: float) -> None:
         """Schedule the next check of an address, ``wait`` seconds from now or sooner."""
@@ -265,14 +256,22 @@ class Spending:
                 waits.append(wait)
                 queue.move_to_end(session_id)
                 continue
-            change, done = waiting.changes.popleft()
+            change, on_done = waiting.changes.popleft()
             if waiting.changes:
                 queue.move_to_end(session_id)
             else:
                 del queue[session_id], self._address_of[session_id]
-            maybeDeferred(change).chainDeferred(done)
+            _begin(change, on_done)
             return 0.0
         return min(waits, default=0.0)
+
+
+def _begin(change: Change, on_done: OnDone) -> None:
+    """Begin a change that waited. Its exceptions are for whoever asked for it."""
+    try:
+        change(on_done)
+    except Exception as error:
+        on_done(error)
 
 
 def _payer(session: Session) -> Payer:
@@ -288,41 +287,3 @@ def _payer_of(session_id: str, peer: str, is_authenticated: bool) -> Payer:
 def _is_prepaid(session: Session, changes: Sequence[ev.Event]) -> bool:
     kinds = set(map(type, changes))
     return kinds <= _PREPAID or (session.persistent and kinds == {ev.SubscriptionRenewed})
-
-
-class _Spends(Protocol):
-    """The part of the registry that :func:`within_budget` needs."""
-
-    spending: Spending
-    state: RegistryState
-
-
-S = TypeVar("S", bound=_Spends)
-
-
-def within_budget(
-    is_prepaid: Callable[..., bool] = lambda *_, **__: False,
-) -> Callable[
-    [Callable[Concatenate[S, Any, P], Deferred[T]]],
-    Callable[Concatenate[S, Any, P], Deferred[T]],
-]:
-    """Decorate a method of the registry: it waits until the session that it changes may spend.
-
-    The first argument of the method is the session id, or an object with a ``session_id``.
-
-    :param is_prepaid: says, given the arguments of the method, whether the change is paid for already.
-    """
-
-    def decorate(
-        change: Callable[Concatenate[S, Any, P], Deferred[T]],
-    ) -> Callable[Concatenate[S, Any, P], Deferred[T]]:
-        @wraps(change)
-        def begin(self: S, whose: Any, /, *args: P.args, **kwargs: P.kwargs) -> Deferred[T]:
-            session = self.state.sessions.get(whose if isinstance(whose, str) else whose.session_id)
-            return self.spending.begin(
-                session, lambda: change(self, whose, *args, **kwargs), is_prepaid(self, whose, *args, **kwargs)
-            )
-
-        return begin
-
-    return decorate

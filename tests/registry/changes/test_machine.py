@@ -16,7 +16,7 @@ from bussrv.registry.limits import deferred_openings
 from bussrv.registry.state.claims import Claims
 from bussrv.values import ModeInterest, Traffic
 from tests.journal.support import fold
-from tests.registry.support import SERVER, Bench, Watcher, ask_for
+from tests.registry.support import SERVER, Bench, Watcher
 
 SERVICES = st.sampled_from(["tv", "radio"])
 NAMES = st.sampled_from(["tv", "radio", "bus/x", "a\nb"])
@@ -182,18 +182,15 @@ class RegistryMachine(RuleBasedStateMachine):
         own = mine if wanted is None or wanted in taken | shared | {SERVER} else wanted
         return own, tuple(each for each in dict.fromkeys(further) if each not in (taken - {mine}) | {SERVER})
 
-    @rule(session_id=sessions, name=NAMES, is_asked=st.booleans())
-    def register(self, session_id, name, is_asked):
+    @rule(session_id=sessions, name=NAMES, is_short=st.booleans())
+    def register(self, session_id, name, is_short):
+        self.bench.take_short_way(is_short)
         entry = self.planned.get(session_id)
         again = entry is not None and name in entry.services
         durable = again and name in self.there[session_id].services
         self.ask(
             session_id,
-            lambda: (
-                ask_for(self.registry.ask_to_register, session_id, name)
-                if is_asked
-                else self.registry.register_service(session_id, name)
-            ),
+            lambda: self.registry.register_service(session_id, name),
             None if durable else lambda entry: entry.services.add(name),
             refusal=REFUSALS.get(name),
             about=("service", name),
@@ -201,17 +198,14 @@ class RegistryMachine(RuleBasedStateMachine):
             proof=lambda state: name in state.provided_by(session_id),
         )
 
-    @rule(session_id=sessions, name=SERVICES, is_asked=st.booleans())
-    def unregister(self, session_id, name, is_asked):
+    @rule(session_id=sessions, name=SERVICES, is_short=st.booleans())
+    def unregister(self, session_id, name, is_short):
+        self.bench.take_short_way(is_short)
         entry = self.planned.get(session_id)
         provided = entry is not None and name in entry.services
         self.ask(
             session_id,
-            lambda: (
-                ask_for(self.registry.ask_to_unregister, session_id, name)
-                if is_asked
-                else self.registry.unregister_service(session_id, name)
-            ),
+            lambda: self.registry.unregister_service(session_id, name),
             lambda entry: entry.services.discard(name),
             refusal=None if provided else "not-registered",
             about=("service", name),

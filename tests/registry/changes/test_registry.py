@@ -1,15 +1,21 @@
 """The write-ahead rule, refusals, and what observers are told."""
 
+import sys
+from collections import Counter
+
 import pytest
+from twisted.internet.task import Clock
 from zope.interface.verify import verifyClass, verifyObject
 
 from bussrv import events as ev
 from bussrv.counts.throttle import STRANGER_BURST, STRANGER_RATE
 from bussrv.journal.memory import MemoryJournal
+from bussrv.registry.changes import registry as module
 from bussrv.registry.changes.registry import Registry
 from bussrv.registry.interfaces import IRegistry, IRegistryObserver
 from bussrv.registry.state.claims import Claims
 from bussrv.registry.state.session import ISession, Session
+from bussrv.settings import Settings
 from bussrv.values import ModeInterest, Traffic
 from tests.journal.support import fold
 from tests.registry.support import SERVER, Bench, Watcher, outcome_of
@@ -167,6 +173,43 @@ def test_a_change_that_cannot_be_encoded_hurts_nobody_else(bench, monkeypatch):
     assert outcome == []
     bench.journal.release()
     assert bench.names() == ["session.opened", "service.registered"]
+
+
+def test_a_change_that_waited_and_cannot_be_encoded_is_told(monkeypatch):
+    reactor, settings = Clock(), Settings(journal_session_rate=100, journal_session_burst=1000)
+    bench = Bench(settings=settings)
+    bench.registry.spending.enforce(reactor.callLater, Counter())
+    session_id, outcomes = bench.open(), []
+    while not bench.registry.spending.waiting:
+        bench.registry.ask_to_register(session_id, f"tv{len(outcomes)}", outcomes.append)
+    told = len(outcomes)
+    monkeypatch.setattr(MemoryJournal, "append_change", lambda self, stamped, waiter: 1 / 0)
+    bench.clock.advance(60)
+    reactor.advance(60)
+    assert outcomes[:told] == [None] * told
+    assert [type(each) for each in outcomes[told:]] == [ZeroDivisionError]
+
+
+def test_services_that_need_very_many_changes_are_unregistered(bench, monkeypatch):
+    monkeypatch.setattr(module, "MOST_TOGETHER", 1)
+    session_id = bench.open()
+    for number in range(sys.getrecursionlimit()):
+        bench.registry.register_service(session_id, f"tv{number}")
+    assert outcome_of(bench.registry.unregister_services(session_id)) == [None]
+    assert bench.state.services == {}
+
+
+def test_a_change_that_is_refused_ends_those_that_follow_it(bench, monkeypatch):
+    monkeypatch.setattr(module, "MOST_TOGETHER", 1)
+    session_id = bench.open()
+    for service in ("tv", "radio", "door"):
+        bench.registry.register_service(session_id, service)
+    bench.journal.hold()
+    outcome = outcome_of(bench.registry.unregister_services(session_id))
+    bench.journal.release(1)
+    bench.journal.fail("full")
+    assert outcome == ["journal-unavailable"]
+    assert len(bench.state.services) == 2
 
 
 # Checks see what is on its way.

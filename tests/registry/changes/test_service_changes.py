@@ -9,7 +9,7 @@ from twisted.internet.task import Clock
 from bussrv.settings import Settings
 from bussrv.values import Traffic
 from tests.journal.support import FakeClock
-from tests.registry.support import Bench, ask_for, outcome_of
+from tests.registry.support import Bench, outcome_of
 from tests.size import sized
 
 SESSIONS = range(5)
@@ -41,9 +41,9 @@ class Scene:
     """A registry with limits and a budget, and the outcome of every change."""
 
     def __init__(self, *, is_short):
-        self._is_short = is_short
         self.reactor, self.counters, self.clock = Clock(), Counter(), FakeClock()
         self.bench = Bench(settings=SETTINGS, clock=self.clock)
+        self.bench.take_short_way(is_short)
         self.registry, self.journal = self.bench.registry, self.bench.journal
         self.registry.spending.enforce(self.reactor.callLater, self.counters)
         self.ids = [self.bench.open(f"10.0.0.1:{number}") for number in SESSIONS]
@@ -51,7 +51,7 @@ class Scene:
 
     def do(self, what, session, detail):
         if what in ("register", "unregister"):
-            self.outcomes.append(outcome_of(self._change(what, self.ids[session], detail)))
+            self.outcomes.append(outcome_of(getattr(self.registry, f"{what}_service")(self.ids[session], detail)))
         elif what == "lose":
             self.registry.lose_service(self.ids[session], detail, "lease-over")
         elif what == "close":
@@ -69,11 +69,6 @@ class Scene:
                 "fail": lambda: self.journal.fail("full"),
                 "mend": lambda: (self.journal.fail(None), self.journal.release()),
             }[what]()
-
-    def _change(self, what, session_id, name):
-        if self._is_short:
-            return ask_for(getattr(self.registry, f"ask_to_{what}"), session_id, name)
-        return getattr(self.registry, f"{what}_service")(session_id, name)
 
     def seen(self):
         """Everything that a client, an observer, the journal and later checks may notice."""
