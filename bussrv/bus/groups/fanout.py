@@ -167,22 +167,14 @@ class Fanout:
 
     def add(self, group: Group, delivery: Delivery, except_for: str | None = None) -> None:
         """Give ``delivery`` to every member of ``group``, except the session ``except_for``."""
-        try:
-            frame = _frame(delivery, group.encoding)
-        except Exception:
-            self._not_encoded(group)
-            return
+        frame = self._frame(group, delivery)
         if frame is not None:
             self.open(group, except_for)
             group.pending.append(frame)
 
     def add_for_others(self, group: Group, delivery: Delivery, session_id: str) -> None:
         """As :meth:`add`, with an exception that is another session each time."""
-        try:
-            frame = _frame(delivery, group.encoding)
-        except Exception:
-            self._not_encoded(group)
-            return
+        frame = self._frame(group, delivery)
         if frame is not None:
             self.open(group, None)
             _leave_out(group, session_id)
@@ -190,11 +182,7 @@ class Fanout:
 
     def add_for_one(self, group: Group, session_id: str, delivery: Delivery) -> None:
         """Give ``delivery`` to one member of ``group``, after the frames collected for the group."""
-        try:
-            frame = _frame(delivery, group.encoding)
-        except Exception:
-            self._not_encoded(group)
-            return
+        frame = self._frame(group, delivery)
         if frame is not None:
             self.add_frame_for_one(group, session_id, frame)
 
@@ -207,11 +195,22 @@ class Fanout:
                 overrides = group.overrides[session_id] = []
             overrides.append(MemberOverride(place, frame, place))
 
-    def _not_encoded(self, group: Group) -> None:
-        """The encoding of a group failed. It may be a plugin's, so that is not the publisher's fault."""
-        if self._failed is None:
-            raise
-        self._failed(group)
+    def _frame(self, group: Group, delivery: Delivery) -> bytes | None:
+        """The frame in the encoding of a group; ``None`` if it cannot carry it, or failed.
+
+        The encoding may be a plugin's, so a failure is not the publisher's fault.
+        """
+        frames, encoding = delivery.frames, group.encoding
+        if encoding in frames:
+            return frames[encoding]
+        try:
+            frame = frames[encoding] = encoding.encode(delivery)
+        except Exception:
+            if self._failed is None:
+                raise
+            self._failed(group)
+            return None
+        return frame
 
     def open(self, group: Group, except_for: str | None) -> bool:
         """Make ready for a frame that is put on the list of ``group`` right after this.
@@ -286,11 +285,3 @@ def _leave_out(group: Group, session_id: str) -> None:
     if session_id in group.links:
         place = len(group.pending)
         group.overrides.setdefault(session_id, []).append(MemberOverride(place, None, place + 1))
-
-
-def _frame(delivery: Delivery, encoding: IEncoding) -> bytes | None:
-    try:
-        return delivery.frames[encoding]
-    except KeyError:
-        frame = delivery.frames[encoding] = encoding.encode(delivery)
-        return frame
