@@ -144,19 +144,18 @@ class Prepared(Struct, eq=False):
 
     def for_module(self, limits: Limits, ids: ObjectIds) -> Sender:
         """What the compiled module is given."""
-        sender = self.sender
-        if sender is None or self.limits is not limits or self.table.is_marked:
-            self.limits, self.sender = limits, (sender := self._make(limits, ids))
-        return sender
-
-    def _make(self, limits: Limits, ids: ObjectIds) -> Sender:
-        assert SPEEDUPS is not None
-        tails: bytes | tuple[bytes, ...] = self.tail
         if self.table.is_marked:
-            # There has to be room for the marks.
+            # There has to be room for the marks, which change with the plans.
             tails = self.table.with_marks(self)
             longest = limits[0] if self.link_context is None else self.link_context[3]
-            limits = (longest - max(map(len, tails)) + len(self.tail), *limits[1:])
+            return self._make(tails, (longest - max(map(len, tails)) + len(self.tail), *limits[1:]), ids)
+        sender = self.sender
+        if sender is None or self.limits is not limits:
+            self.limits, self.sender = limits, (sender := self._make(self.tail, limits, ids))
+        return sender
+
+    def _make(self, tails: bytes | tuple[bytes, ...], limits: Limits, ids: ObjectIds) -> Sender:
+        assert SPEEDUPS is not None
         made: Sender = SPEEDUPS.Sender(limits, tails, ids.opening, ids.digits, self.link_context)
         return made
 
