@@ -1,6 +1,6 @@
 """The ``bussrv`` command.
 
-- ``commands``: the commands, one module each
+- ``commands``: the commands, each named by its function
 - ``show``: output for people and programs
 - ``traffic``: clients of a bus, for the commands
 - ``asking``: requests to the admin interface, and lists of its answers

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from bussrv.cli.connection import Connection
+from bussrv.cli.failure import Failure
 from bussrv.cli.parameters import whole
+from bussrv.cli.statuses import NO
 
 if TYPE_CHECKING:
     from bussrv.client.admin import AdminClient
+
+Cell = Callable[[Mapping[str, Any]], object]
+"""Returns the cell of an item in a column."""
 
 
 def admin(connection: Connection) -> AdminClient:
@@ -27,32 +33,23 @@ def admin(connection: Connection) -> AdminClient:
     return AdminClient(place.address.host, port, place.timeout, place.tls, **given, base=place.address.path)
 
 
-def as_json(function: Callable[..., int]) -> Callable[..., int]:
-    """Declare ``--json``."""
-    return click.option("--json", "as_json", is_flag=True, help="As JSON.")(function)
-
-
 def lists(function: Callable[..., int]) -> Callable[..., int]:
     """Declare the options of a list. The function gets them as ``query``, and ``most``."""
 
+    @click.option(
+        "--where",
+        metavar="FIELD=VALUE",
+        multiple=True,
+        help="Only those with that value; * stands for any text; may be repeated. --json shows the fields.",
+    )
+    @click.option("--sort", metavar="FIELD", help="Sort by a field; with - before it downwards, such as -opened.")
+    @click.option("--limit", "most", metavar="N", type=whole(1), help="At most so many.")
+    @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
     @functools.wraps(function)
     def listed(connection: Connection, where: Sequence[str], sort: str | None, **given: Any) -> int:
         return function(connection, query={**_filters(where), "sort": sort}, **given)
 
-    wrapped: Callable[..., int] = listed
-    for option in (
-        click.option("--json", "as_json", is_flag=True, help="One JSON object a line."),
-        click.option("--limit", "most", metavar="N", type=whole(1), help="At most so many."),
-        click.option("--sort", metavar="FIELD", help="Sort by a field; with - before it downwards, such as -opened."),
-        click.option(
-            "--where",
-            metavar="FIELD=VALUE",
-            multiple=True,
-            help="Only those with that value; * stands for any text; may be repeated. --json shows the fields.",
-        ),
-    ):
-        wrapped = option(wrapped)
-    return wrapped
+    return listed
 
 
 def _filters(where: Sequence[str]) -> dict[str, str]:
@@ -67,57 +64,76 @@ def _filters(where: Sequence[str]) -> dict[str, str]:
 
 def show_list(
     found: Sequence[Mapping[str, Any]],
-    columns: Mapping[str, Callable[[Mapping[str, Any]], object]],
-    *,
-    as_json: bool,
+    columns: Mapping[str, Cell],
     right: Sequence[str] = (),
     less: Sequence[str] = (),
 ) -> None:
-    """Print items: as a table, or as JSON.
+    """Print items as a table; see :func:`bussrv.cli.show.output.table`.
 
-    :param columns: by heading, a function that returns the cell of an item.
+    :param columns: by heading.
     """
     from bussrv.cli.show import output
 
+    output.table(list(columns), [[value(each) for value in columns.values()] for each in found], right, less)
+
+
+def show_all(
+    connection: Connection,
+    path: str,
+    columns: Mapping[str, Cell],
+    *,
+    query: Mapping[str, Any],
+    most: int | None,
+    as_json: bool,
+    **how: Sequence[str],
+) -> int:
+    """Print a collection of the admin interface, with the options of :func:`lists`: as a table, or as JSON.
+
+    :param how: which columns are of numbers, and which a narrow terminal may do without, as in :func:`show_list`.
+    """
+    from bussrv.cli.show import output
+
+    found = list(admin(connection).items(path, most, **query))
     if as_json:
         for each in found:
             output.json_line(each)
     else:
-        output.table(list(columns), [[value(each) for value in columns.values()] for each in found], right, less)
+        show_list(found, columns, **how)
+    return 0
 
 
-def field(name: str) -> Callable[[Mapping[str, Any]], object]:
+def field(name: str) -> Cell:
     """A column that shows a field."""
     return lambda each: each.get(name)
 
 
-def who(each: Mapping[str, Any]) -> str | None:
+def user(each: Mapping[str, Any]) -> str | None:
     """The user of a session: its actor, or its claimed name in brackets."""
     if each.get("actor"):
         return str(each["actor"])
     return f"({each['claimed']})" if each.get("claimed") else None
 
 
-def moment(name: str) -> Callable[[Mapping[str, Any]], object]:
+def moment(name: str) -> Cell:
     """A column with the time since a moment, such as ``26m``. JSON has the moment."""
-
-    def shown(each: Mapping[str, Any]) -> object:
-        return age(each.get(name))
-
-    return shown
+    return lambda each: age(each.get(name))
 
 
-def delete(connection: Connection, path: str) -> bool:
-    """Remove something from the server. :returns: whether it was there."""
+@contextmanager
+def existing(otherwise: str) -> Iterator[None]:
+    """Ask about a thing that may not be there.
+
+    :param otherwise: a sentence that says that it is not.
+    :raises Failure: the server says so.
+    """
     from bussrv.client.admin import AdminError
 
     try:
-        admin(connection).call("DELETE", path)
+        yield
     except AdminError as error:
         if error.status != 404:
             raise
-        return False
-    return True
+        raise Failure(otherwise, NO) from error
 
 
 UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))

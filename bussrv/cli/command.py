@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -73,7 +73,21 @@ class Command(click.Command):
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write exit statuses and examples."""
-        write_end(formatter, self.examples, self.statuses)
+        if self.statuses:
+            with formatter.section("Exit status"):
+                formatter.write_dl([(str(status), meaning) for status, meaning in self.statuses.items()])
+        if self.examples:
+            with formatter.section("Examples"):
+                for example in self.examples:
+                    formatter.write(f"{'':{formatter.current_indent}}{example}\n")
+
+
+def command(**declared: Any) -> Callable[[Callable[..., int]], Command]:
+    """Make a command of a function. It has the name of the function, and the docstring is its help.
+
+    :param declared: arguments of :class:`Command`.
+    """
+    return click.command(cls=Command, **declared)
 
 
 @click.pass_context
@@ -89,11 +103,9 @@ class Group(click.Group):
 
     command_class = Command
 
-    def __init__(self, *arguments: Any, statuses: Mapping[int, str] | None = None, **named: Any) -> None:
-        named.setdefault("context_settings", SETTINGS)
-        named.setdefault("callback", _overview)
-        super().__init__(*arguments, **{"invoke_without_command": True, **named})
-        self.statuses = dict(statuses or {})
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        how = {"context_settings": SETTINGS, "callback": _overview, "invoke_without_command": True}
+        super().__init__(*arguments, **{**how, **named})
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -112,27 +124,12 @@ class Group(click.Group):
             said = f"there is no command {args[0]!r}{suggestion(args[0], self.list_commands(ctx))}"
             raise click.UsageError(said, ctx) from error
 
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the exit statuses."""
-        write_end(formatter, (), self.statuses)
-
-
-def write_end(formatter: click.HelpFormatter, examples: Sequence[str], statuses: Mapping[int, str]) -> None:
-    """The end of a help text."""
-    if statuses:
-        with formatter.section("Exit status"):
-            formatter.write_dl([(str(status), meaning) for status, meaning in statuses.items()])
-    if examples:
-        with formatter.section("Examples"):
-            for example in examples:
-                formatter.write(f"{'':{formatter.current_indent}}{example}\n")
-
 
 @dataclass(frozen=True)
 class Entry:
     """A row of a table of commands.
 
-    :ivar module: the module whose attribute ``command`` is the command.
+    :ivar module: the module that has the command, by its name.
     :ivar summary: a few words for the list.
     """
 
@@ -159,7 +156,7 @@ class LazyGroup(Group):
         """Import a command."""
         if cmd_name not in self._entries:
             return None
-        found: click.Command = import_module(self._entries[cmd_name].module).command
+        found: click.Command = getattr(import_module(self._entries[cmd_name].module), cmd_name)
         return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

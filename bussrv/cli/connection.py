@@ -6,7 +6,7 @@ import functools
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from bussrv.cli.command import ConnectionOption
-from bussrv.cli.parameters import seconds
+from bussrv.cli.parameters import exclude, seconds
 from bussrv.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -148,7 +148,6 @@ class Connection:
     def _profile(self) -> Profile | None:
         """The profile to use; ``None``: none. It is never used for another server, which would see its secrets."""
         from bussrv.cli import profiles
-        from bussrv.cli.parameters import exclude
 
         exclude(server=self.server, profile=self.profile)
         if self.server is not None:
@@ -173,8 +172,6 @@ class Connection:
             raise ConfigError(str(error)) from error
 
     def _credentials(self, profile: Profile | None) -> Credentials:
-        from bussrv.cli.parameters import exclude
-
         exclude(secret_file=self.secret_file, token_file=self.token_file)
         exclude(user=self.user, token_file=self.token_file)
         if self.token_file is not None:
@@ -193,17 +190,13 @@ class Connection:
         files = {} if profile is None else profile.files
         given = (self.ca or files.get("ca"), self.certificate or files.get("certificate"), self.key or files.get("key"))
         if address.tls is False:
-            asked = "--tls" if self.tls else "--ca, --certificate or --key" if any(self._tls_files) else ""
+            files_asked = self.ca or self.certificate or self.key
+            asked = "--tls" if self.tls else "--ca, --certificate or --key" if files_asked else ""
             if asked:
                 raise ConfigError(f"{address} is an address without TLS, and {asked} needs TLS: write tls: or https://")
             return None
         wanted = self.tls or address.tls or (any(given) and not address.is_unix)
         return Tls(*given) if wanted else None
-
-    @property
-    def _tls_files(self) -> tuple[Path | None, ...]:
-        """The files for TLS that the command line names."""
-        return self.ca, self.certificate, self.key
 
 
 def _of_profile(profile: Profile, kind: str) -> Address:
@@ -251,67 +244,36 @@ def _profile_names(_: click.Context, __: click.Parameter, incomplete: str) -> li
     return [CompletionItem(name) for name in profiles.names() if name.startswith(incomplete)]
 
 
-_FILE = click.Path(path_type=Path)
-_OPTIONS: tuple[Callable[[Callable[..., Any]], Callable[..., Any]], ...] = tuple(
-    click.option(*names, cls=ConnectionOption, **named)
-    for names, named in (
-        (
-            ["--server"],
-            {"metavar": "ADDRESS", "help": "The server: a host, with a port or without; tls: before it is TLS."},
-        ),
-        (
-            ["--profile"],
-            {"metavar": "NAME", "shell_complete": _profile_names, "help": "A server of the file of profiles."},
-        ),
-        (["--tls"], {"is_flag": True, "help": "Connect over TLS."}),
-        (
-            ["--ca"],
-            {"metavar": "FILE", "type": _FILE, "help": "The authorities that may sign the server's certificate."},
-        ),
-        (["--certificate"], {"metavar": "FILE", "type": _FILE, "help": "The certificate to show."}),
-        (["--key"], {"metavar": "FILE", "type": _FILE, "help": "Its private key."}),
-        (["--user"], {"metavar": "NAME", "help": "The user to log in as."}),
-        (["--secret-file"], {"metavar": "FILE", "type": _FILE, "help": "The file with the secret of the user."}),
-        (["--token-file"], {"metavar": "FILE", "type": _FILE, "help": "The file with a token, in place of a user."}),
-        (["--insecure"], {"is_flag": True, "help": "Let credentials cross the network without TLS."}),
-        (
-            ["--timeout"],
-            {
-                "metavar": "S",
-                "type": seconds(0.1, 86400.0),
-                "default": TIMEOUT,
-                "help": f"Seconds to wait for the server.  [default: {TIMEOUT:g}]",
-            },
-        ),
-    )
-)
-_NAMES = (
-    "server",
-    "profile",
-    "tls",
-    "ca",
-    "certificate",
-    "key",
-    "user",
-    "secret_file",
-    "token_file",
-    "insecure",
-    "timeout",
-)
+_option = functools.partial(click.option, cls=ConnectionOption)
+_file = functools.partial(_option, metavar="FILE", type=click.Path(path_type=Path))
 
 
 def connects(function: Callable[..., int]) -> Callable[..., int]:
     """Declare the options of a connection. The function gets a :class:`Connection` before its other arguments."""
 
+    @_option("--server", metavar="ADDRESS", help="The server: a host, with a port or without; tls: before it is TLS.")
+    @_option("--profile", metavar="NAME", shell_complete=_profile_names, help="A server of the file of profiles.")
+    @_option("--tls", is_flag=True, help="Connect over TLS.")
+    @_file("--ca", help="The authorities that may sign the server's certificate.")
+    @_file("--certificate", help="The certificate to show.")
+    @_file("--key", help="Its private key.")
+    @_option("--user", metavar="NAME", help="The user to log in as.")
+    @_file("--secret-file", help="The file with the secret of the user.")
+    @_file("--token-file", help="The file with a token, in place of a user.")
+    @_option("--insecure", is_flag=True, help="Let credentials cross the network without TLS.")
+    @_option(
+        "--timeout",
+        metavar="S",
+        type=seconds(0.1, 86400.0),
+        default=TIMEOUT,
+        help=f"Seconds to wait for the server.  [default: {TIMEOUT:g}]",
+    )
     @functools.wraps(function)
     def with_connection(**given: Any) -> int:
         from bussrv.cli.failure import explained
 
-        connection = Connection(**{name: given.pop(name) for name in _NAMES})
+        connection = Connection(**{each.name: given.pop(each.name) for each in fields(Connection)})
         with explained():
             return function(connection, **given)
 
-    wrapped: Callable[..., int] = with_connection
-    for option in reversed(_OPTIONS):
-        wrapped = option(wrapped)
-    return wrapped
+    return with_connection

@@ -32,22 +32,22 @@ SECTIONS: dict[str, dict[str, Entry]] = {
         "policy": Entry("bussrv.cli.commands.set_up.policy", "show what a policy file allows, and by which line"),
     },
     "Look at a server": {
-        "services": Entry("bussrv.cli.commands.operate.services", "list the services"),
-        "sessions": Entry("bussrv.cli.commands.operate.sessions", "list the sessions"),
+        "services": Entry("bussrv.cli.commands.operate.lists", "list the services"),
+        "sessions": Entry("bussrv.cli.commands.operate.lists", "list the sessions"),
         "session": Entry("bussrv.cli.commands.operate.session", "show a session, or its history after its end"),
-        "who": Entry("bussrv.cli.commands.operate.who", "show the providers and the subscribers of a service"),
-        "links": Entry("bussrv.cli.commands.operate.links", "list the links to other servers"),
+        "who": Entry("bussrv.cli.commands.operate.lists", "show the providers and the subscribers of a service"),
+        "links": Entry("bussrv.cli.commands.operate.lists", "list the links to other servers"),
         "top": Entry("bussrv.cli.commands.operate.top", "watch throughput, times, slow sessions and refusals"),
         "health": Entry("bussrv.cli.commands.operate.health", "show whether a server is ready, and its checks"),
-        "events": Entry("bussrv.cli.commands.operate.events", "show changes of the registry, as they happen"),
-        "tap": Entry("bussrv.cli.commands.operate.tap", "show objects that go through the server"),
+        "events": Entry("bussrv.cli.commands.operate.streams", "show changes of the registry, as they happen"),
+        "tap": Entry("bussrv.cli.commands.operate.streams", "show objects that go through the server"),
         "alive": Entry("bussrv.cli.commands.talk.alive", "ask a server on this machine for a sign of life"),
     },
     "Steer a server": {
-        "close": Entry("bussrv.cli.commands.operate.close", "close a session"),
-        "reload": Entry("bussrv.cli.commands.operate.reload", "let the server read its files again"),
+        "close": Entry("bussrv.cli.commands.operate.steer", "close a session"),
+        "reload": Entry("bussrv.cli.commands.operate.steer", "let the server read its files again"),
         "drain": Entry(
-            "bussrv.cli.commands.operate.drain", "end the sessions one after the other, and stop the server"
+            "bussrv.cli.commands.operate.steer", "end the sessions one after the other, and stop the server"
         ),
     },
     "Measure": {

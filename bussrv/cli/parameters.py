@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -32,12 +33,15 @@ class OneOf(Converted):
         return [CompletionItem(each) for each in self._load() if each.startswith(incomplete)]
 
 
-def _count(text: str) -> int:
-    import sys
+def records(least: int) -> Converted:
+    """A number of records."""
 
-    if not (text.isascii() and text.isdecimal() and int(text) <= sys.maxsize):
-        raise ValueError(f"{text!r} is not a number of records")
-    return int(text)
+    def convert(text: str) -> int:
+        if not (text.isascii() and text.isdecimal() and least <= int(text) <= sys.maxsize):
+            raise ValueError(f"{text!r} is not a number of records")
+        return int(text)
+
+    return Converted("N", convert)
 
 
 def whole(least: int, most: int | None = None) -> Converted:
@@ -95,7 +99,6 @@ def _events(text: str) -> frozenset[str]:
     return names
 
 
-COUNT = Converted("N", _count)
 MOMENT = Converted("TIME|SEQ", _moment)
 """A :class:`bussrv.journal.moments.Moment`."""
 PLACE = Converted("PLACE", _place)
@@ -120,6 +123,10 @@ type_option = click.option(
     "--type", "content_type", metavar="TYPE", help="The content type.  [default: text, or bytes if it is none]"
 )
 """Declare ``--type``, the content type of a payload."""
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="As JSON.")
+"""Declare ``--json``."""
 
 
 def exclude(**given: object) -> None:

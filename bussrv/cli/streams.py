@@ -52,21 +52,22 @@ def prepare() -> bool:
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115
     if sys.stdout is sys.__stdout__:
-        sys.stdout = _watched(sys.stdout, errors="backslashreplace")
+        sys.stdout = _watched(sys.stdout)
     if sys.stderr is sys.__stderr__:
-        sys.stderr = _watched(sys.stderr, errors="backslashreplace")
+        sys.stderr = _watched(sys.stderr)
     return True
 
 
-def _watched(stream: Any, errors: str) -> TextIO:
-    """The same stream.
-
-    :param errors: what happens with a character that a terminal cannot show.
-    """
+def _watched(stream: Any) -> TextIO:
+    """The same stream. Characters that a terminal cannot show are escaped."""
     stream.flush()
     raw: Any = _Output(stream.fileno(), "w", closefd=False)
     # With PYTHONUNBUFFERED there is no buffer.
     buffer = raw if stream.write_through else io.BufferedWriter(raw)
     return io.TextIOWrapper(
-        buffer, stream.encoding, errors, line_buffering=stream.line_buffering, write_through=stream.write_through
+        buffer,
+        stream.encoding,
+        "backslashreplace",
+        line_buffering=stream.line_buffering,
+        write_through=stream.write_through,
     )

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from twisted.scripts.twistd import ServerOptions
 
-from bussrv.cli.commands.records.audit import command as audit
+from bussrv.cli.commands.records.audit import audit
 from bussrv.journal import manifest
 from bussrv.journal.recovery import Damaged, recover
 from bussrv.journal.segment import segment_name

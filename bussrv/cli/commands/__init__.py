@@ -1,4 +1,4 @@
-"""The commands, one module each.
+"""The commands, each named by its function.
 
 - ``operate``: commands that watch and steer a running server
 - ``records``: commands that read journals

@@ -1,9 +1,8 @@
 """Output for people and programs.
 
 - ``figures``: figures of a running server, and the growth of its totals in a second
-- ``keys``: keys that a person presses while a command shows a screen: read one by one, without Enter, in a thread
 - ``output``: the output of commands: lines, JSON and tables
 - ``records``: records of the journal that the admin interface sends, for people
 - ``registry``: the registry at a moment, for people: tables of sessions, services and subscriptions
-- ``screen``: the screen of ``bussrv top``
+- ``screen``: the screen of ``bussrv top``, and the keys that a person presses meanwhile
 """

@@ -1,16 +1,23 @@
-"""The screen of ``bussrv top``. It fits the size of the terminal."""
+"""The screen of ``bussrv top``, which fits the size of the terminal, and the keys that a person presses meanwhile."""
 
 from __future__ import annotations
 
+import os
+import select
+import sys
+import termios
+import threading
+import tty
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from bussrv.cli.asking import who
+from bussrv.cli.asking import user
 from bussrv.cli.show.figures import Look, amount, duration
 from bussrv.cli.show.output import cell, rich_table
 
@@ -182,7 +189,40 @@ def _table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> Tab
 
 def _cell(row: Mapping[str, Any], name: str) -> str:
     if name == "user":
-        return cell(who(row))
+        return cell(user(row))
     if name == "time":
         return cell(str(row.get("time", ""))[11:19])
     return cell(row.get(name))
+
+
+@contextmanager
+def pressed(take: Callable[[str], None]) -> Iterator[None]:
+    """Give each key to ``take``, in a thread, until the end of the block. Without a terminal there are no keys.
+
+    Ctrl-C interrupts as always. The terminal is afterwards as it was before.
+    """
+    if not sys.stdin.isatty():
+        yield
+        return
+    terminal = sys.stdin.fileno()
+    before = termios.tcgetattr(terminal)
+    ended, end = os.pipe()
+    thread = threading.Thread(target=_read, args=(terminal, ended, take), daemon=True)
+    try:
+        tty.setcbreak(terminal)
+        thread.start()
+        yield
+    finally:
+        os.close(end)
+        thread.join()
+        os.close(ended)
+        termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+
+
+def _read(terminal: int, ended: int, take: Callable[[str], None]) -> None:
+    while True:
+        ready, _, _ = select.select([terminal, ended], [], [])
+        found = os.read(terminal, 1) if ended not in ready else b""
+        if not found:
+            return
+        take(found.decode("ascii", "replace"))

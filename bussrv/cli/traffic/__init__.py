@@ -5,5 +5,4 @@
 - ``members``: a member of the object network for the commands, over either of its two wire formats
 - ``payloads``: payloads for people: their content type, and a line that shows them
 - ``receiving``: publications on services, received over any wire format
-- ``running``: runs of the command of a service
 """

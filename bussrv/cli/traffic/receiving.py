@@ -146,8 +146,7 @@ class _Inbus:
 
         patience = Patience(timeout)
         while (found := self._receive(patience.left(RENEW))) is None:
-            if patience.is_over:
-                raise TimeoutError("nothing came")
+            patience.check()
             self._subscriber.renew()
         return Publication(found.app_key, found.payload, app_type=found.app_type)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,11 @@ from bussrv.errors import ConfigError
 from bussrv.interfaces import IHostedService, IWireFormat
 from bussrv.options import Option
 from bussrv.server.configuration.check import check_values
-from bussrv.server.configuration.config import Config
+from bussrv.server.configuration.config import Config, build
 from bussrv.server.configuration.option_table import BUILT_IN, table
 from bussrv.server.configuration.option_texts import filled, help_text, sample_file, usage_entry, usage_text
-from bussrv.server.configuration.plugins import installed
-from bussrv.server.configuration.sources import of_command_line, of_environment, unknown_variables
+from bussrv.server.configuration.plugins import Installed, installed
+from bussrv.server.configuration.sources import Given, of_command_line, of_environment, unknown_variables
 from bussrv.server.log.text import one_line
 
 log = Logger()
@@ -51,9 +51,28 @@ def _reactor() -> Any:
     return reactor
 
 
+def plugins() -> Installed:
+    """The plugins that are installed. No wire format has the name of another option."""
+    return installed({*NO_SERVER, *(each.name for each in BUILT_IN)})
+
+
+def values_given(command_line: Mapping[str, Any], rows: Iterable[Option]) -> dict[str, Given]:
+    """The values that the environment and a command line give, by the names of the options."""
+    return {**of_environment(os.environ, rows), **of_command_line(command_line)}
+
+
+def config_of(file: str, found: Installed) -> Config:
+    """The configuration of a server that starts with a configuration file and this environment.
+
+    :raises ConfigError: has a sentence for each value that is wrong, with its place.
+    """
+    given = values_given({"config": file}, table(found.formats, found.services))
+    return build(given, found.formats, found.services)
+
+
 def Options() -> BusOptions:  # noqa: N802
     """The options of ``twistd bussrv`` with the wire formats that are installed now."""
-    found = installed({*NO_SERVER, *(each.name for each in BUILT_IN)})
+    found = plugins()
     for sentence in found.left_out:
         log.error("{sentence}", event="plugin.left-out", sentence=sentence)
     # Twisted takes options from classes only, and the options are known only now.
@@ -154,8 +173,7 @@ class BusOptions(usage.Options):
 
         :raises ConfigError: names every fault and its place.
         """
-        given = {**of_environment(os.environ, self.table), **of_command_line(self._given())}
-        return check_values(given, self.formats, self.services, _reactor)
+        return check_values(values_given(self._given(), self.table), self.formats, self.services, _reactor)
 
     def _fix_paths(self) -> None:
         """From now on files are those that were read, whatever directory ``twistd`` changes to."""

@@ -7,31 +7,26 @@ from typing import Any
 
 import click
 
-from bussrv.cli.asking import admin, as_json
-from bussrv.cli.command import Command
+from bussrv.cli.asking import admin
+from bussrv.cli.command import command
 from bussrv.cli.connection import Connection, connects
+from bussrv.cli.parameters import json_option
 from bussrv.cli.statuses import NO
-
-DESCRIPTION = """
-Show whether a server takes clients, and the result of each of its checks. It asks the admin interface. bussrv alive
-asks the ports of a server on this machine instead.
-"""
 
 SERVING = ("ready", "degraded")
 
 
-@click.command(
-    cls=Command,
-    name="health",
-    help=DESCRIPTION,
+@command(
     examples=("bussrv health", "bussrv health --strict", "bussrv health --json"),
     statuses={0: "it is ready; something may be degraded", 1: "it is not ready, or with --strict refuses clients"},
 )
 @connects
 @click.option("--strict", is_flag=True, help="Fail as well if clients are refused that are within their limits.")
-@as_json
-def command(connection: Connection, strict: bool, as_json: bool) -> int:
-    """Show the checks of a server."""
+@json_option
+def health(connection: Connection, strict: bool, as_json: bool) -> int:
+    """Show whether a server takes clients, and the result of each of its checks. It asks the admin interface. bussrv
+    alive asks the ports of a server on this machine instead.
+    """
     from bussrv.cli.show import output
 
     found: Mapping[str, Any] = admin(connection).call("GET", "/readyz", {"strict": 1} if strict else {}, also=503)

@@ -2,66 +2,48 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import click
 
-from bussrv.cli.asking import admin, age, as_json
-from bussrv.cli.command import Command
+from bussrv.cli.asking import admin, age, existing
+from bussrv.cli.command import command
 from bussrv.cli.connection import Connection, connects
+from bussrv.cli.failure import Failure
+from bussrv.cli.parameters import json_option
 from bussrv.cli.statuses import NO
-
-if TYPE_CHECKING:
-    from bussrv.client.admin import AdminClient
-
-DESCRIPTION = """
-Show one session: its user and address, its services and subscriptions, and how much it has sent and received. --history
-shows the records of the journal about it, also after it was closed: the last one has the reason.
-"""
+from bussrv.terminal import cleaned
 
 
-@click.command(
-    cls=Command,
-    name="session",
-    help=DESCRIPTION,
+@command(
     examples=("bussrv session 5f1c2ab94e07.3", "bussrv session 5f1c2ab94e07.3 --history"),
     statuses={0: "done", 1: "there is no such session"},
 )
 @click.argument("session", metavar="SESSION")
 @click.option("--history", is_flag=True, help="Show the records of the journal about it.")
 @connects
-@as_json
-def command(connection: Connection, session: str, history: bool, as_json: bool) -> int:
-    """Show a session."""
-    from bussrv.client.admin import AdminError
-
-    client = admin(connection)
-    try:
-        shown = _history(client, session, as_json=as_json) if history else _session(client, session, as_json=as_json)
-    except AdminError as error:
-        if error.status != 404:
-            raise
-        shown = False
-    if not shown:
-        from bussrv.terminal import cleaned
-
-        hint = "" if history else "; --history shows a closed one"
-        print(f"bussrv session: there is no session '{cleaned(session)}'{hint}", file=sys.stderr)
-    return 0 if shown else NO
-
-
-def _session(client: AdminClient, session: str, *, as_json: bool) -> bool:
+@json_option
+def session(connection: Connection, session: str, history: bool, as_json: bool) -> int:
+    """Show one session: its user and address, its services and subscriptions, and how much it has sent and received.
+    --history shows the records of the journal about it, also after it was closed: the last one has the reason.
+    """
     from bussrv.cli.show import output
     from bussrv.client.admin import element
 
-    found = client.get(f"/sessions/{element(session)}")
+    client, path = admin(connection), f"/sessions/{element(session)}"
+    missing = f"there is no session '{cleaned(session)}'{'' if history else '; --history shows a closed one'}"
+    with existing(missing):
+        if history:
+            if not _show_all(client.items(f"{path}/history"), as_json=as_json):
+                raise Failure(missing, NO)
+            return 0
+        found = client.get(path)
     if as_json:
         output.json_line(found)
     else:
         output.facts(dict(_facts(found)))
-    return True
+    return 0
 
 
 def _facts(found: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
@@ -76,13 +58,13 @@ def _facts(found: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
             yield name.replace("_", " "), value
 
 
-def _history(client: AdminClient, session: str, *, as_json: bool) -> bool:
+def _show_all(records: Iterable[Mapping[str, Any]], *, as_json: bool) -> bool:
+    """Print records. :returns: whether there are any."""
     from bussrv.cli.show import output
     from bussrv.cli.show.records import in_words
-    from bussrv.client.admin import element
 
     is_empty = True
-    for record in client.items(f"/sessions/{element(session)}/history"):
+    for record in records:
         is_empty = False
         if as_json:
             output.json_line(record)

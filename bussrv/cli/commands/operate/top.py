@@ -7,13 +7,14 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import click
 
 from bussrv.audit.arguments import Converted
 from bussrv.cli.asking import admin
-from bussrv.cli.command import Command
+from bussrv.cli.command import command
 from bussrv.cli.connection import Connection, connects
 from bussrv.cli.parameters import whole
 
@@ -23,12 +24,6 @@ if TYPE_CHECKING:
     from bussrv.cli.show.figures import Look
     from bussrv.cli.show.screen import Screen
     from bussrv.client.admin import AdminClient
-
-DESCRIPTION = """
-Watch a server: sessions, throughput, times of delivery and of the journal, the sessions with most bytes waiting, and
-the latest closed sessions and denials. The screen changes every second. Keys: q quits, s sorts the sessions by the next
-column, r turns their order around. Without a terminal, there is one line of figures a second.
-"""
 
 LISTED_EVERY = 2
 """Seconds between two requests for the lists."""
@@ -44,10 +39,7 @@ def _field(text: str) -> str:
     return text
 
 
-@click.command(
-    cls=Command,
-    name="top",
-    help=DESCRIPTION,
+@command(
     examples=("bussrv top", "bussrv top --sort peer --count 2", "bussrv top --json --count 2"),
     statuses={0: "figures were shown --count times"},
 )
@@ -61,8 +53,11 @@ def _field(text: str) -> str:
 @click.option("-n", "--count", metavar="N", type=whole(1), help="Show figures so many times, then end.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 @connects
-def command(connection: Connection, sort: str, count: int | None, as_json: bool) -> int:
-    """Watch a server."""
+def top(connection: Connection, sort: str, count: int | None, as_json: bool) -> int:
+    """Watch a server: sessions, throughput, times of delivery and of the journal, the sessions with most bytes waiting,
+    and the latest closed sessions and denials. The screen changes every second. Keys: q quits, s sorts the sessions by
+    the next column, r turns their order around. Without a terminal, there is one line of figures a second.
+    """
     from bussrv.cli.show import output
 
     client = admin(connection)
@@ -82,20 +77,16 @@ def _looks(client: AdminClient, count: int | None) -> Iterator[Look]:
     from bussrv.cli.show.figures import look
 
     last = None
-    for event in client.resuming("/live"):
+    for event in islice(client.resuming("/live"), count):
         last = look(json.loads(event.data), last)
         yield last
-        count = None if count is None else count - 1
-        if count == 0:
-            return
 
 
 def _live(client: AdminClient, count: int | None, sort: str) -> None:
     from rich.live import Live
 
     from bussrv.cli.show import output
-    from bussrv.cli.show.keys import pressed
-    from bussrv.cli.show.screen import Screen
+    from bussrv.cli.show.screen import Screen, pressed
 
     screen = Screen(client.get("/server"))
     screen.sort = sort

@@ -12,29 +12,35 @@ import click
 from click.core import ParameterSource
 
 from bussrv.audit.arguments import PARAMETERS
-from bussrv.cli.command import Command
+from bussrv.cli.command import command
 from bussrv.cli.failure import Failure, explained
 from bussrv.cli.parameters import exclude
 from bussrv.cli.show import output
 
-DESCRIPTION = """
-Check journals for records that are damaged, missing, repeated or contradictory, and report sessions, services and
-events. JOURNAL is a journal directory, or its URL. The last line of the output is the path of summary.json. Needs
-more packages: pip install 'bussrv[audit]', in a checkout: pip install -e '.[audit]'. Spark needs Java 17 or newer, too.
-With --sql nothing is audited: a query of the tables of the audit in --out is answered.
-"""
+_OF_ANSWERS = ("out", "csv", "as_json")
 
-SQL = click.Option(
-    ["--sql"],
+
+@command(
+    params=[*PARAMETERS],
+    examples=("bussrv audit bussrv-journal",),
+    statuses={
+        0: "nothing that --fail-on names; with --sql: done",
+        1: "findings, or incidents, as --fail-on names them",
+        2: "the journals could not be judged, or the query not answered",
+    },
+)
+@click.option(
+    "--sql",
     metavar="QUERY",
     help="Answer a SELECT from the tables of the finished audit in --out: as a table, or with --csv or --json. Needs "
     "DuckDB, and neither Spark nor Java.",
 )
-
-_OF_ANSWERS = ("out", "csv", "as_json")
-
-
-def _audit(sql: str | None, **given: Any) -> int:
+def audit(sql: str | None, **given: Any) -> int:
+    """Check journals for records that are damaged, missing, repeated or contradictory, and report sessions, services
+    and events. JOURNAL is a journal directory, or its URL. The last line of the output is the path of summary.json.
+    Needs more packages: pip install 'bussrv[audit]', in a checkout: pip install -e '.[audit]'. Spark needs Java 17 or
+    newer, too. With --sql nothing is audited: a query of the tables of the audit in --out is answered.
+    """
     if sql is not None:
         _check(click.get_current_context())
         with explained():
@@ -86,17 +92,3 @@ def _readable(value: Any) -> Any:
     if isinstance(value, list):
         return [_readable(each) for each in value]
     return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)
-
-
-command = Command(
-    name="audit",
-    help=DESCRIPTION,
-    params=[*PARAMETERS, SQL],
-    callback=_audit,
-    examples=("bussrv audit bussrv-journal",),
-    statuses={
-        0: "nothing that --fail-on names; with --sql: done",
-        1: "findings, or incidents, as --fail-on names them",
-        2: "the journals could not be judged, or the query not answered",
-    },
-)

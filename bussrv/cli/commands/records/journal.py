@@ -3,62 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
 from bussrv.cli.command import Group
-from bussrv.cli.commands.records import synth
-from bussrv.cli.parameters import COUNT, EVENTS, MOMENT, PLACE, exclude, need_one
+from bussrv.cli.commands.records.synth import synth
+from bussrv.cli.parameters import EVENTS, MOMENT, PLACE, exclude, json_option, need_one, records
 from bussrv.errors import JournalError
-
-DESCRIPTION = """
-Show the last records of a journal, the registry at a moment, or the differences between two moments. Verify a journal,
-seal it, make keys for seals, forget a person, or make up a journal. A server may be writing the journal meanwhile.
-"""
-
-TAIL = """
-Show the last records of a journal, one on a line: time, number, event, and the client or service that it concerns. -n
-counts the records that pass the filters. There are colours only on a terminal. --around checks nothing, and also shows
-lines that are not records.
-"""
-
-STATE = """
-Show the sessions, services and subscriptions at a moment. The moment is a time in UTC, the number of a record (the last
-one that counts), or the end. With several journals, each server has a part of its own. Records that retention removed
-cannot be shown.
-"""
-
-DIFF = """
-Show which sessions, services and subscriptions came, went or changed between two moments: A and B are times such as
-2026-11-21T14:02:03Z, or numbers of records. With several journals, the moments are times, and each server has a part of
-its own.
-"""
-
-VERIFY = """
-Check whether a journal, or a copy of one, is unchanged since its server wrote it, and name every line, record and seal
-that is not. Without --public-key, this finds accidents only: an attacker who can write to the directory can make all
-lines and seals anew. With --public-key, it finds every change of sealed records. With --includes, it also finds that
-records up to that seal were cut off.
-"""
-
-SEAL = """
-Seal all records of a journal. If a server is running, ask it to end its segment; it does so within seconds. If none is
-running, seal here, with --key if the seals are signed.
-"""
-
-KEYGEN = """
-Make a pair of keys for signed seals: a private one for the server (--journal-key), which must lie outside the journal
-directory, and a public one, FILE.pub, for verification. Existing files are never overwritten. With --replaces and --of,
-the new key takes the place of the key of a journal, while no server is running.
-"""
-
-FORGET = """
-Destroy the key that connects a pseudonym in a journal with a person or an address. KEYFILE is the file that
---journal-pseudonyms of the server names. The journal is not changed, and its server may be running.
-"""
 
 UNREADABLE = 2
 
@@ -66,18 +20,11 @@ FILE = click.Path(path_type=Path)
 CANNOT = {2: "it could not be done"}
 
 
-def _directory(function: Callable[..., Any]) -> Callable[..., Any]:
-    return click.argument("directory", metavar="DIR", type=FILE)(function)
-
-
-def _directories(function: Callable[..., Any]) -> Callable[..., Any]:
-    return click.argument("directories", metavar="DIR...", type=FILE, nargs=-1, required=True)(function)
-
-
-def _pseudonyms(function: Callable[..., Any]) -> Callable[..., Any]:
-    return click.option(
-        "--pseudonyms", metavar="KEYFILE", type=FILE, help="Show the names and addresses that it leads to."
-    )(function)
+_directory = click.argument("directory", metavar="DIR", type=FILE)
+_directories = click.argument("directories", metavar="DIR...", type=FILE, nargs=-1, required=True)
+_pseudonyms = click.option(
+    "--pseudonyms", metavar="KEYFILE", type=FILE, help="Show the names and addresses that it leads to."
+)
 
 
 class JournalGroup(Group):
@@ -93,12 +40,15 @@ class JournalGroup(Group):
             return UNREADABLE
 
 
-command = JournalGroup(name="journal", help=DESCRIPTION)
+journal = JournalGroup(
+    name="journal",
+    help="Show the last records of a journal, the registry at a moment, or the differences between two moments. Verify "
+    "a journal, seal it, make keys for seals, forget a person, or make up a journal. A server may be writing the "
+    "journal meanwhile.",
+)
 
 
-@command.command(
-    name="tail",
-    help=TAIL,
+@journal.command(
     short_help="the last records",
     examples=(
         "bussrv journal tail bussrv-journal",
@@ -109,7 +59,7 @@ command = JournalGroup(name="journal", help=DESCRIPTION)
 )
 @_directory
 @click.option("-f", "--follow", is_flag=True, help="Continue with later records, until Ctrl-C.")
-@click.option("-n", "count", metavar="N", type=COUNT, default=10, show_default=True, help="The number of records.")
+@click.option("-n", "count", metavar="N", type=records(0), default=10, show_default=True, help="The number of records.")
 @click.option(
     "--around", metavar="PLACE", type=PLACE, help="Those around a place, also if it is damaged: SEQ, TIME or FILE:LINE."
 )
@@ -120,7 +70,10 @@ command = JournalGroup(name="journal", help=DESCRIPTION)
 @click.option("--json", "as_json", is_flag=True, help="The lines as they stand in the journal.")
 @_pseudonyms
 def tail(**given: Any) -> int:
-    """Show the last records."""
+    """Show the last records of a journal, one on a line: time, number, event, and the client or service that it
+    concerns. -n counts the records that pass the filters. There are colours only on a terminal. --around checks
+    nothing, and also shows lines that are not records.
+    """
     from bussrv.inspection.commands import Tail, tail
 
     exclude(json=given["as_json"], pseudonyms=given["pseudonyms"])
@@ -130,9 +83,7 @@ def tail(**given: Any) -> int:
     return 0
 
 
-@command.command(
-    name="state",
-    help=STATE,
+@journal.command(
     short_help="the registry at a moment",
     examples=("bussrv journal state bussrv-journal --at 9", "bussrv journal state bussrv-journal --json"),
     statuses={0: "done", **CANNOT},
@@ -144,7 +95,10 @@ def tail(**given: Any) -> int:
 @click.option("--json", "as_json", is_flag=True, help="As JSON; of several journals, by the id of the server.")
 @_pseudonyms
 def state(directories: Sequence[Path], at: Any, as_json: bool, pseudonyms: Path | None) -> int:
-    """Show the registry at a moment."""
+    """Show the sessions, services and subscriptions at a moment. The moment is a time in UTC, the number of a record
+    (the last one that counts), or the end. With several journals, each server has a part of its own. Records that
+    retention removed cannot be shown.
+    """
     from bussrv.cli.show import registry
     from bussrv.inspection.commands import states, write_json
 
@@ -156,9 +110,7 @@ def state(directories: Sequence[Path], at: Any, as_json: bool, pseudonyms: Path 
     return 0
 
 
-@command.command(
-    name="diff",
-    help=DIFF,
+@journal.command(
     short_help="the differences between two moments",
     examples=("bussrv journal diff bussrv-journal 29 30",),
     statuses={0: "nothing differs", 1: "something differs", 2: "a journal could not be read"},
@@ -166,17 +118,18 @@ def state(directories: Sequence[Path], at: Any, as_json: bool, pseudonyms: Path 
 @_directories
 @click.argument("first", metavar="A", type=MOMENT)
 @click.argument("second", metavar="B", type=MOMENT)
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@json_option
 def diff(directories: Sequence[Path], first: Any, second: Any, as_json: bool) -> int:
-    """Show the differences between two moments."""
+    """Show which sessions, services and subscriptions came, went or changed between two moments: A and B are times such
+    as 2026-11-21T14:02:03Z, or numbers of records. With several journals, the moments are times, and each server has a
+    part of its own.
+    """
     from bussrv.inspection.commands import diff
 
     return diff(directories, first, second, as_json=as_json)
 
 
-@command.command(
-    name="verify",
-    help=VERIFY,
+@journal.command(
     short_help="find changes since its server wrote it",
     examples=("bussrv journal verify bussrv-journal --public-key hall.key.pub",),
     statuses={0: "no change was found", 1: "something was changed or is missing", 2: "it could not be read"},
@@ -199,35 +152,37 @@ def diff(directories: Sequence[Path], first: Any, second: Any, as_json: bool) ->
     is_flag=True,
     help="Report unsealed records as a fault, for a journal whose server has stopped: a stop seals everything.",
 )
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@json_option
 def verify(directory: Path, public_key: Path | None, includes: Sequence[str], sealed: bool, as_json: bool) -> int:
-    """Verify a journal."""
+    """Check whether a journal, or a copy of one, is unchanged since its server wrote it, and name every line, record
+    and seal that is not. Without --public-key, this finds accidents only: an attacker who can write to the directory
+    can make all lines and seals anew. With --public-key, it finds every change of sealed records. With --includes, it
+    also finds that records up to that seal were cut off.
+    """
     from bussrv.inspection.proof import run_verify
 
     return run_verify(directory, public_key, includes, sealed=sealed, as_json=as_json)
 
 
-@command.command(
-    name="seal",
-    help=SEAL,
+@journal.command(
     short_help="seal the records that are not sealed yet",
     examples=("bussrv journal seal bussrv-journal --key hall.key",),
     statuses={0: "done", **CANNOT},
 )
 @_directory
 @click.option("--key", metavar="FILE", type=FILE, help="The private key, if no server with it is running.")
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@json_option
 def seal(directory: Path, key: Path | None, as_json: bool) -> int:
-    """Seal a journal."""
+    """Seal all records of a journal. If a server is running, ask it to end its segment; it does so within seconds. If
+    none is running, seal here, with --key if the seals are signed.
+    """
     from bussrv.inspection.proof import run_seal
 
     run_seal(directory, key, as_json=as_json)
     return 0
 
 
-@command.command(
-    name="keygen",
-    help=KEYGEN,
+@journal.command(
     short_help="make a key for seals",
     examples=("bussrv journal keygen keys/hall.key",),
     statuses={0: "done", **CANNOT},
@@ -240,18 +195,19 @@ def seal(directory: Path, key: Path | None, as_json: bool) -> int:
     help="The private key that the new one takes the place of, in the journal --of.",
 )
 @click.option("--of", metavar="DIR", type=FILE, help="The journal directory; no server may be running there.")
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@json_option
 def keygen(key: Path, replaces: Path | None, of: Path | None, as_json: bool) -> int:
-    """Make a key."""
+    """Make a pair of keys for signed seals: a private one for the server (--journal-key), which must lie outside the
+    journal directory, and a public one, FILE.pub, for verification. Existing files are never overwritten. With
+    --replaces and --of, the new key takes the place of the key of a journal, while no server is running.
+    """
     from bussrv.inspection.proof import run_keygen
 
     run_keygen(key, replaces, of, as_json=as_json)
     return 0
 
 
-@command.command(
-    name="forget",
-    help=FORGET,
+@journal.command(
     short_help="forget a person whom the journal knows by a pseudonym",
     examples=("bussrv journal forget pseudonyms --actor ann",),
     statuses={0: "done", 1: "there is no such identity", 2: "the file could not be read or written"},
@@ -259,13 +215,15 @@ def keygen(key: Path, replaces: Path | None, of: Path | None, as_json: bool) -> 
 @click.argument("file", metavar="KEYFILE", type=FILE)
 @click.option("--actor", metavar="NAME", help="The name of a user, proved or claimed.")
 @click.option("--peer", metavar="HOST", help="An IP address.")
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@json_option
 def forget(file: Path, actor: str | None, peer: str | None, as_json: bool) -> int:
-    """Forget a person or an address."""
+    """Destroy the key that connects a pseudonym in a journal with a person or an address. KEYFILE is the file that
+    --journal-pseudonyms of the server names. The journal is not changed, and its server may be running.
+    """
     from bussrv.inspection.forgetting import forget
 
     need_one(actor=actor, peer=peer)
     return forget(file, actor, peer, as_json=as_json)
 
 
-command.add_command(synth.command)
+journal.add_command(synth)

@@ -10,14 +10,9 @@ from typing import Any
 import click
 
 from bussrv.audit.arguments import Converted
-from bussrv.cli.command import Command
+from bussrv.cli.command import command
+from bussrv.cli.parameters import records
 from bussrv.errors import JournalError
-
-DESCRIPTION = """
-Write the journal of a server that never ran, with some days of clients that come and go. The same seed gives the same
-journal. Faults are records that no sound server writes; attacks are things that clients can do. The command prints the
-faults and attacks that it put in, one JSON object a line. It makes DIR, which must not hold a journal.
-"""
 
 ALL = "all"
 
@@ -47,12 +42,6 @@ def _chosen(text: str, what: str, known: Sequence[str]) -> tuple[str, ...]:
     return kinds
 
 
-def _number(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and 0 < int(text) <= sys.maxsize):
-        raise ValueError(f"{text!r} is not a number of records")
-    return int(text)
-
-
 def _faults() -> Sequence[str]:
     from bussrv.synth.faults import KINDS
 
@@ -65,10 +54,7 @@ def _attacks() -> Sequence[str]:
     return tuple(KINDS)
 
 
-@click.command(
-    cls=Command,
-    name="synth",
-    help=DESCRIPTION,
+@command(
     short_help="make up a journal",
     examples=("bussrv journal synth made-up --events 2000 --faults session-never-closed",),
     statuses={0: "done", 2: "it could not be done"},
@@ -77,7 +63,7 @@ def _attacks() -> Sequence[str]:
 @click.option(
     "--events",
     metavar="N",
-    type=Converted("N", _number),
+    type=records(1),
     default=100_000,
     show_default=True,
     help="About how many records.",
@@ -90,8 +76,11 @@ def _attacks() -> Sequence[str]:
 @click.option("--compress", is_flag=True, help="Compress closed segments.")
 @click.option("--faults", cls=Kinds, what="fault", load=_faults, default=(), metavar="KIND[,KIND]")
 @click.option("--attacks", cls=Kinds, what="attack", load=_attacks, default=(), metavar="KIND[,KIND]")
-def command(directory: Path, key: Path | None, **how: Any) -> int:
-    """Write the journal, and print what was put in."""
+def synth(directory: Path, key: Path | None, **how: Any) -> int:
+    """Write the journal of a server that never ran, with some days of clients that come and go. The same seed gives the
+    same journal. Faults are records that no sound server writes; attacks are things that clients can do. The command
+    prints the faults and attacks that it put in, one JSON object a line. It makes DIR, which must not hold a journal.
+    """
     import msgspec
 
     from bussrv.journal.keys import read_private

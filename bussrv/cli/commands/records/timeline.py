@@ -4,41 +4,22 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from bussrv.audit.arguments import INSTANT
-from bussrv.cli.command import Command
+from bussrv.cli.command import command
 from bussrv.errors import BussrvError
+from bussrv.terminal import word
 
 if TYPE_CHECKING:
     from bussrv.audit.timeline.source import Source
 
-DESCRIPTION = """
-Show every record that concerns one client or service, in order, each with its cause. Reads the journals of one or more
-servers, also large ones. Needs PySpark (pip install 'bussrv[audit]', in a checkout: pip install -e '.[audit]') and Java
-17 or newer. NAME is a service, or the session, routing id, user, address or peer of a client. JOURNAL is a journal
-directory, or its URL.
-"""
-
 DONE, NOTHING_FOUND, FAILED = 0, 1, 2
 
 
-class Asked(NamedTuple):
-    """The question. Times are UTC microseconds."""
-
-    name: str
-    journals: Sequence[str]
-    since: int | None
-    until: int | None
-    as_json: bool
-
-
-@click.command(
-    cls=Command,
-    name="timeline",
-    help=DESCRIPTION,
+@command(
     examples=("bussrv timeline doorbell bussrv-journal",),
     statuses={0: "done", 1: "no record concerns that name", 2: "failed"},
 )
@@ -47,13 +28,24 @@ class Asked(NamedTuple):
 @click.option("--since", metavar="TIME", type=INSTANT, help="Leave out records before this time.")
 @click.option("--until", metavar="TIME", type=INSTANT, help="Leave out records at or after this time.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
-def command(**given: Any) -> int:
-    """Show the timeline."""
-    asked = Asked(**given)
+def timeline(name: str, journals: Sequence[str], since: int | None, until: int | None, as_json: bool) -> int:
+    """Show every record that concerns one client or service, in order, each with its cause. Reads the journals of one
+    or more servers, also large ones. Needs PySpark (pip install 'bussrv[audit]', in a checkout: pip install -e
+    '.[audit]') and Java 17 or newer. NAME is a service, or the session, routing id, user, address or peer of a client.
+    JOURNAL is a journal directory, or its URL.
+    """
+    from bussrv.audit.timeline.source import open_source
+
     try:
-        status = _show(asked)
-        sys.stdout.flush()
-        return status
+        with open_source(journals) as source:
+            if _write_timeline(source, name, since, until, as_json=as_json):
+                sys.stdout.flush()
+                return DONE
+            from bussrv.audit.timeline.query import similar_names
+
+            similar = similar_names(source.records, name)
+        _complain(_nothing_found(name, similar))
+        return NOTHING_FOUND
     except BussrvError as error:
         said = str(error)
     except OSError as error:
@@ -62,30 +54,18 @@ def command(**given: Any) -> int:
     return FAILED
 
 
-def _show(asked: Asked) -> int:
-    from bussrv.audit.timeline.source import open_source
-
-    with open_source(asked.journals) as source:
-        if _write_timeline(source, asked):
-            return DONE
-        from bussrv.audit.timeline.query import similar_names
-
-        similar = similar_names(source.records, asked.name)
-    _complain(_nothing_found(asked.name, similar))
-    return NOTHING_FOUND
-
-
-def _write_timeline(source: Source, asked: Asked) -> bool:
+def _write_timeline(source: Source, name: str, since: int | None, until: int | None, *, as_json: bool) -> bool:
     """Print it, and return whether there was anything to print."""
     from bussrv.audit.fold.stripe import Period
     from bussrv.audit.timeline.query import timeline, with_microseconds
+    from bussrv.inspection.words import write
 
-    period = Period(asked.since, asked.until)
-    rows = with_microseconds(timeline(source.records, asked.name, source.store.keep, period))
     is_empty = True
-    for row in rows.toLocalIterator():
+    for row in with_microseconds(
+        timeline(source.records, name, source.store.keep, Period(since, until))
+    ).toLocalIterator():
         is_empty = False
-        _write(_line(row.asDict(recursive=True), asked.as_json))
+        write(_line(row.asDict(recursive=True), as_json) + b"\n")
     return not is_empty
 
 
@@ -95,32 +75,20 @@ def _line(row: Mapping[str, Any], as_json: bool) -> bytes:
     from bussrv.audit.timeline.narration import sentences
     from bussrv.journal.record import format_time
 
-    said = sentences(row, _word)
+    said = sentences(row, word)
     if not as_json:
-        return f"{format_time(row['moment'])} {_word(row['server'])} {row['seq']} {said}".encode()
+        return f"{format_time(row['moment'])} {word(row['server'])} {row['seq']} {said}".encode()
     shown = {name: value for name, value in row.items() if value is not None}
     return msgspec.json.encode({**shown, "sentence": said})
 
 
 def _nothing_found(name: str, similar: Sequence[str]) -> str:
     if name in similar:
-        return f"no record concerns {_word(name)} in that time"
+        return f"no record concerns {word(name)} in that time"
     if similar:
-        return f"no record concerns {_word(name)}; similar names are {', '.join(map(_word, similar))}"
-    return f"no record concerns {_word(name)}"
+        return f"no record concerns {word(name)}; similar names are {', '.join(map(word, similar))}"
+    return f"no record concerns {word(name)}"
 
 
 def _complain(message: str) -> None:
     print(f"bussrv timeline: {message}", file=sys.stderr)
-
-
-def _word(value: object) -> str:
-    from bussrv.terminal import word
-
-    return word(value)
-
-
-def _write(line: bytes) -> None:
-    from bussrv.inspection.words import write
-
-    write(line + b"\n")

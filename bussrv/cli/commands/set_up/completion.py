@@ -4,26 +4,20 @@ from __future__ import annotations
 
 import click
 
-from bussrv.cli.command import Command
-
-DESCRIPTION = """
-Print the script that lets a shell complete commands, options and names of profiles. Put it into the start file of the
-shell: eval "$(bussrv completion bash)" into ~/.bashrc, the same with zsh into ~/.zshrc, or for fish
-bussrv completion fish > ~/.config/fish/completions/bussrv.fish
-"""
+from bussrv.cli.command import command
 
 
-@click.command(
-    cls=Command,
-    name="completion",
-    help=DESCRIPTION,
+@command(
     examples=("bussrv completion bash",),
     statuses={0: "done"},
 )
 @click.argument("shell", type=click.Choice(("bash", "zsh", "fish")))
 @click.pass_context
-def command(context: click.Context, shell: str) -> int:
-    """Print the script."""
+def completion(context: click.Context, shell: str) -> int:
+    """Print the script that lets a shell complete commands, options and names of profiles. Put it into the start file
+    of the shell: eval "$(bussrv completion bash)" into ~/.bashrc, the same with zsh into ~/.zshrc, or for fish bussrv
+    completion fish > ~/.config/fish/completions/bussrv.fish
+    """
     from click.shell_completion import get_completion_class
 
     found = get_completion_class(shell)

@@ -14,15 +14,8 @@ from pathlib import Path
 
 import click
 
-from bussrv.cli.command import Command
+from bussrv.cli.command import command
 from bussrv.cli.show import output
-
-DESCRIPTION = """
-Make a directory with the files of a server that other machines may reach. It gets a configuration with TLS and logins,
-users with random secrets, and a policy. It also gets an authority with a certificate of this server, a key for the
-journal, a unit of systemd, and a profile for each user. Existing files are never overwritten. The secrets are printed
-once, and stored nowhere.
-"""
 
 LOCAL = ("localhost", "127.0.0.1", "::1")
 USERS = ("ann", "ben")
@@ -31,10 +24,7 @@ HIDDEN = tuple(map(Path, ("/home", "/root", "/run/user", "/tmp", "/var/tmp")))
 """Directories that the unit of systemd hides from the server: ProtectHome=, PrivateTmp=."""
 
 
-@click.command(
-    cls=Command,
-    name="init",
-    help=DESCRIPTION,
+@command(
     examples=("bussrv init hall --name hall.example --user ann",),
     statuses={0: "done", 1: "it could not be done, and nothing was made"},
 )
@@ -52,8 +42,12 @@ HIDDEN = tuple(map(Path, ("/home", "/root", "/run/user", "/tmp", "/var/tmp")))
 )
 @click.option("--interface", metavar="ADDRESS", default="", help="The IP address to listen on.  [default: all of IPv4]")
 @click.option("--json", "as_json", is_flag=True, help="Print the users and their secrets as JSON.")
-def command(place: str, names: tuple[str, ...], users: tuple[str, ...], interface: str, as_json: bool) -> int:
-    """Make the directory, which may exist already."""
+def init(place: str, names: tuple[str, ...], users: tuple[str, ...], interface: str, as_json: bool) -> int:
+    """Make a directory with the files of a server that other machines may reach. It gets a configuration with TLS and
+    logins, users with random secrets, and a policy. It also gets an authority with a certificate of this server, a key
+    for the journal, a unit of systemd, and a profile for each user. Existing files are never overwritten. The secrets
+    are printed once, and stored nowhere.
+    """
     from bussrv.errors import ConfigError
     from bussrv.starter.directory import Wanted, make
 

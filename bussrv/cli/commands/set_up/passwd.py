@@ -8,24 +8,15 @@ from pathlib import Path
 
 import click
 
-from bussrv.cli.command import Command
+from bussrv.cli.command import command
 from bussrv.cli.parameters import exclude
 from bussrv.errors import ConfigError
-
-DESCRIPTION = """
-Add a user to the file that `--auth users:FILE` of the server names, give the user another secret, or delete it. The
-command asks for the secret twice on a terminal. The file is made if there is none; only its owner may read it after
-that. A running server reads it at SIGHUP, or at `bussrv reload`.
-"""
 
 LEAST = 8
 """The fewest characters of a secret."""
 
 
-@click.command(
-    cls=Command,
-    name="passwd",
-    help=DESCRIPTION,
+@command(
     examples=("bussrv passwd users ann --stdin", "bussrv passwd users ann --delete"),
     statuses={0: "done", 1: "the file, the name or the secret cannot be used"},
 )
@@ -33,8 +24,11 @@ LEAST = 8
 @click.argument("name", metavar="USER")
 @click.option("--stdin", is_flag=True, help="The secret is the first line of the standard input.")
 @click.option("--delete", is_flag=True, help="Delete the user.")
-def command(file: Path, name: str, stdin: bool, delete: bool) -> int:
-    """Add, change or delete a user."""
+def passwd(file: Path, name: str, stdin: bool, delete: bool) -> int:
+    """Add a user to the file that `--auth users:FILE` of the server names, give the user another secret, or delete it.
+    The command asks for the secret twice on a terminal. The file is made if there is none; only its owner may read it
+    after that. A running server reads it at SIGHUP, or at `bussrv reload`.
+    """
     exclude(stdin=stdin, delete=delete)
     from bussrv.policy.logins.users import check_user, delete_user, put_user
 

@@ -9,26 +9,17 @@ from pathlib import Path
 
 import click
 
-from bussrv.cli.command import Command
+from bussrv.cli.command import command
 from bussrv.cli.parameters import exclude
 from bussrv.cli.show import output
 from bussrv.cli.streams import OutputError
 from bussrv.errors import ConfigError
 
-DESCRIPTION = """
-Make a bearer token for a user, and add its hash to the file that `--auth tokens:FILE` of the server names. The token is
-printed once and stored nowhere: everybody who has it can log in as that user. The file is made if there is none; only
-its owner may read it after that. A running server reads it at SIGHUP, or at `bussrv reload`.
-"""
-
 _SECONDS = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _DURATION = re.compile(r"([1-9][0-9]{0,5})([mhdw])")
 
 
-@click.command(
-    cls=Command,
-    name="token",
-    help=DESCRIPTION,
+@command(
     examples=("bussrv token tokens ann --expires 30d", "bussrv token tokens ann --delete"),
     statuses={0: "done", 1: "the file, the name or the time cannot be used"},
 )
@@ -37,8 +28,11 @@ _DURATION = re.compile(r"([1-9][0-9]{0,5})([mhdw])")
 @click.option("--expires", metavar="TIME", help="The time until it expires: 90m, 12h, 30d or 8w.  [default: never]")
 @click.option("--delete", is_flag=True, help="Delete all tokens of the user.")
 @click.option("--json", "as_json", is_flag=True, help="Print the token as JSON.")
-def command(file: Path, name: str, expires: str | None, delete: bool, as_json: bool) -> int:
-    """Make a token, or delete those of a user."""
+def token(file: Path, name: str, expires: str | None, delete: bool, as_json: bool) -> int:
+    """Make a bearer token for a user, and add its hash to the file that `--auth tokens:FILE` of the server names. The
+    token is printed once and stored nowhere: everybody who has it can log in as that user. The file is made if there is
+    none; only its owner may read it after that. A running server reads it at SIGHUP, or at `bussrv reload`.
+    """
     exclude(expires=expires, delete=delete)
     from bussrv.policy.logins.tokens import add_token, delete_tokens, take_back_token
     from bussrv.policy.logins.users import check_user

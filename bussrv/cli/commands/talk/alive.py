@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import socket
 import ssl
 import struct
@@ -11,15 +10,8 @@ import sys
 
 import click
 
-from bussrv.cli.command import Command
+from bussrv.cli.command import command
 from bussrv.cli.show import output
-
-DESCRIPTION = """
-Connect to each TCP port and UNIX socket that a configuration file names, on this machine, and wait for an answer. A
-port with TLS answers with its handshake, another port by closing the connection. The command does not log in. A port
-without TLS may journal a session that opened and closed. Environment variables such as BUSSRV_OBJECTS override the
-file, as in the server.
-"""
 
 SECONDS = 5.0
 
@@ -30,10 +22,7 @@ _ANY = {"tcp": "0.0.0.0", "ssl": "0.0.0.0", "tcp6": "::"}
 _LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
-@click.command(
-    cls=Command,
-    name="alive",
-    help=DESCRIPTION,
+@command(
     examples=("bussrv alive bussrv.toml",),
     statuses={0: "all of them answer", 1: "one does not, or there is none"},
 )
@@ -47,15 +36,20 @@ _LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}
     help="The time that each port has to answer.",
 )
 @click.option("--json", "as_json", is_flag=True, help="As JSON, with the faults.")
-def command(file: str, seconds: float, as_json: bool) -> int:
-    """Ask each port."""
+def alive(file: str, seconds: float, as_json: bool) -> int:
+    """Connect to each TCP port and UNIX socket that a configuration file names, on this machine, and wait for an
+    answer. A port with TLS answers with its handshake, another port by closing the connection. The command does not log
+    in. A port without TLS may journal a session that opened and closed. Environment variables such as BUSSRV_OBJECTS
+    override the file, as in the server.
+    """
     from bussrv.errors import ConfigError
+    from bussrv.server.configuration.options import config_of, plugins
     from bussrv.terminal import one_line
 
     faults: list[str] = []
     asked = 0
     try:
-        for name, description in _endpoints(file).items():
+        for name, description in config_of(file, plugins()).endpoints.items():
             if description.startswith("udp:"):
                 continue
             asked += 1
@@ -69,29 +63,10 @@ def command(file: str, seconds: float, as_json: bool) -> int:
         faults += error.sentences
     if as_json:
         output.json_line({"alive": not faults, "faults": faults})
-        return 1 if faults else 0
-    for each in faults:
-        print(f"bussrv alive: {one_line(each)}", file=sys.stderr)
+    else:
+        for each in faults:
+            print(f"bussrv alive: {one_line(each)}", file=sys.stderr)
     return 1 if faults else 0
-
-
-def _endpoints(file: str) -> dict[str, str]:
-    """The endpoint descriptions of the wire formats that are on.
-
-    :raises ConfigError: the configuration makes no sense.
-    """
-    from bussrv.server.configuration import config
-    from bussrv.server.configuration.option_table import BUILT_IN, table
-    from bussrv.server.configuration.options import NO_SERVER
-    from bussrv.server.configuration.plugins import installed
-    from bussrv.server.configuration.sources import of_command_line, of_environment
-
-    found = installed({*NO_SERVER, *(each.name for each in BUILT_IN)})
-    given = {
-        **of_environment(os.environ, table(found.formats, found.services)),
-        **of_command_line({"config": file}),
-    }
-    return config.build(given, found.formats, found.services).endpoints
 
 
 def _ask(description: str, seconds: float) -> None:

@@ -6,20 +6,11 @@ from typing import Any
 
 import click
 
-from bussrv.cli.command import Command
+from bussrv.cli.command import command
 from bussrv.cli.parameters import seconds, whole
 
-DESCRIPTION = """
-Start a server on free ports with a journal of its own, measure it, and remove the journal. It does not touch running
-servers. The clients are programs in Python on this machine: they take a part of its processors, and reach their limit
-before the server does. So the figures compare machines, disks and versions; the server can do more.
-"""
 
-
-@click.command(
-    cls=Command,
-    name="bench",
-    help=DESCRIPTION,
+@command(
     examples=("bussrv bench", "bussrv bench --seconds 0.5 --subscribers 2 --json"),
     statuses={0: "done", 2: "the server does not start"},
 )
@@ -62,8 +53,11 @@ before the server does. So the figures compare machines, disks and versions; the
     help="When a change counts as durable.",
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
-def command(seconds: float, size: int, subscribers: int, rate: int, journal_sync: str, as_json: bool) -> int:
-    """Measure."""
+def bench(seconds: float, size: int, subscribers: int, rate: int, journal_sync: str, as_json: bool) -> int:
+    """Start a server on free ports with a journal of its own, measure it, and remove the journal. It does not touch
+    running servers. The clients are programs in Python on this machine: they take a part of its processors, and reach
+    their limit before the server does. So the figures compare machines, disks and versions; the server can do more.
+    """
     import tempfile
     from pathlib import Path
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bussrv.cli.command import Command
+from bussrv.cli.command import command
 from bussrv.cli.connection import Connection, connects
 from bussrv.cli.parameters import exclude, format_option, type_option
 from bussrv.cli.traffic.payloads import type_of
@@ -17,20 +17,10 @@ from bussrv.cli.traffic.payloads import type_of
 if TYPE_CHECKING:
     from bussrv.cli.traffic.members import Member
 
-DESCRIPTION = """
-Publish a payload on a service: PAYLOAD, the content of a file, or the standard input. The service is registered while
-the command runs. Over Inbus it stays registered for the time of a lease, and the server does not confirm that the
-datagram arrived. SPP cannot publish. The command receives nothing that others send. A program of your own that only
-publishes subscribes with types="none" for the same.
-"""
-
 FORMATS = ("objects", "business", "inbus")
 
 
-@click.command(
-    cls=Command,
-    name="pub",
-    help=DESCRIPTION,
+@command(
     examples=(
         "bussrv pub tv 'channel 5'",
         "echo 21.5 | bussrv pub thermometer --format inbus",
@@ -46,7 +36,7 @@ FORMATS = ("objects", "business", "inbus")
 @type_option
 @click.option("--app-type", metavar="N", type=int, help="The kind of message, for devices of Inbus.")
 @connects
-def command(
+def pub(
     connection: Connection,
     *,
     service: str,
@@ -57,7 +47,11 @@ def command(
     content_type: str | None,
     app_type: int | None,
 ) -> int:
-    """Publish."""
+    """Publish a payload on a service: PAYLOAD, the content of a file, or the standard input. The service is registered
+    while the command runs. Over Inbus it stays registered for the time of a lease, and the server does not confirm that
+    the datagram arrived. SPP cannot publish. The command receives nothing that others send. A program of your own that
+    only publishes subscribes with types="none" for the same.
+    """
     exclude(payload=payload, file=file, lines=lines)
     payloads = _payloads(payload, file, lines=lines)
     if wire_format == "inbus":

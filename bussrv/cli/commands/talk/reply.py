@@ -7,28 +7,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bussrv.cli.command import Command
+from bussrv.cli.command import command
 from bussrv.cli.connection import Connection, connects
 from bussrv.cli.parameters import exclude, format_option, seconds, whole
 
 if TYPE_CHECKING:
     from bussrv.cli.traffic.answering import Answered
 
-DESCRIPTION = """
-Provide a service: start COMMAND for each request. COMMAND reads the payload from its standard input; its standard
-output is the reply. If it fails, takes too long or writes too much, the reply is an error. It runs without a shell; use
-sh -c '…' for one, and never put the payload into its text. It has the request in environment variables:
-REQUEST_SERVICE, REQUEST_FROM (a routing id), REQUEST_TYPE, REQUEST_ID. A line is printed for each request. When the
-connection is lost, the service ends; let systemd or a loop start it again.
-"""
-
 FORMATS = ("objects", "business")
 
 
-@click.command(
-    cls=Command,
-    name="reply",
-    help=DESCRIPTION,
+@command(
     examples=("bussrv reply clock -- date -u", "bussrv reply upper --concurrency 8 -- tr a-z A-Z"),
     statuses={0: "--count requests were answered", 3: "the connection was lost"},
 )
@@ -72,7 +61,7 @@ FORMATS = ("objects", "business")
 @click.option("--quiet", is_flag=True, help="Print nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
 @connects
-def command(
+def reply(
     connection: Connection,
     *,
     service: str,
@@ -87,10 +76,14 @@ def command(
     quiet: bool,
     as_json: bool,
 ) -> int:
-    """Provide a service."""
-    from bussrv.cli.traffic.answering import Service
+    """Provide a service: start COMMAND for each request. COMMAND reads the payload from its standard input; its
+    standard output is the reply. If it fails, takes too long or writes too much, the reply is an error. It runs without
+    a shell; use sh -c '…' for one, and never put the payload into its text. It has the request in environment
+    variables: REQUEST_SERVICE, REQUEST_FROM (a routing id), REQUEST_TYPE, REQUEST_ID. A line is printed for each
+    request. When the connection is lost, the service ends; let systemd or a loop start it again.
+    """
+    from bussrv.cli.traffic.answering import Limits, Service
     from bussrv.cli.traffic.members import REQUESTS, joined
-    from bussrv.cli.traffic.running import Limits
 
     exclude(quiet=quiet, json=as_json)
     limits = Limits(list(words), concurrency, waiting, seconds, max_reply)

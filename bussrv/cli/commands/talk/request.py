@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bussrv.cli.command import Command
+from bussrv.cli.command import command
 from bussrv.cli.connection import Connection, connects
 from bussrv.cli.parameters import exclude, format_option, type_option
 from bussrv.cli.statuses import NO
@@ -16,19 +16,10 @@ from bussrv.cli.statuses import NO
 if TYPE_CHECKING:
     from bussrv.client.objects import Object
 
-DESCRIPTION = """
-Send a request to a service, and show the reply. The request has no payload, or PAYLOAD, or the content of a file; the
-file - is the standard input. On a terminal, text that would steer it is escaped; elsewhere the reply is written as it
-is.
-"""
-
 FORMATS = ("objects", "business")
 
 
-@click.command(
-    cls=Command,
-    name="request",
-    help=DESCRIPTION,
+@command(
     examples=("bussrv request clock", "bussrv request tv 'which channel?' --json"),
     statuses={0: "a reply came", 1: "nobody provides the service, or it answered with an error"},
 )
@@ -41,7 +32,7 @@ FORMATS = ("objects", "business")
 @type_option
 @click.option("--json", "as_json", is_flag=True, help="As JSON, with all attributes of the reply.")
 @connects
-def command(
+def request(
     connection: Connection,
     service: str,
     payload: str | None,
@@ -50,7 +41,10 @@ def command(
     content_type: str | None,
     as_json: bool,
 ) -> int:
-    """Ask a service."""
+    """Send a request to a service, and show the reply. The request has no payload, or PAYLOAD, or the content of a
+    file; the file - is the standard input. On a terminal, text that would steer it is escaped; elsewhere the reply is
+    written as it is.
+    """
     from bussrv.cli.failure import NOT_YOU, Failure
     from bussrv.cli.traffic.members import REPLIES, joined
     from bussrv.cli.traffic.payloads import type_of

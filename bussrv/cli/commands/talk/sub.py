@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bussrv.cli.command import Command
+from bussrv.cli.command import command
 from bussrv.cli.connection import Connection, connects
 from bussrv.cli.parameters import exclude, format_option, seconds, whole
 from bussrv.cli.statuses import LATE
@@ -17,22 +17,12 @@ from bussrv.cli.traffic.payloads import shown
 if TYPE_CHECKING:
     from bussrv.cli.traffic.receiving import Publication
 
-DESCRIPTION = """
-Show publications on services, one line each: the service and the payload. A SERVICE may have * and ?, except over
-Inbus; quote them. Over SPP, the last value of each service comes first. The services of the server itself, bus/…, have
-updates over SPP and Inbus only. Text that would steer the terminal is escaped, and a long payload is cut; --json and
---raw have all of it.
-"""
-
 FORMATS = ("objects", "business", "inbus", "spp")
 MEMBERS = ("objects", "business")
 """Formats of the object network. Its members get no updates of the services of the server itself."""
 
 
-@click.command(
-    cls=Command,
-    name="sub",
-    help=DESCRIPTION,
+@command(
     examples=("bussrv sub tv", "bussrv sub 'hall/*' --json --count 2", "bussrv sub tv --format spp --count 1 --raw"),
     statuses={0: "done", 5: "--for was over before --count publications came"},
 )
@@ -43,7 +33,7 @@ MEMBERS = ("objects", "business")
 @click.option("--raw", is_flag=True, help="Payloads as they are, with nothing between them; not to a terminal.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 @connects
-def command(
+def sub(
     connection: Connection,
     services: Sequence[str],
     wire_format: str,
@@ -52,7 +42,11 @@ def command(
     raw: bool,
     as_json: bool,
 ) -> int:
-    """Show publications."""
+    """Show publications on services, one line each: the service and the payload. A SERVICE may have * and ?, except
+    over Inbus; quote them. Over SPP, the last value of each service comes first. The services of the server itself,
+    bus/…, have updates over SPP and Inbus only. Text that would steer the terminal is escaped, and a long payload is
+    cut; --json and --raw have all of it.
+    """
     from bussrv.cli.traffic.members import Patience
     from bussrv.cli.traffic.receiving import receiving
 

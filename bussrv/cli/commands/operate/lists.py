@@ -1,0 +1,157 @@
+"""``bussrv services``, ``sessions``, ``links`` and ``who``: lists of the things that a server has."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+from bussrv.cli.asking import admin, existing, field, lists, moment, show_all, show_list, user
+from bussrv.cli.command import command
+from bussrv.cli.connection import Connection, connects
+from bussrv.cli.parameters import json_option
+from bussrv.terminal import cleaned
+
+NOT_SHOWN = " (members of the object network that receive everything, such as bussrv sub, are not shown)"
+
+
+@command(
+    examples=("bussrv services", "bussrv services --where service='hall/*' --sort -subscribers --json"),
+    statuses={0: "done"},
+)
+@connects
+@lists
+def services(connection: Connection, **how: Any) -> int:
+    """List the services, each with the numbers and the wire formats of its providers and of its subscribers."""
+    columns = {
+        "SERVICE": field("service"),
+        "PROVIDERS": field("providers"),
+        "SUBSCRIBERS": field("subscribers"),
+        "PROVIDED OVER": lambda each: (each.get("formats") or {}).get("providers"),
+        "SUBSCRIBED OVER": lambda each: (each.get("formats") or {}).get("subscribers"),
+    }
+    less = ("SUBSCRIBED OVER", "PROVIDED OVER")
+    return show_all(connection, "/services", columns, right=("PROVIDERS", "SUBSCRIBERS"), less=less, **how)
+
+
+@command(
+    examples=("bussrv sessions", "bussrv sessions --where protocol=spp --sort -opened --limit 20"),
+    statuses={0: "done"},
+)
+@connects
+@lists
+def sessions(connection: Connection, query: dict[str, Any], **how: Any) -> int:
+    """List the sessions, of this server and of linked ones. A user in brackets is a name that the client merely claims.
+    bussrv session SESSION shows one of them.
+    """
+    columns = {
+        "SESSION": field("session"),
+        "FORMAT": field("protocol"),
+        "ROUTING ID": field("routing_id"),
+        "USER": user,
+        "PEER": field("peer"),
+        "AGE": moment("opened"),
+        "HOME": field("home"),
+        "SERVICES": field("services"),
+        "SUBSCRIPTIONS": field("subscriptions"),
+    }
+    query["sort"] = query["sort"] or "opened"
+    less = ("USER", "PEER", "AGE", "ROUTING ID", "HOME", "SUBSCRIPTIONS", "SERVICES")
+    right = ("SERVICES", "SUBSCRIPTIONS")
+    return show_all(connection, "/sessions", columns, right=right, less=less, query=query, **how)
+
+
+@command(
+    examples=("bussrv links", "bussrv links --sort -sessions"),
+    statuses={0: "done", 1: "no such link is lost"},
+)
+@click.option("--forget", metavar="ROUTING-ID", help="Forget a lost link: its server is gone for good.")
+@connects
+@lists
+def links(connection: Connection, forget: str | None, **how: Any) -> int:
+    """List the links to other servers, each with its state, the time since which it is up, and the sessions that it
+    leads to. A link that was lost is down, with the time since and the reason, until it is back. So is the link to a
+    server of --expect-link that was never linked. With --forget, a lost link is not missed any more.
+    """
+    if forget is not None:
+        from bussrv.client.admin import element
+
+        with existing(f"no link to '{cleaned(forget)}' is lost"):
+            admin(connection).call("DELETE", f"/links/{element(forget)}")
+        return 0
+    columns = {
+        "ROUTING ID": field("routing_id"),
+        "ADDRESS": field("address"),
+        "STATE": field("state"),
+        "DIALED": _dialed,
+        "AGE": moment("since"),
+        "LOST": lambda each: None if _is_new(each) else moment("lost")(each),
+        "REASON": lambda each: "never linked" if _is_new(each) else each.get("reason"),
+        "SESSIONS": field("sessions"),
+        "NEIGHBORS": field("neighbors"),
+    }
+    less = ("AGE", "SESSIONS", "NEIGHBORS", "DIALED")
+    return show_all(connection, "/links", columns, right=("SESSIONS",), less=less, **how)
+
+
+def _dialed(each: Mapping[str, Any]) -> str | None:
+    if each.get("dialed"):
+        return "by this server"
+    return "by the other one" if each.get("address") else None
+
+
+def _is_new(each: Mapping[str, Any]) -> bool:
+    """Whether the other server is expected, and was never linked."""
+    return bool(each.get("lost")) and not each.get("reason")
+
+
+@command(
+    examples=("bussrv who tv", "bussrv who tv --json"),
+    statuses={0: "there is at least one", 1: "there is none"},
+)
+@click.argument("service", metavar="SERVICE")
+@connects
+@json_option
+def who(connection: Connection, service: str, as_json: bool) -> int:
+    """Show the providers and the subscribers of a service, over every wire format and on linked servers. Members of the
+    object network that receive everything are not subscribed to a service, and are not shown.
+    """
+    from bussrv.cli.show import output
+    from bussrv.client.admin import element
+
+    nobody = f"nobody provides '{cleaned(service)}' or is subscribed to it; asked {connection.place('admin').address}"
+    with existing(f"{nobody}{NOT_SHOWN}"):
+        found = admin(connection).get(f"/services/{element(service)}")
+    if as_json:
+        output.json_line(found)
+        return 0
+    _show("provider", found.get("providers", []), found.get("providers_count"), {})
+    output.line("")
+    _show("subscriber", found.get("subscribers", []), found.get("subscribers_count"), {"WANTS": _interest})
+    return 0
+
+
+def _show(what: str, sessions: Sequence[Mapping[str, Any]], count: int | None, further: Mapping[str, Any]) -> None:
+    from bussrv.cli.show import output
+
+    columns = {
+        "SESSION": field("session"),
+        "FORMAT": field("protocol"),
+        "NAME": field("name"),
+        "USER": user,
+        "PEER": field("peer"),
+        "ROUTING ID": field("routing_id"),
+        "HOME": field("home"),
+        "AGE": moment("since"),
+        **further,
+    }
+    count = len(sessions) if count is None else count
+    output.line(f"{count} {what}{'' if count == 1 else 's'}")
+    if sessions:
+        show_list(sessions, columns, less=("ROUTING ID", "AGE", "HOME", "NAME", "WANTS"))
+
+
+def _interest(each: Mapping[str, Any]) -> str:
+    return "all" if each.get("interest") is None else json.dumps(each["interest"])

@@ -1,0 +1,146 @@
+"""``bussrv events`` and ``tap``: show what happens in a server, as it happens."""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from bussrv.cli.asking import admin
+from bussrv.cli.command import command
+from bussrv.cli.connection import Connection, connects
+from bussrv.cli.parameters import EVENTS, whole
+
+if TYPE_CHECKING:
+    from bussrv.client.admin import ServerSentEvent
+
+SKIPPED = "skipped"
+"""The event of the server that says how many records it cannot send."""
+
+MOST_SHOWN = 200
+"""The most characters of a payload in a line."""
+
+
+@command(
+    examples=("bussrv events", "bussrv events --after 0 --event session.opened,session.closed --json --count 3"),
+    statuses={0: "--count records were shown"},
+)
+@click.option("--after", metavar="SEQ", type=whole(0), help="Begin after this record; 0: with the first.")
+@click.option("--event", "events", metavar="NAME[,NAME]", type=EVENTS, help="Only these events.")
+@click.option("--session", metavar="ID", help="Only those about this session.")
+@click.option("--service", metavar="NAME", help="Only those about this service.")
+@click.option("--protocol", metavar="NAME", help="Only those of this wire format.")
+@click.option("-n", "--count", metavar="N", type=whole(1), help="End after so many.")
+@click.option("--json", "as_json", is_flag=True, help="The records as they stand in the journal.")
+@connects
+def events(
+    connection: Connection,
+    after: int | None,
+    events: frozenset[str] | None,
+    count: int | None,
+    as_json: bool,
+    **about: str | None,
+) -> int:
+    """Show records of the journal as they are written: sessions, services, subscriptions, links, refusals. With
+    --after, begin with an earlier record, if the journal still has it. If the connection is lost, continue after the
+    last record that was shown.
+    """
+    from bussrv.cli.show import output
+    from bussrv.cli.show.records import in_words
+
+    wanted = {name: value for name, value in about.items() if value is not None}
+    stream = admin(connection).resuming("/events", "" if after is None else str(after))
+    for record in islice(_records(stream, events, wanted), count):
+        if as_json:
+            output.json_line(record)
+        else:
+            output.line(output.fitted(in_words(record, is_short=output.is_terminal())))
+        output.flush()
+    return 0
+
+
+def _records(
+    stream: Iterable[ServerSentEvent], events: frozenset[str] | None, wanted: Mapping[str, str]
+) -> Iterator[Mapping[str, Any]]:
+    """The records of a stream that pass the filters. Standard error has those that the server cannot send."""
+    for event in stream:
+        if event.event == SKIPPED:
+            print(f"bussrv events: {_left_out(event)}", file=sys.stderr)
+        elif events is None or event.event in events:
+            record: Mapping[str, Any] = json.loads(event.data)
+            if all(record.get(name) == value for name, value in wanted.items()):
+                yield record
+
+
+def _left_out(event: ServerSentEvent) -> str:
+    """Says which records the server cannot send."""
+    last, count = int(event.id), int(json.loads(event.data)["count"])
+    which = f"record {last} is" if count == 1 else f"records {last - count + 1} to {last} are"
+    return f"{which} not in the journal any more, or cannot be read"
+
+
+@command(
+    examples=("bussrv tap", "bussrv tap --service 'hall/*' --payload --count 5", "bussrv tap --format inbus --json"),
+    statuses={0: "--count objects were shown"},
+)
+@click.option("--service", metavar="NAME", help="Only this service; * stands for any text.")
+@click.option("--session", metavar="ID", help="Only objects that this session sent.")
+@click.option("--type", "content_type", metavar="TYPE", help="Only this content type; * stands for any text.")
+@click.option("--format", "wire_format", metavar="NAME", help="Only objects that came over this wire format.")
+@click.option("--sample", metavar="N", type=whole(1), help="Only every Nth.")
+@click.option("--rate", metavar="N", type=whole(1), help="At most so many a second.")
+@click.option("--payload", is_flag=True, help="Show payloads, too.")
+@click.option("-n", "--count", metavar="N", type=whole(1), help="End after so many.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line; payloads are in base64.")
+@connects
+def tap(
+    connection: Connection,
+    content_type: str | None,
+    wire_format: str | None,
+    payload: bool,
+    count: int | None,
+    as_json: bool,
+    **query: Any,
+) -> int:
+    """Show objects that go through the server, of every wire format: time, sender, number of receivers, event, service
+    and type. The server journals the user of the tap, its start and its end. It shows at most --rate objects a second,
+    and counts those that it left out. It shows payloads only with --payload.
+    """
+    from bussrv.cli.show import output
+
+    query |= {"type": content_type, "format": wire_format, "payload": "1" if payload else None}
+    left = count
+    for event in admin(connection).resuming("/tap", **query):
+        found: Mapping[str, Any] = json.loads(event.data)
+        if as_json:
+            output.json_line({"kind": event.event, **found})
+        else:
+            output.line(_object_in_words(event.event, found))
+        output.flush()
+        left = left - 1 if left is not None and event.event == "object" else left
+        if left == 0:
+            break
+    return 0
+
+
+def _object_in_words(kind: str, found: Mapping[str, Any]) -> str:
+    if kind != "object":
+        return f"… {found.get('count', 'some')} more were left out"
+    sender = found.get("from") or {}
+    what = [found.get("event"), found.get("service"), found.get("type")]
+    parts = [str(found.get("time", ""))[11:23], f"{sender.get('protocol', '?')}:{sender.get('routing_id', '?')}"]
+    parts += [
+        f"-> {found.get('to_count', '?')}",
+        *(str(each) for each in what if each),
+        f"{found.get('bytes', 0)} bytes",
+    ]
+    if found.get("payload"):
+        from bussrv.cli.traffic.payloads import shown
+
+        parts.append(shown(base64.b64decode(found["payload"]), None, MOST_SHOWN))
+    return "  ".join(parts)
