@@ -3,6 +3,7 @@
 - ``clock``: the clocks of journal records: time of day and monotonic time, in microseconds
 - ``reactor_turn``: the end of a reactor turn: work that is done once for all input of the turn
 - ``slices``: work in slices, so that a client with much work for the server does not make others wait
+- ``threads``: threads that compute. The reactor's thread comes first wherever both want a processor
 
 Tests: ``tests/turns``.
 """

@@ -6,18 +6,15 @@ one rests as long as it works, a millisecond at a time.
 
 from __future__ import annotations
 
-import os
-import sys
 import threading
 import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from twisted.internet.defer import Deferred
-from twisted.internet.threads import deferToThreadPool
-from twisted.python.threadpool import ThreadPool
 
 from bussrv.admin.http.problems import Problem
+from bussrv.turns.threads import Threads
 
 T = TypeVar("T")
 
@@ -26,9 +23,6 @@ MOST_WAITING = 20
 
 WORK = 0.001
 """Seconds of work before a rest."""
-
-NICENESS = 10
-"""The priority of the thread, where the reactor has 0."""
 
 
 class TooLong(Exception):
@@ -80,8 +74,7 @@ class Reading:
     """The thread that reads. It begins when it is needed."""
 
     def __init__(self, reactor: Any) -> None:
-        self._reactor = reactor
-        self._pool: ThreadPool | None = None
+        self._thread = Threads(reactor, "bussrv-admin", 1)
         self._waiting = 0
 
     async def do(self, function: Callable[..., T], *arguments: Any) -> T:
@@ -93,12 +86,8 @@ class Reading:
         """
         if self._waiting >= MOST_WAITING:
             raise Problem("too-busy", headers={"Retry-After": "5"})
-        if self._pool is None:
-            self._pool = ThreadPool(0, 1, "bussrv-admin")
-            self._pool.start()
-            self._reactor.addSystemEventTrigger("during", "shutdown", self._pool.stop)
         self._waiting += 1
-        done: Deferred[Any] = deferToThreadPool(self._reactor, self._pool, _politely, function, *arguments)
+        done = self._thread(function, *arguments)
         done.addBoth(self._done)
 
         def stop(_: Deferred[T]) -> None:
@@ -113,10 +102,3 @@ class Reading:
     def _done(self, result: Any) -> Any:
         self._waiting -= 1
         return result
-
-
-def _politely(function: Callable[..., T], *arguments: Any) -> T:
-    # On Linux threads have priorities of their own, and 0 is the calling one.
-    if sys.platform == "linux" and os.getpriority(os.PRIO_PROCESS, 0) < NICENESS:
-        os.setpriority(os.PRIO_PROCESS, 0, NICENESS)
-    return function(*arguments)

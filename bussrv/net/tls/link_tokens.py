@@ -15,7 +15,7 @@ from bussrv.journal.regular import read_regular
 from bussrv.net.tls.certificates import check_private
 from bussrv.net.transport.endpoint_parts import split_parts, unescaped
 from bussrv.policy.logins.tokens import MAX_TOKEN
-from bussrv.policy.logins.trusted import check_ended
+from bussrv.policy.logins.trusted_files import check_ended
 from bussrv.values import absolute
 
 PART = "tokenFile="

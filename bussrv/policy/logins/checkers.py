@@ -21,7 +21,6 @@ from twisted.python.failure import Failure
 from zope.interface import Attribute, implementer
 
 from bussrv.errors import ConfigError
-from bussrv.policy.logins.certificate_users import FIELDS, user_of
 from bussrv.policy.logins.credentials import Denial, Password, Proof, Token
 from bussrv.policy.logins.tokens import MAX_TOKEN, TokenUse, digest, read_tokens
 from bussrv.policy.logins.users import NOBODY, SecretHash, check_user, read_users
@@ -29,6 +28,11 @@ from bussrv.turns.clock import SystemClock
 
 PATIENCE = 30.0
 """Seconds that a checker of somebody else may take: others wait meanwhile."""
+
+FIELDS = ("cn", "dns", "email", "uri")
+"""The parts of a certificate that may have the name of the user."""
+
+_ALTERNATIVES = {"dns": "DNS", "email": "email", "uri": "URI"}
 
 log = Logger()
 
@@ -181,7 +185,7 @@ class Tokens:
 class CertificateUsers:
     """Users by a field of their TLS client certificates.
 
-    :param field: one of :data:`bussrv.policy.logins.certificate_users.FIELDS`.
+    :param field: one of :data:`FIELDS`.
     """
 
     credentialInterfaces = CERTIFICATES  # noqa: N815 - the name that Twisted asks for
@@ -202,6 +206,27 @@ class CertificateUsers:
         """The user, for programs other than bussrv; see :class:`ICredentialsChecker`."""
         proof = self.check_certificate(credentials.certificate)
         return fail(UnauthorizedLogin()) if proof is None else succeed(proof.actor.encode())
+
+
+def user_of(certificate: Mapping[str, Any], field: str) -> str | None:
+    """The user that a certificate names.
+
+    :param certificate: the certificate, as :meth:`ssl.SSLObject.getpeercert` returns it.
+    :param field: one of :data:`FIELDS`.
+    :returns: ``None``: the field is not there, is there more than once, or cannot be the name of a user.
+    """
+    if field == "cn":
+        subject = certificate.get("subject", ())
+        found = [value for part in subject for name, value in part if name == "commonName"]
+    else:
+        kind = _ALTERNATIVES[field]
+        found = [value for name, value in certificate.get("subjectAltName", ()) if name == kind]
+    if len(found) != 1:
+        return None
+    try:
+        return check_user(found[0])
+    except ValueError:
+        return None
 
 
 def tokens_of(path: str) -> Tokens:

@@ -14,7 +14,8 @@ from bussrv.policy.interfaces import IIdentity
 from bussrv.policy.logins.checkers import CertificateUsers, Checker, Foreign, InThread, Tokens, Users
 from bussrv.policy.logins.credentials import Credentials, Denial, Password, Proof, Token
 from bussrv.policy.logins.login_queue import DEFAULT_LIMITS, LoginLimits
-from bussrv.policy.logins.logins import Logins, Threads
+from bussrv.policy.logins.logins import MAX_CHECKING, Logins
+from bussrv.turns.threads import Threads
 
 UsersOfNetworks = tuple[tuple[IPv4Network | IPv6Network, str], ...]
 
@@ -31,7 +32,7 @@ class Identity:
     """
 
     def __init__(self, reactor: Any, in_thread: InThread | None = None) -> None:
-        self._in_thread: InThread = Threads(reactor) if in_thread is None else in_thread
+        self._in_thread: InThread = Threads(reactor, "bussrv-secrets", MAX_CHECKING) if in_thread is None else in_thread
         self.changed: list[Callable[[], None]] = []
         self._checkers: tuple[Checker, ...] = ()
         self._networks: Mapping[str, UsersOfNetworks] = {}

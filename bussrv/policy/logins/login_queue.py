@@ -43,7 +43,7 @@ class LoginLimits(Struct, frozen=True):
 DEFAULT_LIMITS = LoginLimits()
 
 
-class Check(Generic[Login]):
+class SecretCheck(Generic[Login]):
     """A user and a secret, and the logins that wait for it: each with its origin.
 
     :ivar asked: how often it was asked for; see :meth:`bussrv.policy.logins.login_history.LoginHistory.ask`.
@@ -77,14 +77,14 @@ class LoginQueue(Generic[Login]):
         self.limits = limits
         self._history = history
         self._random = random
-        self._checks: dict[bytes, Check[Login]] = {}
-        self._repeated: dict[bytes, Check[Login]] = {}
-        self._networks: OrderedDict[str, OrderedDict[Origin, OrderedDict[str, dict[bytes, Check[Login]]]]] = (
+        self._checks: dict[bytes, SecretCheck[Login]] = {}
+        self._repeated: dict[bytes, SecretCheck[Login]] = {}
+        self._networks: OrderedDict[str, OrderedDict[Origin, OrderedDict[str, dict[bytes, SecretCheck[Login]]]]] = (
             OrderedDict()
         )
         self._successful: OrderedDict[tuple[Origin, str], None] = OrderedDict()
         self._blameless: OrderedDict[Origin, None] = OrderedDict()
-        self._logins: dict[Origin, OrderedDict[Login, Check[Login]]] = {}
+        self._logins: dict[Origin, OrderedDict[Login, SecretCheck[Login]]] = {}
         self._tally: Tally[Origin] = Tally()
         self._size = 0
         self._ways = cycle((self._of_successful, self._most_asked, self._of_blameless, self._in_turn))
@@ -101,7 +101,7 @@ class LoginQueue(Generic[Login]):
             with one that was wrong before, or else with one of those that were asked for least. If too many logins
             wait in all: the latest of the address with most.
         """
-        check = self._checks.setdefault(key, Check(key, user, secret))
+        check = self._checks.setdefault(key, SecretCheck(key, user, secret))
         check.asked = self._history.ask(key)
         check.logins[login] = origin
         if check.asked > 1:
@@ -133,7 +133,7 @@ class LoginQueue(Generic[Login]):
         if origin not in check.logins.values():
             self._forget_turn(check, origin)
 
-    def take(self, now: float) -> Check[Login] | None:
+    def take(self, now: float) -> SecretCheck[Login] | None:
         """The next check, taken out; ``None`` if none may begin ``now``."""
         for _ in range(4):
             check = next(self._ways)(now)
@@ -155,14 +155,14 @@ class LoginQueue(Generic[Login]):
 
     # The four ways.
 
-    def _of_successful(self, now: float) -> Check[Login] | None:
+    def _of_successful(self, now: float) -> SecretCheck[Login] | None:
         for origin, user in self._successful:
             if self._history.due(origin, user) <= now:
                 self._successful.move_to_end((origin, user))
                 return self._one_of(self._networks[origin.network][origin][user])
         return None
 
-    def _most_asked(self, now: float) -> Check[Login] | None:
+    def _most_asked(self, now: float) -> SecretCheck[Login] | None:
         ready = (
             check
             for check in self._repeated.values()
@@ -170,7 +170,7 @@ class LoginQueue(Generic[Login]):
         )
         return max(ready, key=lambda check: check.asked, default=None)
 
-    def _of_blameless(self, now: float) -> Check[Login] | None:
+    def _of_blameless(self, now: float) -> SecretCheck[Login] | None:
         while self._blameless:
             origin = next(reversed(self._blameless))
             if self._history.is_blameless(origin, now):
@@ -178,7 +178,7 @@ class LoginQueue(Generic[Login]):
             del self._blameless[origin]
         return None
 
-    def _in_turn(self, now: float) -> Check[Login] | None:
+    def _in_turn(self, now: float) -> SecretCheck[Login] | None:
         for network, origins in self._networks.items():
             for origin in origins:
                 check = self._of_origin(origin, now)
@@ -188,7 +188,7 @@ class LoginQueue(Generic[Login]):
                     return check
         return None
 
-    def _of_origin(self, origin: Origin, now: float) -> Check[Login] | None:
+    def _of_origin(self, origin: Origin, now: float) -> SecretCheck[Login] | None:
         if self._history.origin_due(origin) > now:
             return None
         users = self._networks[origin.network][origin]
@@ -198,7 +198,7 @@ class LoginQueue(Generic[Login]):
                 return self._one_of(checks)
         return None
 
-    def _one_of(self, of_pair: dict[bytes, Check[Login]]) -> Check[Login]:
+    def _one_of(self, of_pair: dict[bytes, SecretCheck[Login]]) -> SecretCheck[Login]:
         checks = [check for check in of_pair.values() if check.asked != WRONG] or list(of_pair.values())
         if self._random.getrandbits(1):
             most = max(check.asked for check in checks)
@@ -207,7 +207,7 @@ class LoginQueue(Generic[Login]):
 
     # Dropping, if too many wait.
 
-    def _least_asked(self, checks: dict[bytes, Check[Login]]) -> Check[Login]:
+    def _least_asked(self, checks: dict[bytes, SecretCheck[Login]]) -> SecretCheck[Login]:
         least = min(check.asked for check in checks.values())
         return self._random.choice([check for check in checks.values() if check.asked == least])
 
@@ -217,7 +217,7 @@ class LoginQueue(Generic[Login]):
 
     # Notes of what waits.
 
-    def _take_turn(self, check: Check[Login], origin: Origin, now: float) -> dict[bytes, Check[Login]]:
+    def _take_turn(self, check: SecretCheck[Login], origin: Origin, now: float) -> dict[bytes, SecretCheck[Login]]:
         """A check waits for a pair, too. :returns: all that wait for it."""
         users = self._networks.setdefault(origin.network, OrderedDict()).setdefault(origin, OrderedDict())
         of_pair = users.setdefault(check.user, {})
@@ -228,7 +228,7 @@ class LoginQueue(Generic[Login]):
             self._blameless.setdefault(origin)
         return of_pair
 
-    def _forget_turn(self, check: Check[Login], origin: Origin) -> None:
+    def _forget_turn(self, check: SecretCheck[Login], origin: Origin) -> None:
         origins = self._networks[origin.network]
         users = origins[origin]
         del users[check.user][check.key]
@@ -241,7 +241,7 @@ class LoginQueue(Generic[Login]):
         if not origins:
             del self._networks[origin.network]
 
-    def _forget_check(self, check: Check[Login]) -> None:
+    def _forget_check(self, check: SecretCheck[Login]) -> None:
         del self._checks[check.key]
         self._repeated.pop(check.key, None)
 

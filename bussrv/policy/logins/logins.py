@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from functools import partial
 from ipaddress import IPv4Network, IPv6Network
 from random import SystemRandom
-from typing import Any, TypeVar
+from typing import Any
 
 from twisted.internet.defer import Deferred, succeed
-from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 from twisted.python.failure import Failure
-from twisted.python.threadpool import ThreadPool
 
 from bussrv.addresses import address_key, is_exempt, network_key
 from bussrv.errors import TOO_MANY_LOGINS
 from bussrv.policy.logins.credentials import Denial, Password, Proof
-from bussrv.policy.logins.login_history import LoginHistory, Origin
-from bussrv.policy.logins.login_queue import Check, LoginLimits, LoginQueue
+from bussrv.policy.logins.login_history import LoginHistory, Origin, VerifiedSecrets
+from bussrv.policy.logins.login_queue import LoginLimits, LoginQueue, SecretCheck
 from bussrv.policy.logins.users import MAX_SECRET, MAX_USER
-from bussrv.policy.logins.verified_secrets import VerifiedSecrets
-
-T = TypeVar("T")
 
 MAX_CHECKING = 2
 """How many secrets are checked at a time: strangers decide how many there are, and each takes memory and a thread."""
@@ -32,16 +26,13 @@ MAX_CHECKING = 2
 PAUSE = 0.5
 """Seconds until a client is told that its login is not checked: it may try again at once then."""
 
-NICENESS = 10
-"""The priority of the threads that check secrets, where the reactor has 0."""
-
 log = Logger()
 
 _WRONG = Denial("password")
 _UNCHECKED = Denial("password", TOO_MANY_LOGINS)
 
 _Login = Deferred["Proof | Denial"]
-_Check = Check[_Login]
+_Check = SecretCheck[_Login]
 
 
 class Logins:
@@ -158,27 +149,3 @@ def _refuse(login: _Login) -> None:
 def _failed(check: _Check, failure: Failure) -> None:
     peers = sorted(each.key for each in check.origins())
     log.failure("checking a secret of {peers} failed", failure, event="auth.check-failed", peers=peers)
-
-
-def _patiently(function: Callable[..., T], *arguments: Any) -> T:
-    """Call a function so that the reactor's thread comes first wherever both want a processor."""
-    # On Linux threads have priorities of their own, and 0 is the calling one.
-    if sys.platform == "linux" and os.getpriority(os.PRIO_PROCESS, 0) < NICENESS:
-        os.setpriority(os.PRIO_PROCESS, 0, NICENESS)
-    return function(*arguments)
-
-
-class Threads:
-    """The threads that check secrets. The first one begins when it is needed."""
-
-    def __init__(self, reactor: Any) -> None:
-        self._reactor = reactor
-        self._pool: ThreadPool | None = None
-
-    def __call__(self, function: Callable[..., Any], *arguments: Any) -> Deferred[Any]:
-        """Call a function off the reactor's thread."""
-        if self._pool is None:
-            self._pool = ThreadPool(0, MAX_CHECKING, "bussrv-secrets")
-            self._pool.start()
-            self._reactor.addSystemEventTrigger("during", "shutdown", self._pool.stop)
-        return deferToThreadPool(self._reactor, self._pool, _patiently, function, *arguments)

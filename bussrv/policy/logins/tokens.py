@@ -15,7 +15,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from bussrv.policy.logins.line_file import LineFile
+from bussrv.policy.logins.trusted_files import LineFile
 from bussrv.policy.logins.users import check_user
 
 MAX_TOKEN = 1024

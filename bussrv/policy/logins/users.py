@@ -16,7 +16,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from bussrv.policy.logins.line_file import LineFile
+from bussrv.policy.logins.trusted_files import LineFile
 from bussrv.policy.permissions.access import ANONYMOUS
 
 SCHEME = "scrypt"

@@ -29,7 +29,7 @@ from bussrv import toml_lines
 from bussrv.errors import BadValue, ConfigError
 from bussrv.options import Network, NetworkOrUnix
 from bussrv.patterns import is_inner
-from bussrv.policy.logins.trusted import read_trusted
+from bussrv.policy.logins.trusted_files import read_trusted
 from bussrv.policy.permissions.permissions import Action
 from bussrv.policy.permissions.rules import (
     ACTIONS,

@@ -132,8 +132,8 @@ def test_a_reader_stops_when_nobody_waits_and_few_may_wait() -> None:
     for each in waiting:
         each.addErrback(lambda _: None)
         each.cancel()
-    assert reading._pool is not None
-    reading._pool.stop()
+    assert reading._thread._pool is not None
+    reading._thread._pool.stop()
 
 
 # A server.

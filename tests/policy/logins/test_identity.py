@@ -17,8 +17,7 @@ from zope.interface import implementer
 from zope.interface.verify import verifyObject
 
 from bussrv.policy.interfaces import IIdentity
-from bussrv.policy.logins.certificate_users import FIELDS, user_of
-from bussrv.policy.logins.checkers import PATIENCE, CertificateUsers, Checker, Foreign, Tokens, Users
+from bussrv.policy.logins.checkers import FIELDS, PATIENCE, CertificateUsers, Checker, Foreign, Tokens, Users, user_of
 from bussrv.policy.logins.credentials import Credentials, Denial, Password, Proof, Token
 from bussrv.policy.logins.identity import Identity
 from bussrv.policy.logins.tokens import TokenUse, digest

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from bussrv.policy.logins.login_delays import OF_ADDRESS
-from bussrv.policy.logins.login_history import LoginHistory, Origin
-from bussrv.policy.logins.login_queue import DEFAULT_LIMITS, Check, LoginLimits, LoginQueue
+from bussrv.policy.logins.login_history import OF_ADDRESS, LoginHistory, Origin
+from bussrv.policy.logins.login_queue import DEFAULT_LIMITS, LoginLimits, LoginQueue, SecretCheck
 
 MOST, MOST_OF_PAIR = 8, 3
 PLACES = [Origin("A", "AB"), Origin("B", "AB"), Origin("C", "C", is_exempt=True)]
@@ -88,7 +87,7 @@ class Queueing(RuleBasedStateMachine):
         if check is not None:
             self.taken(check, ready)
 
-    def taken(self, check: Check[int], ready: list[int]) -> None:
+    def taken(self, check: SecretCheck[int], ready: list[int]) -> None:
         asked = check.user, check.secret.decode()
         same = {login: place for login, (place, *rest) in self.waiting.items() if tuple(rest) == asked}
         assert check.logins == same

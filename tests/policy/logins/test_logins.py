@@ -16,11 +16,10 @@ from bussrv.errors import TOO_MANY_LOGINS
 from bussrv.policy.logins.checkers import Users, users_of
 from bussrv.policy.logins.credentials import Denial, Password, Proof
 from bussrv.policy.logins.identity import Identity
-from bussrv.policy.logins.login_delays import OF_ADDRESS, OF_USER_AT_ADDRESS
+from bussrv.policy.logins.login_history import KEPT, OF_ADDRESS, OF_USER_AT_ADDRESS
 from bussrv.policy.logins.login_queue import DEFAULT_LIMITS, LoginLimits
 from bussrv.policy.logins.logins import MAX_CHECKING, PAUSE
 from bussrv.policy.logins.users import MAX_SECRET, MAX_USER, SecretHash
-from bussrv.policy.logins.verified_secrets import KEPT
 from tests.logins import USERS, identity_of
 
 

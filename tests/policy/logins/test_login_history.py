@@ -4,10 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bussrv.policy.logins import login_delays, verified_secrets
+from bussrv.policy.logins import login_history
 from bussrv.policy.logins.credentials import Proof
-from bussrv.policy.logins.login_delays import Delays, Failures
-from bussrv.policy.logins.verified_secrets import KEPT, VerifiedSecrets
+from bussrv.policy.logins.login_history import KEPT, Delays, Failures, VerifiedSecrets
 
 PROOF = Proof("ann", "password", None)
 PAIRS = st.tuples(st.text(max_size=5), st.binary(max_size=5))
@@ -23,7 +22,7 @@ def test_each_user_and_secret_has_a_key_of_its_own_in_each_boot(
 
 
 def test_secrets_are_forgotten_after_a_time_and_when_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verified_secrets, "MAX_KEPT", 2)
+    monkeypatch.setattr(login_history, "MAX_KEYS", 2)
     verified = VerifiedSecrets(bytes(16))
     for now, key in enumerate((b"a", b"b", b"a", b"c")):
         verified.add(key, PROOF, now)
@@ -34,7 +33,7 @@ def test_secrets_are_forgotten_after_a_time_and_when_too_many(monkeypatch: pytes
 
 
 def test_delays_grow_up_to_a_limit_and_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(login_delays, "MAX_KEYS", 2)
+    monkeypatch.setattr(login_history, "MAX_KEYS", 2)
     failures = Failures(Delays(free=1, first=1.0, most=3.0, forgotten=60.0))
     delays = []
     for now in range(5):

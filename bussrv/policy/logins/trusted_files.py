@@ -1,6 +1,7 @@
-"""Files of lines that say who clients are: users, and tokens. Read with a check of who may write them, and rewritten.
+"""Files that decide who clients are and what they may do: nobody but their owner may write them.
 
-Empty lines, and those that begin with ``#``, are skipped. A file whose last line has no end is refused.
+Users and tokens are files of lines, which are rewritten, too. Empty lines, and those that begin with ``#``, are
+skipped. A file whose last line has no end is refused.
 """
 
 from __future__ import annotations
@@ -15,13 +16,51 @@ from typing import Generic, TypeVar
 
 from bussrv.errors import ConfigError
 from bussrv.journal.regular import read_regular
-from bussrv.policy.logins.trusted import check_ended
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 MOST = 64 << 20
-"""The most bytes of a file."""
+"""The most bytes of a file of lines."""
+
+_OTHERS_WRITE = 0o022
+
+
+def read_trusted(path: Path, most: int) -> str:
+    """The text of a file that only the user of the server, or root, may have written.
+
+    :param most: the most bytes that it may have.
+    :raises ConfigError: it cannot be read, is too large, cut or no UTF-8, or others may write it.
+    """
+    try:
+        with read_regular(path) as file:
+            _check(path, os.fstat(file.fileno()))
+            content = file.read(most + 1)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+    if len(content) > most:
+        raise ConfigError(f"{path}: has more than {most} bytes, the most there can be")
+    check_ended(path, content)
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: is not UTF-8: {error}") from error
+
+
+def check_ended(path: Path, content: bytes) -> None:
+    """Check that the last line of a file has its end. A line that was cut off may say something else.
+
+    :raises ConfigError: it has none.
+    """
+    if content and not content.endswith(b"\n"):
+        raise ConfigError(f"{path} ends in the middle of a line: the file was cut off, or is half written")
+
+
+def _check(path: Path, status: os.stat_result) -> None:
+    if status.st_uid not in (os.geteuid(), 0):
+        raise ConfigError(f"{path}: belongs to another user: chown the file to the user of the server")
+    if status.st_mode & _OTHERS_WRITE:
+        raise ConfigError(f"{path}: may be changed by others: chmod go-w {path}")
 
 
 class LineFile(Generic[Key, Value]):
@@ -127,7 +166,7 @@ def _check_owner(path: Path, status: os.stat_result, what: str) -> None:
     """Check the permissions of the file: its writers decide who clients are."""
     if status.st_uid not in (os.geteuid(), 0):
         raise ConfigError(f"the {what} in {path} belong to another user: chown the file to the user of the server")
-    if status.st_mode & 0o022:
+    if status.st_mode & _OTHERS_WRITE:
         raise ConfigError(f"the {what} in {path} may be changed by others: chmod go-w {path}")
 
 

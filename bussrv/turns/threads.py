@@ -1,0 +1,45 @@
+"""Threads that compute. The reactor's thread comes first wherever both want a processor."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from twisted.internet.defer import Deferred
+from twisted.internet.threads import deferToThreadPool
+from twisted.python.threadpool import ThreadPool
+
+T = TypeVar("T")
+
+NICENESS = 10
+"""The priority of these threads, where the reactor has 0."""
+
+
+class Threads:
+    """A pool of threads. The first one begins when it is needed.
+
+    :param most: the most threads.
+    """
+
+    def __init__(self, reactor: Any, name: str, most: int) -> None:
+        self._reactor = reactor
+        self._name = name
+        self._most = most
+        self._pool: ThreadPool | None = None
+
+    def __call__(self, function: Callable[..., Any], *arguments: Any) -> Deferred[Any]:
+        """Call a function off the reactor's thread. :returns: its result."""
+        if self._pool is None:
+            self._pool = ThreadPool(0, self._most, self._name)
+            self._pool.start()
+            self._reactor.addSystemEventTrigger("during", "shutdown", self._pool.stop)
+        return deferToThreadPool(self._reactor, self._pool, _politely, function, *arguments)
+
+
+def _politely(function: Callable[..., T], *arguments: Any) -> T:
+    # On Linux threads have priorities of their own, and 0 is the calling one.
+    if sys.platform == "linux" and os.getpriority(os.PRIO_PROCESS, 0) < NICENESS:
+        os.setpriority(os.PRIO_PROCESS, 0, NICENESS)
+    return function(*arguments)
