@@ -5,7 +5,7 @@
 - ``journal``: views of the journal: its condition, its records, and the past
 - ``registry``: sessions, services, subscriptions and links: shown, and changed by operators
 - ``interfaces``: the server, as the admin interface needs it
-- ``site``: the site: checks the requests of all connections, and calls the functions of the routes, which answer them
+- ``site``: the site and its port: checks the requests of all connections, and calls the functions of the routes
 - ``state``: the memory of the admin interface: recent records, figures and streams, besides the registry
 - ``table``: the one table of routes: a row for everything that the admin interface answers
 - ``tap``: ``/api/v1/tap``: a stream of some of the objects that pass

@@ -1,4 +1,4 @@
-"""The site: checks the requests of all connections, and calls the functions of the routes, which answer them."""
+"""The site and its port: checks the requests of all connections, and calls the functions of the routes."""
 
 from __future__ import annotations
 
@@ -8,26 +8,28 @@ from functools import partial
 from typing import Any
 
 import msgspec
-from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.defer import CancelledError, Deferred, DeferredList
 from twisted.internet.protocol import Factory
 from twisted.logger import Logger
 from twisted.python.failure import Failure
+from zope.interface import implementer
 
 from bussrv.addresses import address_key, peer_text
-from bussrv.admin.http.answers import Answer, is_any, is_known
-from bussrv.admin.http.call import Call
+from bussrv.admin.http.answers import Answer, Problem, encode, is_any, is_known
 from bussrv.admin.http.channel import SLICES, AdminChannel, AdminRequest
 from bussrv.admin.http.guards import check_content_type, check_host, check_origin, check_site
 from bussrv.admin.http.login import PROTOCOL, Caller, Login
-from bussrv.admin.http.problems import Problem, encode
-from bussrv.admin.http.routes import Route, Routes, parse_query
+from bussrv.admin.http.routes import Call, Route, Routes, parse_query
 from bussrv.admin.http.sending import EventStream, send
 from bussrv.admin.http.streams import Streams
 from bussrv.admin.interfaces import AdministeredServer
 from bussrv.admin.registry.collections import parameters
 from bussrv.admin.state import Shared
+from bussrv.admin.table import ROUTES
 from bussrv.counts.tally import Tally
 from bussrv.counts.throttle import LOG_BURST, LOG_RATE, Throttle
+from bussrv.interfaces import IListener
+from bussrv.net.listening import StreamPort
 from bussrv.net.tls.connection import TlsConnection
 from bussrv.net.transport.accepting import ClosedAtOnce
 
@@ -94,7 +96,7 @@ class AdminSite(Factory):
 
     def buildProtocol(self, addr: Any) -> Any:
         """A protocol for a new connection. Beyond the limit, the one that is needed least is closed."""
-        return self.if_there_is_room(self._make)
+        return self.if_there_is_room(lambda: AdminChannel(self))
 
     def if_there_is_room(self, make: Callable[[], Any]) -> Any:
         """See :class:`bussrv.net.listening.PortFactory`."""
@@ -125,9 +127,6 @@ class AdminSite(Factory):
             idle = others if len(others) > most - most // RESERVE else []
         fullest = self._tally.fullest() if self._channels else ""
         return next((each for each in idle if each.key == fullest), idle[0] if idle else None)
-
-    def _make(self) -> AdminChannel:
-        return AdminChannel(self)
 
     def came(self, channel: AdminChannel) -> None:
         """A connection has begun."""
@@ -288,7 +287,7 @@ class AdminSite(Factory):
         known: Iterable[Any] = route.parameters
         if route.collection is not None:
             known = (*parameters(route.collection), *known)
-        body = _body(route, _content(request))
+        body = _body(route, request.content.read())
         rows = self._routes.rows
         return Call(self.server, self.shared, caller, route, rows, path, parse_query(query, known), body, headers)
 
@@ -342,12 +341,6 @@ def _headers(request: AdminRequest) -> dict[str, str]:
     return {name.decode("latin-1").lower(): values[-1].decode("latin-1") for name, values in raw}
 
 
-def _content(request: AdminRequest) -> bytes:
-    content: Any = request.content
-    read: bytes = content.read()
-    return read
-
-
 def _body(route: Route, body: bytes) -> Any:
     if route.body is None:
         return None
@@ -355,3 +348,22 @@ def _body(route: Route, body: bytes) -> Any:
         return msgspec.json.decode(body, type=route.body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Problem("bad-body", str(error)) from None
+
+
+@implementer(IListener)
+class AdminPort(StreamPort):
+    """The port of the admin interface, and its connections.
+
+    :param description: a server endpoint description of Twisted.
+    :raises ConfigError: ``description`` is malformed.
+    """
+
+    def __init__(self, server: AdministeredServer, login: Login, description: str) -> None:
+        self.site = AdminSite(server, Routes(ROUTES), login)
+        super().__init__(self.site, description, server.reactor)
+
+    def stopService(self) -> Deferred[Any]:
+        """Close the port and every connection, and wait until they are gone."""
+        super().stopService()
+        closed = self.stop_listening()
+        return DeferredList([closed, self.site.stop()])

@@ -14,10 +14,9 @@ from msgspec import Meta, Raw, Struct
 from twisted.internet.task import LoopingCall
 
 from bussrv import events as ev
-from bussrv.admin.http.call import Call
+from bussrv.admin.http.answers import encode
 from bussrv.admin.http.login import PROTOCOL
-from bussrv.admin.http.problems import encode
-from bussrv.admin.http.routes import Parameter
+from bussrv.admin.http.routes import Call, Parameter
 from bussrv.admin.http.sending import EventStream
 from bussrv.admin.registry.collections import in_steps
 from bussrv.admin.registry.writes import journal

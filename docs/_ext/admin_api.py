@@ -13,7 +13,7 @@ from typing import Any, get_args, get_type_hints
 
 from msgspec import Raw, Struct
 
-from bussrv.admin.http.problems import PROBLEMS
+from bussrv.admin.http.answers import PROBLEMS
 from bussrv.admin.http.routes import Route
 from bussrv.admin.registry.collections import Page
 from bussrv.admin.table import ROUTES

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from bussrv import events as ev
-from bussrv.admin.http.problems import PROBLEMS
+from bussrv.admin.http.answers import PROBLEMS
 from bussrv.admin.http.routes import Route
 from bussrv.admin.table import ROUTES
 from bussrv.policy.permissions.file import parse_policy

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from bussrv.admin.http.call import Call
+from bussrv.admin.http.routes import Call
 from bussrv.errors import COUNTERS, REASONS
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
+
 from msgspec import Struct
 
 from bussrv import events as ev
-from bussrv.admin.figures.refusals import Refusals
 from bussrv.admin.interfaces import AdministeredServer
 from bussrv.bus.sessions.totals import Total
 from bussrv.journal.condition import JournalCondition
@@ -13,6 +15,23 @@ from bussrv.journal.record import Record
 
 KEPT = 0.5
 """Seconds for which figures are kept."""
+
+LATELY = 60.0
+"""Seconds for which a refusal counts."""
+
+COUNTERS = {
+    "max-sessions": "max-sessions",
+    "inbus-max-sessions": "inbus-max-sessions",
+    "spp-max-silent": "spp-max-silent",
+    "max-handshakes": "max-handshakes",
+    "max-services-total": "max-services-total",
+    "max-requests": "max-requests",
+    "max-outbound-total": "outbound-full",
+    "max-inbound-total": "inbound-full",
+    "max-links": "max-links",
+    "max-remote-sessions": "too-many-remote-sessions",
+}
+"""The options that set such limits, each with its counter."""
 
 _RELOADS = frozenset({ev.ConfigReloaded, ev.ConfigReloadFailed})
 
@@ -37,6 +56,28 @@ class Look(Struct, frozen=True, kw_only=True):
     journal: JournalCondition
 
 
+class RecentRefusals:
+    """The limits of all clients together that have refused some of them lately: those within limits of their own, too.
+
+    :param seconds: a clock, in seconds.
+    """
+
+    def __init__(self, counters: Counter[str], seconds: Callable[[], float]) -> None:
+        self._counters = counters
+        self._seconds = seconds
+        self._before = {name: counters[counter] for name, counter in COUNTERS.items()}
+        self._at: dict[str, float] = {}
+
+    def lately(self) -> list[str]:
+        """The options whose limits refused somebody within :data:`LATELY`, or since the last call."""
+        now = self._seconds()
+        for name, counter in COUNTERS.items():
+            count = self._counters[counter]
+            if count != self._before[name]:
+                self._before[name], self._at[name] = count, now
+        return [name for name, at in self._at.items() if now - at < LATELY]
+
+
 class Figures:
     """The figures of a server.
 
@@ -52,7 +93,7 @@ class Figures:
         self.records = 0
         self.reloaded: bool | None = None
         self.reloaded_at = 0
-        self.refusals = Refusals(server.bus.counters, server.reactor.seconds)
+        self.refusals = RecentRefusals(server.bus.counters, server.reactor.seconds)
         self._server = server
         self._latest: Look | None = None
         server.journal.follow(self._written)

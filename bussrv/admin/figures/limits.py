@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from bussrv.admin.http.call import Call
+from bussrv.admin.http.routes import Call
 from bussrv.admin.registry.collections import Page, page_of
 from bussrv.errors import COUNTERS, REASONS
 from bussrv.options import Option, rows

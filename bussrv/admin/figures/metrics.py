@@ -58,10 +58,10 @@ class Metric(Struct, frozen=True, kw_only=True):
     """
 
     name: str
-    kind: Literal["counter", "gauge", "histogram"]
     help: str
     samples: Callable[[Moment], Any]
     labels: tuple[str, ...] = ()
+    kind: Literal["counter", "gauge", "histogram"] = "gauge"
 
 
 def _one(value: Callable[[Moment], float | None]) -> Callable[[Moment], list[Sample]]:
@@ -109,33 +109,28 @@ def _reloaded(moment: Moment) -> float | None:
 METRICS: tuple[Metric, ...] = (
     Metric(
         name="bussrv_build_info",
-        kind="gauge",
         help="Always 1; the labels have the versions, and the language of the hot path.",
         labels=("version", "python", "twisted", "hot_path"),
         samples=lambda _: [((VERSION, platform.python_version(), twisted.__version__, HOT_PATH), 1.0)],
     ),
     Metric(
         name="bussrv_start_time_seconds",
-        kind="gauge",
         help="When the server started, in seconds since 1970.",
         samples=_one(lambda moment: moment.server.started / 1_000_000),
     ),
     Metric(
         name="bussrv_ready",
-        kind="gauge",
         help="Whether the server is ready: 1, or 0 when /readyz answers 503.",
         samples=_one(lambda moment: moment.readiness.status != "not-ready"),
     ),
     Metric(
         name="bussrv_check_ok",
-        kind="gauge",
         help="Whether each check of /readyz is ok: 1 or 0.",
         labels=("check",),
         samples=_checks,
     ),
     Metric(
         name="bussrv_sessions",
-        kind="gauge",
         help="Open sessions of this server.",
         labels=("protocol",),
         samples=_each_format(lambda total: total.open),
@@ -149,25 +144,21 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="bussrv_remote_sessions",
-        kind="gauge",
         help="Sessions that linked servers advertise.",
         samples=_one(lambda moment: moment.look.remote_sessions),
     ),
     Metric(
         name="bussrv_services",
-        kind="gauge",
         help="Services that are provided, those of linked servers included.",
         samples=_one(lambda moment: moment.look.services),
     ),
     Metric(
         name="bussrv_subscriptions",
-        kind="gauge",
         help="Subscriptions.",
         samples=_one(lambda moment: moment.look.subscriptions),
     ),
     Metric(
         name="bussrv_links",
-        kind="gauge",
         help="Links to other servers that are up.",
         samples=_one(lambda moment: moment.look.links),
     ),
@@ -208,13 +199,11 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="bussrv_outbound_waiting_bytes",
-        kind="gauge",
         help="Memory for output that clients have not taken yet.",
         samples=_one(lambda moment: moment.look.outbound),
     ),
     Metric(
         name="bussrv_inbound_waiting_bytes",
-        kind="gauge",
         help="Memory for unfinished input of clients.",
         samples=_one(lambda moment: moment.look.inbound),
     ),
@@ -245,43 +234,36 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="bussrv_journal_waiting_entries",
-        kind="gauge",
         help="Entries that wait to be written to the journal.",
         samples=_one(lambda moment: moment.look.journal.waiting),
     ),
     Metric(
         name="bussrv_journal_oldest_wait_seconds",
-        kind="gauge",
         help="For how long the oldest entry has waited to be written to the journal.",
         samples=_one(lambda moment: moment.look.journal.oldest_wait),
     ),
     Metric(
         name="bussrv_journal_writable",
-        kind="gauge",
         help="Whether the journal takes changes: 1, or 0 when they are refused.",
         samples=_one(lambda moment: moment.look.journal.trouble is None),
     ),
     Metric(
         name="bussrv_journal_free_bytes",
-        kind="gauge",
         help="Bytes that are free on the volume of the journal.",
         samples=_one(lambda moment: moment.look.journal.free),
     ),
     Metric(
         name="bussrv_journal_usable_bytes",
-        kind="gauge",
         help="Bytes that changes may still take before --journal-min-free.",
         samples=_one(lambda moment: moment.look.journal.usable),
     ),
     Metric(
         name="bussrv_certificate_expiry_seconds",
-        kind="gauge",
         help="For how long the certificate that expires first is still valid; there is none without certificates.",
         samples=_one(_certificates),
     ),
     Metric(
         name="bussrv_last_reload_time_seconds",
-        kind="gauge",
         help="When the configuration was last read again, in seconds since 1970; there is none before.",
         samples=_one(_reloaded),
     ),

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from bussrv.admin.figures.health import Alive, readiness
-from bussrv.admin.http.answers import Answer
-from bussrv.admin.http.call import Call
-from bussrv.admin.http.problems import encode
+from bussrv.admin.http.answers import Answer, encode
+from bussrv.admin.http.routes import Call
 from bussrv.admin.http.sending import EventStream
 from bussrv.admin.journal.events import last_known
 

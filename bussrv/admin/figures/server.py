@@ -7,7 +7,7 @@ import platform
 import twisted
 from msgspec import Struct
 
-from bussrv.admin.http.call import Call
+from bussrv.admin.http.routes import Call
 from bussrv.journal.record import format_time
 from bussrv.version import VERSION
 

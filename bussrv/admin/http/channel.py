@@ -21,8 +21,7 @@ from twisted.web.http_headers import Headers
 from zope.interface import implementer
 
 from bussrv.addresses import address_key, peer_text
-from bussrv.admin.http.answers import date, phrase
-from bussrv.admin.http.problems import Problem
+from bussrv.admin.http.answers import Problem, date, phrase
 from bussrv.admin.interfaces import AdministeredServer
 
 SLICES = "admin"

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from bussrv.addresses import authority_host, parse_host
-from bussrv.admin.http.problems import Problem
+from bussrv.admin.http.answers import Problem
 
 LOCAL_NAME = "localhost"
 

@@ -11,20 +11,21 @@ from base64 import b64decode
 from binascii import Error
 from collections.abc import Callable
 from hmac import compare_digest
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct
 
 from bussrv import events as ev
 from bussrv.addresses import address_key, is_in
-from bussrv.admin.http.problems import Problem
-from bussrv.admin.http.routes import Permission
+from bussrv.admin.http.answers import Problem
 from bussrv.bus.interfaces import IBus
 from bussrv.errors import TOO_MANY_LOGINS
 from bussrv.policy.logins.credentials import Credentials, Denial, Password, Proof, Token
 from bussrv.policy.logins.tokens import MAX_TOKEN
 from bussrv.policy.logins.users import MAX_SECRET
 from bussrv.values import excerpt
+
+Permission = Literal["read", "write"]
 
 PROTOCOL = "admin"
 """The name of the interface in policies and in the journal, in place of a wire format."""

@@ -8,10 +8,8 @@ from typing import Any
 
 import msgspec
 
-from bussrv.admin.http.answers import JSON, Answer
-from bussrv.admin.http.call import Call
-from bussrv.admin.http.problems import MEDIA_TYPE, PROBLEMS, Details
-from bussrv.admin.http.routes import Parameter, Route
+from bussrv.admin.http.answers import JSON, MEDIA_TYPE, PROBLEMS, Answer, Details
+from bussrv.admin.http.routes import Call, Parameter, Route
 from bussrv.admin.http.sending import EVENT_STREAM
 from bussrv.admin.registry.collections import parameters
 from bussrv.version import VERSION

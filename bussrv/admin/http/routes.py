@@ -1,4 +1,4 @@
-"""Routes: what a row of the table of routes says, and how the row for a request is found.
+"""Routes: what a row of the table of routes says, what its function is given, and how the row for a request is found.
 
 The table itself is :mod:`bussrv.admin.table`. The server, its description in OpenAPI and the reference of the API are
 made from the same rows.
@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 import msgspec
+from msgspec import Struct
 
-from bussrv.admin.http.problems import Problem
-
-Permission = Literal["read", "write"]
+from bussrv.admin.http.answers import Problem
+from bussrv.admin.http.login import Caller, Permission
+from bussrv.admin.interfaces import AdministeredJournal, AdministeredServer
+from bussrv.admin.state import Shared
 
 END = r"$(?!\n)"
 """The end of a text in a pattern of a parameter. ``$`` alone matches before a last line end, too, and the schemas in
@@ -48,8 +50,8 @@ class Route:
     A parameter of the path stands in braces, such as ``/api/v1/sessions/{session}``. Only the last one may have
     slashes; then it ends with ``...``.
 
-    :ivar function: serves a request. It is given a :class:`bussrv.admin.http.call.Call`, and returns the value that is
-        answered as JSON, or an :class:`bussrv.admin.http.answers.Answer`. For a stream it is given an
+    :ivar function: serves a request. It is given a :class:`Call`, and returns the value that is answered as JSON, or an
+        :class:`bussrv.admin.http.answers.Answer`. For a stream it is given an
         :class:`bussrv.admin.http.sending.EventStream`, too, and returns when the stream is complete. When the client
         goes, the function is cancelled at its ``await``.
     :ivar answers: the type of the value for msgspec; ``None``: the answer is not JSON.
@@ -99,6 +101,38 @@ class Route:
     def path_parameters(self) -> list[str]:
         """The names of the parameters of the path."""
         return [part[1:-1].removesuffix("...") for part in self.path.split("/") if part.startswith("{")]
+
+
+class Call(Struct, frozen=True):
+    """One request, checked.
+
+    :ivar shared: the memory of the admin interface, which all requests share.
+    :ivar routes: the whole table.
+    :ivar path: the parameters of the path, by name.
+    :ivar query: the parameters of the query, by name, with defaults for those that were left out.
+    :ivar body: the body, as an object of the route's type.
+    :ivar headers: the headers, by lower-case name.
+    """
+
+    server: AdministeredServer
+    shared: Shared
+    caller: Caller
+    route: Route
+    routes: tuple[Route, ...]
+    path: Mapping[str, str]
+    query: Mapping[str, Any]
+    body: Any
+    headers: Mapping[str, str]
+
+    @property
+    def journal(self) -> AdministeredJournal:
+        """The directory of the journal.
+
+        :raises Problem: ``no-journal``.
+        """
+        if self.server.place is None:
+            raise Problem("no-journal")
+        return self.server.place
 
 
 class Routes:

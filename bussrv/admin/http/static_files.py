@@ -6,9 +6,8 @@ from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 
-from bussrv.admin.http.answers import Answer, is_known
-from bussrv.admin.http.call import Call
-from bussrv.admin.http.problems import Problem
+from bussrv.admin.http.answers import Answer, Problem, is_known
+from bussrv.admin.http.routes import Call
 
 DIRECTORY = Path(__file__).parents[1] / "static"
 INDEX = "index.html"

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from bussrv.admin.http.answers import Problem
 from bussrv.admin.http.login import Caller
-from bussrv.admin.http.problems import Problem
 from bussrv.admin.http.sending import EventStream
 from bussrv.settings import Settings
 

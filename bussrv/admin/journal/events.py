@@ -14,13 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 from twisted.internet.defer import Deferred, DeferredLock
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
+from bussrv.admin.http.sending import EventStream
 from bussrv.errors import JournalError
 from bussrv.events import event_name
 from bussrv.journal import record
@@ -41,24 +42,6 @@ Read = Callable[[Callable[[int], Page], int], Coroutine["Deferred[Any]", Any, Pa
 """Calls a function, with its argument, in another thread."""
 
 
-class Stream(Protocol):
-    """A stream of server-sent events; see :class:`bussrv.admin.http.sending.EventStream`."""
-
-    is_open: bool
-
-    def send_encoded(self, text: bytes) -> None:
-        """Send events that are encoded already."""
-
-    def comment(self) -> None:
-        """Send a comment."""
-
-    def room(self) -> Deferred[None]:
-        """Fires when nothing waits for the client."""
-
-    def closed(self) -> Deferred[None]:
-        """Fires when the client is gone."""
-
-
 def encoded(seq: int, event: str, line: bytes) -> bytes:
     """A record as a server-sent event."""
     return b"id: %d\nevent: %b\ndata: %b\n\n" % (seq, event.encode(), line)
@@ -77,8 +60,8 @@ class JournalEvents:
         self._directory = directory
         self._read = read
         self._reading = DeferredLock()
-        self._live: dict[Stream, None] = {}
-        self._open: dict[Stream, None] = {}
+        self._live: dict[EventStream, None] = {}
+        self._open: dict[EventStream, None] = {}
         self._signs = LoopingCall(self._give_signs)
         self._signs.clock = reactor
 
@@ -92,7 +75,7 @@ class JournalEvents:
             for stream in tuple(self._live):
                 stream.send_encoded(text)
 
-    async def send(self, stream: Stream, after: int | None) -> None:
+    async def send(self, stream: EventStream, after: int | None) -> None:
         """Send records to a client until it is gone.
 
         :param after: the number of the last record that it knows; ``None``: it wants those from now on.
@@ -113,7 +96,7 @@ class JournalEvents:
             if not self._open:
                 self._signs.stop()
 
-    async def _catch_up(self, stream: Stream, after: int) -> None:
+    async def _catch_up(self, stream: EventStream, after: int) -> None:
         """Return when the client has been sent every record that is durable then."""
         if self._directory is None:
             stream.send_encoded(_skipped(after, self.seq))
@@ -127,7 +110,7 @@ class JournalEvents:
         finally:
             lines.close()
 
-    async def _send_pages(self, stream: Stream, lines: LinesAfter) -> None:
+    async def _send_pages(self, stream: EventStream, lines: LinesAfter) -> None:
         while lines.seq < self.seq and stream.is_open:
             known = lines.seq
             # A page of one stream at a time: they are read in turns.

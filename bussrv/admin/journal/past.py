@@ -12,9 +12,8 @@ import msgspec
 from msgspec import Raw, Struct
 
 from bussrv import events as ev
-from bussrv.admin.http.answers import Answer
-from bussrv.admin.http.call import Call
-from bussrv.admin.http.problems import Problem
+from bussrv.admin.http.answers import Answer, Problem
+from bussrv.admin.http.routes import Call
 from bussrv.admin.journal.reading import Pace, TooLong
 from bussrv.errors import JournalError
 from bussrv.journal import record
@@ -50,15 +49,13 @@ async def history(call: Call) -> HistoryPage:
 
     :raises Problem: ``no-journal`` or ``journal-unreadable``.
     """
-    place = call.server.place
-    if place is None:
-        raise Problem("no-journal")
+    directory = call.journal.directory
     session = call.server.bus.registry.state.sessions.get(call.path["session"])
     pace = Pace(call.server.bus.settings.admin_read_timeout)
     since = None if session is None else session.opened
     wanted = Wanted(call.path["session"], call.query["after"], call.query["limit"], since)
     try:
-        items, more = await call.shared.reading.do(read_history, place.directory, wanted, pace)
+        items, more = await call.shared.reading.do(read_history, directory, wanted, pace)
     except JournalError as error:
         raise Problem("journal-unreadable", str(error)) from error
     return HistoryPage(call.shared.seq, items, more)
@@ -171,16 +168,14 @@ async def registry(call: Call) -> Answer:
 
     :raises Problem: ``no-journal``, ``no-such-moment``, ``journal-unreadable`` or ``journal-too-long``.
     """
-    place = call.server.place
-    if place is None:
-        raise Problem("no-journal")
+    directory = call.journal.directory
     try:
         moment = END if call.query["at"] is None else parse_moment(call.query["at"])
     except ValueError as error:
         raise Problem("no-such-moment", str(error)) from error
     pace = Pace(REGISTRY_TIME * call.server.bus.settings.admin_read_timeout)
     try:
-        return Answer(await call.shared.reading.do(_registry, place.directory, moment, pace))
+        return Answer(await call.shared.reading.do(_registry, directory, moment, pace))
     except TooLong:
         raise Problem("journal-too-long") from None
     except JournalError as error:

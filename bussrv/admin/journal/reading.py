@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from twisted.internet.defer import Deferred
 
-from bussrv.admin.http.problems import Problem
+from bussrv.admin.http.answers import Problem
 from bussrv.turns.threads import Threads
 
 T = TypeVar("T")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any, TypeVar
+
 from msgspec import Struct
 
-from bussrv import events as ev
-from bussrv.admin.http.call import Call
+from bussrv.admin.http.routes import Call
 from bussrv.admin.registry.collections import Page, page_of
+from bussrv.events import event_name
 from bussrv.journal.record import Record, format_time
+
+Item = TypeVar("Item", bound=Struct)
 
 
 class ClosedItem(Struct, frozen=True, kw_only=True):
@@ -58,51 +62,20 @@ class DeniedItem(Struct, frozen=True, kw_only=True):
 
 async def closed(call: Call) -> Page:
     """Sessions that were closed lately."""
-    return await page_of(call, map(_closed_item, tuple(call.shared.closed)))
-
-
-def _closed_item(record: Record) -> ClosedItem:
-    event = record.event
-    assert isinstance(event, ev.SessionClosed)
-    return ClosedItem(
-        time=format_time(record.time),
-        seq=record.seq,
-        session=event.session,
-        protocol=event.protocol,
-        routing_id=event.routing_id,
-        actor=event.actor,
-        claimed=event.claimed,
-        peer=event.peer,
-        reason=event.reason,
-        duration=event.duration,
-        objects_in=event.objects_in,
-        objects_out=event.objects_out,
-        bytes_in=event.bytes_in,
-        bytes_out=event.bytes_out,
-    )
+    return await page_of(call, (_item(ClosedItem, each) for each in tuple(call.shared.closed)))
 
 
 async def denied(call: Call) -> Page:
     """The latest denials of permissions and failed logins."""
-    return await page_of(call, map(_denied_item, tuple(call.shared.denied)))
+    return await page_of(call, map(_denied, tuple(call.shared.denied)))
 
 
-def _denied_item(record: Record) -> DeniedItem:
+def _denied(record: Record) -> DeniedItem:
     event = record.event
-    access = event if isinstance(event, ev.AccessDenied) else None
-    return DeniedItem(
-        time=format_time(record.time),
-        seq=record.seq,
-        event=ev.event_name(event),
-        session=event.session,
-        routing_id=event.routing_id,
-        actor=event.actor,
-        claimed=event.claimed,
-        peer=event.peer,
-        protocol=event.protocol,
-        action=None if access is None else access.action,
-        target=None if access is None else access.target,
-        rule=None if access is None else access.rule,
-        reason=event.reason,
-        suppressed=event.suppressed or 0,
-    )
+    return _item(DeniedItem, record, event=event_name(event), suppressed=event.suppressed or 0)
+
+
+def _item(kind: type[Item], record: Record, **own: Any) -> Item:
+    """What a record says, in the fields of an item. The fields of its event have the same names."""
+    fields = {name: getattr(record.event, name, None) for name in kind.__struct_fields__}
+    return kind(**{**fields, "time": format_time(record.time), "seq": record.seq, **own})

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from bussrv.admin.http.call import Call
-from bussrv.admin.http.problems import Problem
+from bussrv.admin.http.routes import Call
 from bussrv.journal.closed import stored_size
 from bussrv.journal.manifest import Seal
 from bussrv.journal.record import format_time
@@ -64,9 +63,7 @@ async def show(call: Call) -> JournalView:
 
     :raises Problem: ``no-journal``.
     """
-    place = call.server.place
-    if place is None:
-        raise Problem("no-journal")
+    place = call.journal
     segments, size = await call.shared.reading.do(_size, place.directory)
     head, condition = place.head(), call.server.journal_condition()
     return JournalView(

@@ -17,10 +17,9 @@ import msgspec
 from msgspec import Meta, Struct
 from twisted.internet.defer import Deferred
 
-from bussrv.admin.http.call import Call
+from bussrv.admin.http.answers import Problem
 from bussrv.admin.http.channel import SLICES
-from bussrv.admin.http.problems import Problem
-from bussrv.admin.http.routes import END, Parameter, Route
+from bussrv.admin.http.routes import END, Call, Parameter, Route
 from bussrv.patterns import Wildcards
 from bussrv.turns.slices import Slices
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from bussrv.admin.http.call import Call
+from bussrv.admin.http.routes import Call
 from bussrv.admin.interfaces import AdministeredServer
 from bussrv.admin.registry.collections import Page, page_of
 from bussrv.bus.links.facts import LinkFacts

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from msgspec import Struct
 
-from bussrv.admin.http.call import Call
-from bussrv.admin.http.problems import Problem
+from bussrv.admin.http.answers import Problem
+from bussrv.admin.http.routes import Call
 from bussrv.admin.registry.collections import Page, in_steps, page_of
 from bussrv.journal.record import format_time
 from bussrv.registry.state.session import Session
@@ -65,7 +66,7 @@ class Provider(Struct, frozen=True, kw_only=True):
     since: str
 
 
-class Subscriber(Struct, frozen=True, kw_only=True):
+class Subscriber(Provider, frozen=True, kw_only=True):
     """A session that is subscribed to a service.
 
     :ivar name: the program that it says it is.
@@ -74,15 +75,6 @@ class Subscriber(Struct, frozen=True, kw_only=True):
     :ivar interest: ``None``: it wants all of it.
     """
 
-    session: str
-    name: str | None
-    actor: str | None
-    claimed: str | None
-    peer: str
-    routing_id: str
-    protocol: str
-    home: str | None
-    since: str
     interest: Interest | None
 
 
@@ -188,31 +180,13 @@ def _subscribed(state: RegistryState, service: str, found: list[Session]) -> Ite
 
 
 def _provider(state: RegistryState, session_id: str, service: str) -> Provider:
-    session = state.sessions[session_id]
-    return Provider(
-        session=session.id,
-        name=session.name,
-        actor=session.actor,
-        claimed=session.claimed,
-        peer=session.peer,
-        routing_id=session.routing_id,
-        protocol=session.protocol,
-        home=session.home,
-        since=format_time(state.services[service][session_id]),
-    )
+    return Provider(**_about(state.sessions[session_id], state.services[service][session_id]))
 
 
 def _subscriber(state: RegistryState, session: Session, service: str) -> Subscriber:
     subscription = state.subscriptions[session.id][service]
-    return Subscriber(
-        session=session.id,
-        name=session.name,
-        actor=session.actor,
-        claimed=session.claimed,
-        peer=session.peer,
-        routing_id=session.routing_id,
-        protocol=session.protocol,
-        home=session.home,
-        since=format_time(subscription.added),
-        interest=subscription.interest,
-    )
+    return Subscriber(**_about(session, subscription.added), interest=subscription.interest)
+
+
+def _about(session: Session, since: int) -> dict[str, Any]:
+    return {**session.about(), "name": session.name, "home": session.home, "since": format_time(since)}

@@ -7,8 +7,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from bussrv.admin.http.call import Call
-from bussrv.admin.http.problems import Problem
+from bussrv.admin.http.answers import Problem
+from bussrv.admin.http.routes import Call
 from bussrv.admin.registry.collections import Page, in_steps, page_of
 from bussrv.admin.registry.subscriptions import SubscriptionItem
 from bussrv.admin.registry.subscriptions import item as subscription_item

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from bussrv.admin.http.call import Call
+from bussrv.admin.http.routes import Call
 from bussrv.admin.registry.collections import Page, page_of
 from bussrv.bus.interfaces import IBus
 from bussrv.journal.record import format_time

@@ -9,10 +9,9 @@ from msgspec import Struct
 from twisted.internet.task import deferLater
 
 from bussrv import events as ev
-from bussrv.admin.http.answers import Answer
-from bussrv.admin.http.call import Call
+from bussrv.admin.http.answers import Answer, Problem
 from bussrv.admin.http.login import PROTOCOL
-from bussrv.admin.http.problems import Problem
+from bussrv.admin.http.routes import Call
 from bussrv.admin.interfaces import Reloaded
 from bussrv.admin.journal.view import SealView, seal_view
 from bussrv.admin.registry.collections import in_steps
@@ -141,10 +140,7 @@ async def seal(call: Call) -> SealView:
 
     :raises Problem: ``no-journal`` or ``seal-late``.
     """
-    server = call.server
-    place = server.place
-    if place is None:
-        raise Problem("no-journal")
+    server, place = call.server, call.journal
     await journal(call, "seal")
     try:
         place.ask_for_seal()

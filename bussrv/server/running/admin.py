@@ -1,4 +1,8 @@
-"""The admin interface of a server: its port, its token file, and what it is shown of the server."""
+"""The admin interface of a server: its port, its token file, and what it is shown of the server.
+
+Whoever can read the token file may write through the admin interface of a server without identity. The server makes it
+at the start if it is not there: a random token, mode 0600.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +16,8 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
 
 from bussrv.admin.http.login import Login
-from bussrv.admin.http.port import AdminPort
-from bussrv.admin.http.token_file import beside, read, read_or_make
 from bussrv.admin.interfaces import Reloaded
+from bussrv.admin.site import AdminPort
 from bussrv.bus.interfaces import Effects, IBus, Use
 from bussrv.errors import ConfigError
 from bussrv.events import Event
@@ -22,6 +25,8 @@ from bussrv.interfaces import IListener
 from bussrv.journal.interfaces import IJournal
 from bussrv.journal.record import Stamped
 from bussrv.net.session.protocol import StreamProtocol
+from bussrv.net.tls.link_tokens import read_token
+from bussrv.policy.logins.tokens import new_token
 from bussrv.server.configuration.config import ADMIN, Config
 from bussrv.server.configuration.exposure import check_opened
 from bussrv.server.configuration.faults import collecting, noting
@@ -33,6 +38,9 @@ from bussrv.server.running.ports import CannotListen, start, would_start
 from bussrv.turns.clock import Clock
 
 log = Logger()
+
+SUFFIX = ".admin-token"
+"""The admin token file, unless an option names another one, has the name of the journal with this ending."""
 
 
 class View:
@@ -117,7 +125,41 @@ def token_file(config: Config) -> Path | None:
         return None
     if config.admin_token_file is not None:
         return config.admin_token_file
-    return None if config.journal is None else beside(config.journal.directory)
+    if config.journal is None:
+        return None
+    journal = config.journal.directory
+    return journal.with_name(journal.name + SUFFIX)
+
+
+def read_token_file(path: Path) -> str:
+    """The token in the file. Secret.
+
+    :raises ConfigError: it cannot be read, belongs to another user, or others than its owner may use it.
+    """
+    try:
+        owner = path.stat().st_uid
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+    if owner not in (os.geteuid(), 0):
+        raise ConfigError(f"{path}: belongs to another user: remove it, and the server makes a new one")
+    return read_token(path)
+
+
+def _read_or_make(path: Path) -> str:
+    """The token in the file, which is made if it is not there. Secret.
+
+    :raises ConfigError: it cannot be made or read, or others than its owner may use it.
+    """
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except FileExistsError:
+        return read_token_file(path)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be made: {error.strerror}") from error
+    token = new_token()
+    with os.fdopen(descriptor, "w") as file:
+        file.write(f"{token}\n")
+    return token
 
 
 class AdminInterface:
@@ -148,7 +190,7 @@ class AdminInterface:
         """
         path = token_file(config)
         try:
-            token = None if path is None else read_or_make(path)
+            token = None if path is None else _read_or_make(path)
         except ConfigError as error:
             raise ConfigError(f"{config.place('admin-token-file')}: {error}") from error
         return partial(self._use, path, token, config.admin_host)
@@ -208,7 +250,7 @@ def check(config: Config, view: View, faults: list[str]) -> None:
         return
     with noting(config.place("admin-token-file"), faults):
         if os.path.lexists(path):
-            read(path)
+            read_token_file(path)
         elif config.journal is None or not config.journal.directory.is_relative_to(path.parent):
             # Otherwise the directory is made for the journal, and checked there.
             _check_made(path)

@@ -12,12 +12,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from twisted.internet.defer import Deferred
 
 from bussrv import events as ev
-from bussrv.admin.figures.figures import KEPT, Figures
+from bussrv.admin.figures.figures import COUNTERS, KEPT, Figures
 from bussrv.admin.figures.health import CHECKS, readiness
 from bussrv.admin.figures.limits import limited
 from bussrv.admin.figures.live import INTERVAL, Live, LiveFigures
 from bussrv.admin.figures.metrics import CODES, METRICS, Metrics
-from bussrv.admin.figures.refusals import COUNTERS
 from bussrv.admin.interfaces import Dialed
 from bussrv.counts.histogram import SECONDS, Histogram
 from bussrv.journal.condition import JournalCondition

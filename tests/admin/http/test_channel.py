@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.internet.defer import Deferred
 
-from bussrv.admin.http.call import Call
-from bussrv.admin.http.routes import Parameter, Route
+from bussrv.admin.http.routes import Call, Parameter, Route
 from bussrv.admin.http.sending import EventStream
 from bussrv.admin.table import ROUTES
 from tests.admin.scene import BEARER, Admin, Answer

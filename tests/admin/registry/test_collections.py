@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from bussrv.admin.http.call import Call
-from bussrv.admin.http.routes import Route
+from bussrv.admin.http.routes import Call, Route
 from bussrv.admin.registry.collections import Page, columns, page_of
 from bussrv.patterns import Wildcards
 from tests.admin.scene import Admin, Client
