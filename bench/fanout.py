@@ -34,7 +34,7 @@ from bussrv.policy.permissions.access import Access
 from bussrv.policy.permissions.file import parse_policy
 from bussrv.policy.permissions.rules import Rules
 from bussrv.registry.changes.registry import Registry
-from bussrv.server.running.collector import tune_collector
+from bussrv.server.running.process import tune_collector
 from bussrv.server.running.service import new_id
 from bussrv.settings import Settings
 from bussrv.turns.clock import SystemClock

@@ -52,7 +52,7 @@ from bussrv.journal.sealing import Sealer
 from bussrv.journal.upkeep import Upkeep, UpkeepPolicy
 from bussrv.journal.writer import FileJournal
 from bussrv.registry.state.fold import RegistryFold
-from bussrv.server.running.collector import tune_collector
+from bussrv.server.running.process import tune_collector
 from bussrv.turns.clock import SystemClock
 
 BOOT = "5f1c2ab94e07"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from bussrv.options import Option
 from bussrv.server.configuration.option_table import table
-from bussrv.server.configuration.plugins import wire_formats
+from bussrv.server.configuration.plugins import installed
 
 DOCS = Path(__file__).parents[1]
 
@@ -21,7 +21,7 @@ _HEAD = "| option | default | value | change | meaning |\n|---|---|---|---|---|\
 
 def with_tables(page: str) -> str:
     """A page with its tables made anew."""
-    rows = table(wire_formats(), ())
+    rows = table(installed().formats, ())
 
     def made(marked: re.Match[str]) -> str:
         lines = "".join(_row(each) for each in rows if each.group.name == marked[1])

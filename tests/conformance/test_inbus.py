@@ -11,7 +11,7 @@ from twisted.logger import capturedLogs
 from bussrv import events as ev
 from bussrv.formats.inbus.subscribers import UNREACHABLE_GRACE
 from bussrv.registry.state.state import RegistryState
-from bussrv.server.configuration.plugins import wire_formats
+from bussrv.server.configuration.plugins import installed
 from bussrv.settings import Settings
 from bussrv.wire import inbus
 from tests.formats.network import Network, drain
@@ -141,7 +141,7 @@ def test_the_address_and_the_app_key_identify_a_subscription() -> None:
 
 def test_it_is_served_on_port_7222() -> None:
     """Over UDP, on the loopback interface unless it is said otherwise."""
-    (wire_format,) = [each for each in wire_formats() if each.name == "inbus"]
+    (wire_format,) = [each for each in installed().formats if each.name == "inbus"]
     assert wire_format.default_endpoint == "udp:7222:interface=127.0.0.1"
 
 

@@ -27,7 +27,7 @@ def test_the_option_is_understood() -> None:
     (command,) = [line for line in blocks(PAGE, "console")[0].splitlines() if line.startswith("$ twistd")]
     options = Options()
     options.parseOptions(shlex.split(command.removeprefix("$ twistd bussrv ")))
-    assert options.config.journal.pseudonyms == Path(FILE)
+    assert options.config.journal_config.pseudonyms == Path(FILE)
 
 
 def test_the_lines_of_the_key_file() -> None:

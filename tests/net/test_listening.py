@@ -20,7 +20,7 @@ from bussrv.interfaces import IListener, IWireFormat
 from bussrv.memory.bundle import Bundle
 from bussrv.net.listening import parse_udp
 from bussrv.server.configuration.option_kinds import OFF
-from bussrv.server.configuration.plugins import wire_formats
+from bussrv.server.configuration.plugins import installed
 from bussrv.wire import inbus as datagrams
 from tests.formats.network import Connection, Network
 from tests.tables import each_row
@@ -83,9 +83,9 @@ def listener(network: Network, name: str, reactor: Reactor) -> IListener:
 
 
 def test_what_is_installed_provides_the_interfaces() -> None:
-    installed = wire_formats()
-    assert {each.name for each in installed} >= FORMATS.keys()
-    for each in installed:
+    found = installed().formats
+    assert {each.name for each in found} >= FORMATS.keys()
+    for each in found:
         assert verifyObject(IWireFormat, each)
         endpoint = "tcp:7000" if each.default_endpoint == OFF else each.default_endpoint
         assert verifyObject(IListener, each.listen(Network().bus, endpoint, Reactor()))

@@ -4,7 +4,7 @@ from typing import Any
 
 from bussrv.journal.record import Record
 from bussrv.plugin import HostedService
-from bussrv.server.configuration.plugins import hosted_services
+from bussrv.server.configuration.plugins import installed
 from bussrv.services.hosting import HostedServices
 from tests.formats.network import Network, Watcher
 
@@ -14,7 +14,7 @@ class Hosting(Network):
 
     def __init__(self, *plugins: HostedService, **settings: Any) -> None:
         super().__init__(**settings)
-        self.hosted = HostedServices(plugins or hosted_services(), self.bus, self.journal, self.reactor)
+        self.hosted = HostedServices(plugins or installed().services, self.bus, self.journal, self.reactor)
         self.hosted.start()
 
     def watching(self, service: str) -> Watcher:

@@ -10,7 +10,7 @@ from zope.interface.verify import verifyObject
 from bussrv import events as ev
 from bussrv.interfaces import IHostedService, IServiceHost, IServiceObject
 from bussrv.plugin import HostedService
-from bussrv.server.configuration.plugins import hosted_services
+from bussrv.server.configuration.plugins import installed
 from bussrv.services.hosting import Host, HostedServices
 from bussrv.wire import spp
 from tests.bus.links.fabric import Fabric
@@ -22,9 +22,9 @@ NAMES = ["bus/clock", "bus/registry", "bus/statistics"]
 
 
 def test_those_of_bussrv_are_plugins() -> None:
-    assert [plugin.name for plugin in hosted_services()] == NAMES
+    assert [plugin.name for plugin in installed().services] == NAMES
     network = Network()
-    for plugin in hosted_services():
+    for plugin in installed().services:
         verifyObject(IHostedService, plugin)
         host = Host(plugin.name, network.bus, network.journal, network.reactor)
         verifyObject(IServiceHost, host)
@@ -73,7 +73,7 @@ DOOR = HostedService("door", module="tests.services.door", content_type="text/pl
 
 @each_row("name", ["bus/clock", "Bus/clock", "door", "DOOR", "\uff44oor", "d\u200door"])
 def test_nobody_else_may_provide_them(name: str) -> None:
-    network = Hosting(*hosted_services(), DOOR)
+    network = Hosting(*installed().services, DOOR)
     watcher = network.watching("door")
     assert watcher.messages() == [b"closed"]
     for client in (network.member(), network.business()):
@@ -181,7 +181,7 @@ def test_services_that_cannot_be_registered(stops: bool) -> None:
     """Without a traceback; nobody needs to hear of it when the server stops right after its start."""
     network = Network()
     network.journal.hold()
-    hosted = HostedServices(hosted_services(), network.bus, network.journal, network.reactor)
+    hosted = HostedServices(installed().services, network.bus, network.journal, network.reactor)
     with capturedLogs() as logged:
         hosted.start()
         if stops:

@@ -21,7 +21,7 @@ from bussrv.net.tls.ports import TlsPort
 from bussrv.net.transport.endpoint_parts import take_apart
 from bussrv.policy.logins.users import check_user
 from bussrv.server.configuration import config
-from bussrv.server.configuration.plugins import hosted_services, wire_formats
+from bussrv.server.configuration.plugins import installed
 from bussrv.server.configuration.sources import of_command_line
 from bussrv.starter import directory as module
 from bussrv.starter import texts
@@ -90,7 +90,7 @@ def test_the_configuration_names_its_files_wherever_they_are(fresh: Callable[[],
     here = fresh() / name
     make(here, wanted(interface="::1"), NOW)
     built = config.build(
-        of_command_line({"config": str(here / texts.CONFIGURATION)}), wire_formats(), hosted_services()
+        of_command_line({"config": str(here / texts.CONFIGURATION)}), installed().formats, installed().services
     )
     assert built.endpoints.keys() == {"objects", "spp"}
     for format_name, endpoint in built.endpoints.items():
@@ -100,7 +100,7 @@ def test_the_configuration_names_its_files_wherever_they_are(fresh: Callable[[],
     assert built.auth == (f"users:{here / texts.USERS}",)
     assert built.policy == here / texts.POLICY
     assert built.journal is not None
-    assert (built.journal.directory, built.journal.key) == (here / texts.JOURNAL, here / texts.JOURNAL_KEY)
+    assert (built.journal, built.journal_key) == (here / texts.JOURNAL, here / texts.JOURNAL_KEY)
 
 
 @each_row("user", ["ann", "a/b", "..", 'q"uote', "kühl", "a=b c"])

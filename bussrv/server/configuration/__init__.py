@@ -2,7 +2,6 @@
 
 - ``check``: everything that a start checks, without opening a port and without writing to the journal
 - ``config``: configuration: the values of options, checked and put together
-- ``descriptors``: limits to sessions and connections, by the file descriptors of the process
 - ``exposure``: exposed ports: other machines can reach them
 - ``faults``: faults of values, collected so that all of them are reported together
 - ``option_kinds``: kinds of values that only options of the server take

@@ -86,13 +86,13 @@ def check_places(
         policy.read(checked, [each.name for each in formats])
     with collecting(faults):
         read_token(checked)
-    for description in checked.links:
+    for description in checked.link:
         with noting(checked.place("link"), faults):
             make_dialer(description, bus, reactor)
     if _IDENTITY.isdisjoint(faulty):
         faults += check_endpoints(checked, [*made, *([ADMIN] if checked.admin is not None else [])])
-    if checked.journal is not None:
-        faults += journal_faults(checked.journal, checked.place)
+    if checked.journal_config is not None:
+        faults += journal_faults(checked.journal_config, checked.place)
     return faults
 
 

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any, NamedTuple
-
-from msgspec import Struct
 
 from bussrv.errors import BadValue, ConfigError
 from bussrv.interfaces import IHostedService, IWireFormat
 from bussrv.journal.batch import Rotation
 from bussrv.journal.upkeep import UpkeepPolicy
-from bussrv.options import Network, Option, rows
+from bussrv.options import Option, rows
 from bussrv.server.configuration.option_kinds import Endpoint, JournalDirectory
-from bussrv.server.configuration.option_table import JOURNAL, LogFormat, ServerOptions, table
+from bussrv.server.configuration.option_table import JOURNAL, ServerOptions, table
 from bussrv.server.configuration.sources import Given, OptionsFile, of_file, of_option
-from bussrv.server.log.levels import LogLevels
 from bussrv.server.running.journal import JournalConfig
 from bussrv.settings import Settings
 
@@ -27,48 +24,44 @@ CONFIG = "config"
 """The option that names the configuration file."""
 
 
-class Config(Struct, frozen=True, kw_only=True):
-    """The configuration of a server.
+@dataclass(frozen=True, kw_only=True)
+class Config(ServerOptions):
+    """The configuration of a server: the settings of its options, and more.
 
-    :ivar endpoints: the endpoint description of each wire format that is on, by name.
-    :ivar admin: the endpoint description of the admin interface; ``None``: off.
-    :ivar admin_host: further names of this server in requests to it.
-    :ivar admin_token_file: the file of its token; ``None``: no option says so.
-    :ivar journal: ``None``: off.
-    :ivar server_id: ``None``: the one in the journal, or a new one.
-    :ivar log_level: the least level that is logged.
-    :ivar log_format: the form of its lines.
-    :ivar policy: the policy file; ``None``: there is no policy.
-    :ivar auth: the descriptions of the checkers of who clients are.
-    :ivar link_users: networks and the users that linked servers in them are.
-    :ivar inbus_users: networks and the users that Inbus clients in them are.
     :ivar services: the names of the services that the server itself provides.
-    :ivar link_token: the file of the token for servers that dial this one; ``None``: there is none.
-    :ivar links: the client endpoint descriptions of the servers to link with.
+    :ivar endpoints: the endpoint description of each wire format that is on, by name.
     :ivar values: the settings of all options that the configuration file may set, by name.
     :ivar places: the place of the value of each option that a source sets, by name.
     :ivar without_effect: a sentence for each option that another one makes void.
     """
 
-    endpoints: dict[str, str]
-    admin: str | None
-    admin_host: tuple[str, ...]
-    admin_token_file: Path | None
-    journal: JournalConfig | None
-    server_id: str | None
-    links: tuple[str, ...]
-    link_token: Path | None
-    policy: Path | None
-    log_level: LogLevels
-    log_format: LogFormat
-    auth: tuple[str, ...]
-    link_users: tuple[tuple[Network, str], ...]
-    inbus_users: tuple[tuple[Network, str], ...]
     services: tuple[str, ...]
+    endpoints: dict[str, str]
     settings: Settings
     values: dict[str, Any]
     places: dict[str, str]
     without_effect: tuple[str, ...]
+
+    @property
+    def journal_config(self) -> JournalConfig | None:
+        """The place of the journal, and how it is kept; ``None``: off."""
+        if self.journal is None:
+            return None
+        return JournalConfig(
+            directory=self.journal,
+            sync=self.journal_sync,
+            rotation=Rotation(bytes=self.journal_segment_bytes, age=self.journal_segment_age),
+            policy=UpkeepPolicy(
+                seal_interval=self.journal_seal_interval,
+                compress=self.journal_compress,
+                retain_age=self.journal_retain_age,
+                retain_bytes=self.journal_retain_bytes,
+            ),
+            key=self.journal_key,
+            pseudonyms=self.journal_pseudonyms,
+            salvage=self.journal_salvage,
+            min_free=self.journal_min_free,
+        )
 
     @property
     def ports(self) -> dict[str, str]:
@@ -124,27 +117,16 @@ def build_as_far_as_possible(
     faults = [*read.faults, *wrong.values()]
     if not endpoints and not faults:
         faults.append("every wire format is off: there is nothing to serve")
-    own = ServerOptions(**{each.sets: found[each.name] for each in rows(ServerOptions)})
+    own = {each.sets: found[each.name] for each in rows(ServerOptions)}
+    if own["services"] is None:
+        own["services"] = tuple(sorted(each.name for each in services))
     config = Config(
+        **own,
         endpoints=endpoints,
-        admin=own.admin,
-        admin_host=own.admin_host,
-        admin_token_file=own.admin_token_file,
-        journal=None if own.journal is None else _journal(own, own.journal),
-        server_id=own.server_id,
-        links=own.link,
-        link_token=own.link_token,
-        policy=own.policy,
-        log_level=own.log_level,
-        log_format=own.log_format,
-        auth=own.auth,
-        inbus_users=own.inbus_user,
-        link_users=own.link_user,
-        services=tuple(sorted(each.name for each in services)) if own.services is None else own.services,
         settings=Settings(**{each.sets: found[each.name] for each in rows(Settings)}),
         values={each.name: found[each.name] for each in options if each.in_file},
         places={name: each.place for name, each in merged.items()},
-        without_effect=_without_journal(merged) if own.journal is None and "journal" in merged else (),
+        without_effect=_without_journal(merged) if own["journal"] is None and "journal" in merged else (),
     )
     return Built(config, tuple(dict.fromkeys(faults)), frozenset(wrong))
 
@@ -184,24 +166,6 @@ def _default(option: Option) -> Any:
         return option.default if option.unset else option.kind.check(option.kind.plain(option.default))
     except BadValue:
         return None
-
-
-def _journal(own: ServerOptions, directory: Path) -> JournalConfig:
-    return JournalConfig(
-        directory=directory,
-        sync=own.journal_sync,
-        rotation=Rotation(bytes=own.journal_segment_bytes, age=own.journal_segment_age),
-        policy=UpkeepPolicy(
-            seal_interval=own.journal_seal_interval,
-            compress=own.journal_compress,
-            retain_age=own.journal_retain_age,
-            retain_bytes=own.journal_retain_bytes,
-        ),
-        key=own.journal_key,
-        pseudonyms=own.journal_pseudonyms,
-        salvage=own.journal_salvage,
-        min_free=own.journal_min_free,
-    )
 
 
 def _without_journal(given: Mapping[str, Given]) -> tuple[str, ...]:

@@ -95,7 +95,7 @@ def _advice(config: Config, exposed: Iterable[str]) -> Iterator[str]:
     has_datagrams = any(_is_datagram(config, name) for name in exposed)
     if not (config.auth or config.policy) or not all(_is_datagram(config, name) for name in exposed):
         yield f"ask clients who they are: {_written(config, 'auth')} (bussrv passwd {_USERS} NAME makes that file)"
-    if has_datagrams and not config.inbus_users:
+    if has_datagrams and not config.inbus_user:
         yield f"and name the user of each network of Inbus devices: {_written(config, 'inbus-user')}"
     if config.auth and not all(_is_datagram(config, name) for name in exposed):
         # All checkers are certificates:…, because any other one would be enough.
@@ -123,7 +123,7 @@ def _is_datagram(config: Config, name: str) -> bool:
 def _has_identity(config: Config, name: str) -> bool:
     if _is_datagram(config, name):
         # With neither of them, networks that --inbus-user does not name may do everything.
-        return bool(config.inbus_users) and bool(config.auth or config.policy)
+        return bool(config.inbus_user) and bool(config.auth or config.policy)
     return any(each.partition(":")[0] != "certificates" or _asks(config.ports[name]) for each in config.auth)
 
 

@@ -45,16 +45,6 @@ def installed(taken: Container[str] = ()) -> Installed:
     return Installed(formats, services, list(dict.fromkeys(map(one_line, left_out))))
 
 
-def wire_formats() -> list[IWireFormat]:
-    """The wire formats that are installed, by name."""
-    return installed().formats
-
-
-def hosted_services() -> list[IHostedService]:
-    """The services of the server itself that are installed, by name."""
-    return installed().services
-
-
 def checker_factories() -> dict[str, Any]:
     """The checkers for :mod:`twisted.cred` that are installed, by the name that their descriptions begin with."""
     with _failures_in([]):

@@ -125,10 +125,8 @@ def token_file(config: Config) -> Path | None:
         return None
     if config.admin_token_file is not None:
         return config.admin_token_file
-    if config.journal is None:
-        return None
-    journal = config.journal.directory
-    return journal.with_name(journal.name + SUFFIX)
+    journal = config.journal
+    return None if journal is None else journal.with_name(journal.name + SUFFIX)
 
 
 def read_token_file(path: Path) -> str:
@@ -251,7 +249,7 @@ def check(config: Config, view: View, faults: list[str]) -> None:
     with noting(config.place("admin-token-file"), faults):
         if os.path.lexists(path):
             read_token_file(path)
-        elif config.journal is None or not config.journal.directory.is_relative_to(path.parent):
+        elif config.journal is None or not config.journal.is_relative_to(path.parent):
             # Otherwise the directory is made for the journal, and checked there.
             _check_made(path)
 

@@ -93,7 +93,7 @@ class Checkers:
             now = dict(zip(config.auth, made, strict=True))
             before, self._made = self._made, now
             asked, self._bus.access.asks = self._bus.access.asks, bool(config.auth)
-            networks = {"inbus": config.inbus_users, LINK: config.link_users}
+            networks = {"inbus": config.inbus_user, LINK: config.link_user}
             settings = self._bus.settings
             limits = LoginLimits(settings.max_waiting_logins, settings.max_waiting_secrets)
             self._identity.use(made, settings.trusted_network, networks, limits)

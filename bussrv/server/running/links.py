@@ -80,7 +80,7 @@ class DialedLinks:
         def use() -> Effects | None:
             before = self._bus.links.token
             self._bus.links.show_token(token)
-            for network, user in config.link_users:
+            for network, user in config.link_user:
                 log.warn(
                     "WARNING: a server that links from {network} is {user}, and proves nothing (--link-user)",
                     event="link.user-unproved",

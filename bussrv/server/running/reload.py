@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import chain
@@ -28,13 +29,13 @@ from bussrv.interfaces import IWireFormat
 from bussrv.journal.record import format_time
 from bussrv.server.configuration.check import check_places
 from bussrv.server.configuration.config import Config
-from bussrv.server.configuration.descriptors import Fitting, fitting, warn_of_fewer
 from bussrv.server.configuration.exposure import check_endpoints
 from bussrv.server.configuration.faults import prepare_one
 from bussrv.server.configuration.option_table import BUILT_IN
 from bussrv.server.log.text import Threshold, one_line
 from bussrv.server.running.links import DialedLinks
 from bussrv.server.running.ports import warn_of_expiry
+from bussrv.server.running.process import Fitting, fitting, warn_of_fewer
 
 log = Logger()
 
@@ -119,14 +120,14 @@ class Reload:
         restart = tuple(each for each in names if each not in _RELOADABLE)
         faults: list[str] = []
         uses: list[Use] = []
-        leaving = self._links.leaving(config.links)
+        leaving = self._links.leaving(config.link)
         prepares = [each.prepare for each in self._bus.reloadables if each not in leaving]
-        prepares.append(lambda: self._links.prepare(config.links, config.place("link")))
+        prepares.append(lambda: self._links.prepare(config.link, config.place("link")))
         prepares += [partial(each, config) for each in self._parts]
         for prepare in prepares:
             prepare_one(prepare, uses, faults)
         # A reload opens and closes no port, also if the file names other ports now.
-        open_now = replace(config, endpoints=self._endpoints, admin=self._admin)
+        open_now = dataclasses.replace(config, endpoints=self._endpoints, admin=self._admin)
         faults += check_endpoints(open_now, open_now.ports)
         if restart:
             faults += check_places(config, self._formats, self._reactor)

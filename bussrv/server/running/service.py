@@ -27,7 +27,6 @@ from bussrv.journal.recovery import Recovered
 from bussrv.registry.changes.registry import Registry
 from bussrv.server.configuration.check import check_places
 from bussrv.server.configuration.config import ADMIN, Config
-from bussrv.server.configuration.descriptors import fitting, warn_of_fewer
 from bussrv.server.configuration.exposure import check_endpoints, warn_of_exposed
 from bussrv.server.configuration.faults import prepare_one
 from bussrv.server.configuration.options import BusOptions, Options, StartError
@@ -36,16 +35,14 @@ from bussrv.server.log.refusals import Refusals
 from bussrv.server.log.repeats import Repeats
 from bussrv.server.log.text import Threshold, escape_log, one_line
 from bussrv.server.running.admin import AdminInterface, View
-from bussrv.server.running.collector import tune_collector
 from bussrv.server.running.identity import Checkers
 from bussrv.server.running.journal import JournalPlace, NoJournal
 from bussrv.server.running.links import DialedLinks
-from bussrv.server.running.monotonic import run_on_monotonic_clock
 from bussrv.server.running.policy import PolicyInEffect
 from bussrv.server.running.ports import make_listeners, open_ports, warn_of_expiry
+from bussrv.server.running.process import Supervisor, fitting, run_on_monotonic_clock, tune_collector, warn_of_fewer
 from bussrv.server.running.reload import Reload
 from bussrv.server.running.signals import obey_signals, stop
-from bussrv.server.running.supervisor import Supervisor
 from bussrv.services.hosting import HostedServices
 from bussrv.turns.clock import Clock, SystemClock
 from bussrv.values import Traffic
@@ -142,8 +139,9 @@ class BusService(Service):
         super().startService()
 
     def _start(self) -> None:
-        if self._config.journal is not None:
-            self._place = JournalPlace(self._config.journal, self._clock, self._reactor, self._config.place)
+        journal_config = self._config.journal_config
+        if journal_config is not None:
+            self._place = JournalPlace(journal_config, self._clock, self._reactor, self._config.place)
         recovered = self._place.recovered
         server_id = self._config.server_id or recovered.server or f"bussrv-{secrets.token_hex(4)}"
         boot = secrets.token_hex(6)
@@ -212,7 +210,7 @@ class BusService(Service):
         uses: list[Use] = []
         prepares = (self._checkers.prepare, self._policy.prepare, self._links.prepare_token, self._admin.prepare)
         parts: list[Callable[[], Use]] = [partial(each, self._config) for each in prepares]
-        parts.append(partial(self._links.prepare, self._config.links, self._config.place("link")))
+        parts.append(partial(self._links.prepare, self._config.link, self._config.place("link")))
         for prepare in parts:
             prepare_one(prepare, uses, faults)
         faults += check_endpoints(self._config, [*listeners, *([ADMIN] if self._admin.port is not None else [])])
@@ -268,8 +266,8 @@ class BusService(Service):
             log.info(
                 "  journal in {journal}{loses}",
                 event="server.journal",
-                journal=journal.directory,
-                loses=_LOSES[journal.sync],
+                journal=journal,
+                loses=_LOSES[self._config.journal_sync],
             )
             log.info("  journal: {outlook}", event="server.journal", outlook=self._place.outlook())
         if self._left_open is not None:

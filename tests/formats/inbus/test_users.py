@@ -156,7 +156,7 @@ def test_the_first_network_counts(users: list[tuple[str, str]], source: str) -> 
 
 def test_the_option() -> None:
     config = configured({"inbus-user": ["10.0.0.0/30=cam", "::/0=a b"]})
-    assert config.inbus_users == ((ip_network("10.0.0.0/30"), "cam"), (ip_network("::/0"), "a b"))
+    assert config.inbus_user == ((ip_network("10.0.0.0/30"), "cam"), (ip_network("::/0"), "a b"))
 
 
 @each_row("value", ["10.0.0.0/8", "10.0.0.1/8=cam", "x=cam", "10.0.0.0/8=", "10.0.0.0/8=anonymous", "=cam", 7])

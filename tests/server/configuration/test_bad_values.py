@@ -11,7 +11,7 @@ from twisted.internet import reactor
 from bussrv.errors import ConfigError
 from bussrv.server.configuration.check import check
 from bussrv.server.configuration.options import Options, StartError
-from bussrv.server.configuration.plugins import installed, wire_formats
+from bussrv.server.configuration.plugins import installed
 from bussrv.server.configuration.sources import of_command_line
 from bussrv.server.log.text import one_line
 from bussrv.server.running.service import BusService
@@ -73,7 +73,7 @@ def faults_of_start(options: dict[str, Any]) -> tuple[str, ...]:
         built = configured(options)
     except ConfigError as error:
         return tuple(map(one_line, error.sentences))
-    server = BusService(built, wire_formats(), reactor, services=[])
+    server = BusService(built, installed().formats, reactor, services=[])
     try:
         server.startService()
     except StartError as error:
@@ -84,7 +84,7 @@ def faults_of_start(options: dict[str, Any]) -> tuple[str, ...]:
 
 def faults_of_check(options: dict[str, Any]) -> tuple[str, ...]:
     try:
-        check(of_command_line(options), wire_formats(), installed().services, reactor)
+        check(of_command_line(options), installed().formats, installed().services, reactor)
     except ConfigError as error:
         return error.sentences
     return ()

@@ -43,7 +43,7 @@ def test_what_the_command_line_says(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     arguments = [f"--{name}" if value is True else f"--{name}={value}" for name, value in EVERYTHING.items()]
     options = Options()
     options.parseOptions(arguments)
-    assert options.config.journal == everything(tmp_path)
+    assert options.config.journal_config == everything(tmp_path)
 
 
 def test_what_the_configuration_file_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,16 +53,16 @@ def test_what_the_configuration_file_says(tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / "bussrv.toml").write_text("".join(lines))
     options = Options()
     options.parseOptions(["--config", "bussrv.toml"])
-    assert options.config.journal == everything(tmp_path)
+    assert options.config.journal_config == everything(tmp_path)
     options = Options()
     options.parseOptions(["--config", "bussrv.toml", "--journal-segment-bytes", "7"])
-    assert options.config.journal is not None
-    assert options.config.journal.rotation == Rotation(bytes=7, age=60.5)
+    assert options.config.journal_config is not None
+    assert options.config.journal_config.rotation == Rotation(bytes=7, age=60.5)
 
 
 def test_what_goes_unsaid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    found = configured({}).journal
+    found = configured({}).journal_config
     assert found == JournalConfig(directory=tmp_path / "bussrv-journal")
     assert found.rotation == Rotation(bytes=64 << 20, age=3600.0)
     assert found.policy == UpkeepPolicy(seal_interval=60.0, compress=False, retain_age=None, retain_bytes=None)

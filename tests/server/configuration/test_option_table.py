@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,12 +20,12 @@ from bussrv.server.configuration import config, option_kinds, option_table
 from bussrv.server.configuration.config import Config
 from bussrv.server.configuration.option_texts import sample_file, toml_value, usage_text
 from bussrv.server.configuration.options import NO_SERVER, Options, StartError
-from bussrv.server.configuration.plugins import hosted_services, wire_formats
+from bussrv.server.configuration.plugins import installed
 from bussrv.server.configuration.sources import Given, of_environment, of_file
 from bussrv.server.log import levels as loglevels
 from tests.size import sized
 
-FORMATS, SERVICES = wire_formats(), hosted_services()
+FORMATS, SERVICES = installed().formats, installed().services
 TABLE = option_table.table(FORMATS, SERVICES)
 ROWS = {each.name: each for each in TABLE}
 
@@ -44,7 +44,7 @@ def parsed(arguments: Sequence[str], variables: Mapping[str, str], monkeypatch: 
 
 
 def without_places(built: Config) -> Config:
-    return msgspec.structs.replace(built, places={}, without_effect=())
+    return replace(built, places={}, without_effect=())
 
 
 # Every option through every source.
@@ -136,7 +136,7 @@ def test_command_line_overrides_environment_and_that_the_file(tmp_path: Path, mo
     }
     built = parsed(["--max-linked=3", f"--config={tmp_path / 'bussrv.toml'}"], variables, monkeypatch)
     assert (built.settings.max_links, built.settings.max_seen, built.settings.max_linked) == (1, 2, 3)
-    assert built.links == ("tcp:c:1",)
+    assert built.link == ("tcp:c:1",)
 
 
 # Bad values.

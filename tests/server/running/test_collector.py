@@ -8,13 +8,13 @@ import sys
 
 import pytest
 
-from bussrv.server.running.collector import YOUNG
+from bussrv.server.running.process import YOUNG
 
 pytestmark = pytest.mark.processes
 
 PROGRAM = """
 import gc, json
-from bussrv.server.running.collector import tune_collector
+from bussrv.server.running.process import tune_collector
 
 tune_collector()
 looked_at = []

@@ -6,7 +6,7 @@ import pytest
 from twisted.internet.epollreactor import EPollReactor
 from twisted.internet.selectreactor import SelectReactor
 
-from bussrv.server.running.monotonic import run_on_monotonic_clock
+from bussrv.server.running.process import run_on_monotonic_clock
 
 
 @pytest.fixture(params=[EPollReactor, SelectReactor])

@@ -14,7 +14,7 @@ from bussrv import events as ev
 from bussrv.journal.reading import read_journal
 from bussrv.server.configuration import config
 from bussrv.server.configuration.options import StartError
-from bussrv.server.configuration.plugins import wire_formats
+from bussrv.server.configuration.plugins import installed
 from bussrv.server.configuration.sources import of_command_line
 from bussrv.server.running import service as module
 from bussrv.server.running.service import BusService
@@ -49,7 +49,7 @@ class Client(Protocol):
 
 
 def service(journal: Path | str, **options: str) -> BusService:
-    formats = wire_formats()
+    formats = installed().formats
     return BusService(
         config.build(of_command_line({**FREE, "journal": str(journal), **options}), formats), formats, reactor
     )

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bussrv.server.configuration import descriptors
-from bussrv.server.configuration.descriptors import (
+from bussrv.server.running import process
+from bussrv.server.running.process import (
     RESERVE,
     fitting,
     most_connections,
@@ -50,16 +50,16 @@ def test_the_limit_is_raised_as_far_as_is_needed_and_allowed(
     set_to: tuple[int, int] | None,
 ) -> None:
     given: list[tuple[int, int]] = []
-    monkeypatch.setattr(descriptors.resource, "getrlimit", lambda _: limits)
-    monkeypatch.setattr(descriptors.resource, "setrlimit", lambda _, pair: given.append(pair))
+    monkeypatch.setattr(process.resource, "getrlimit", lambda _: limits)
+    monkeypatch.setattr(process.resource, "setrlimit", lambda _, pair: given.append(pair))
     assert raise_limit(wanted) == expected
     assert given == ([] if set_to is None else [set_to])
 
 
 def test_the_log_says_once_that_there_may_be_fewer_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
-    monkeypatch.setattr(descriptors, "raise_limit", lambda _: 1024)
-    monkeypatch.setattr(descriptors.log, "warn", lambda text, **_: said.append(text))
+    monkeypatch.setattr(process, "raise_limit", lambda _: 1024)
+    monkeypatch.setattr(process.log, "warn", lambda text, **_: said.append(text))
     wanted = replace(Settings(), max_sessions=50_000)
     fits = fitting(wanted)
     assert fits.settings.max_sessions == 1024 - RESERVE
