@@ -102,7 +102,7 @@ def _events(text: str) -> frozenset[str]:
 MOMENT = Converted("TIME|SEQ", _moment)
 """A :class:`bussrv.journal.moments.Moment`."""
 PLACE = Converted("PLACE", _place)
-"""A :class:`bussrv.inspection.surroundings.Place`."""
+"""A :class:`bussrv.inspection.surroundings.LinePlace`."""
 EVENTS = Converted("NAME[,NAME]", _events)
 """A set of names of events."""
 

@@ -3,9 +3,6 @@
 - ``_deadline``: how much longer a call may wait
 - ``_event_stream``: reads server-sent events
 - ``_framed``: base of the clients of Object System and Business Object: objects, requests and their answers
-- ``_kept``: received events that were not taken yet
-- ``_one_thread``: one thread at a time may use a client: two at once would take each other's events, and mix up the
-  bytes of TLS
 - ``_payload``: payloads of clients
 - ``_stream``: base of the clients of stream formats: a connection over TCP or TLS that is read event by event
 - ``admin``: a client of the admin interface: HTTP with JSON, and streams of server-sent events

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bussrv.client._deadline import OWN, Deadline, Timeout
-from bussrv.client._one_thread import by_one_thread
 from bussrv.client._payload import as_payload
-from bussrv.client._stream import StreamClient
+from bussrv.client._stream import StreamClient, by_one_thread
 from bussrv.client.tls import Tls
 from bussrv.errors import TOO_MANY_LOGINS, BussrvError, RemoteProtocolError
 from bussrv.values import OCTET_STREAM

@@ -7,13 +7,13 @@ import select
 import socket
 import ssl
 import threading
+from collections import deque
 from collections.abc import Callable
+from functools import wraps
 from types import TracebackType
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
 from bussrv.client._deadline import OWN, Deadline, Own, Timeout
-from bussrv.client._kept import Kept
-from bussrv.client._one_thread import by_one_thread
 from bussrv.client.tls import PERHAPS_TLS, Tls, explain
 from bussrv.errors import RemoteProtocolError
 
@@ -22,6 +22,14 @@ _FAREWELL = 1.0
 # Only some systems tell.
 _OVER = getattr(select, "POLLRDHUP", 0)
 
+MAX_KEPT = 1000
+"""The most events that are kept."""
+
+MAX_KEPT_BYTES = 64 << 20
+"""The most bytes of them. The latest is kept, however large it is."""
+
+P = ParamSpec("P")
+R = TypeVar("R")
 Event = TypeVar("Event")
 Event_co = TypeVar("Event_co", covariant=True)
 Client = TypeVar("Client", bound="StreamClient[Any]")
@@ -35,6 +43,83 @@ class Reader(Protocol[Event_co]):
 
     def next_event(self) -> Event_co | None:
         """The next event, or ``None`` when more bytes are needed."""
+
+
+class Kept(Generic[Event]):
+    """Received events that were not taken yet, in order. If there are too many, the oldest are forgotten.
+
+    :param weigh: the bytes of an event.
+    :ivar forgotten: how many were forgotten.
+    """
+
+    def __init__(self, weigh: Callable[[Event], int], most: int = MAX_KEPT, most_bytes: int = MAX_KEPT_BYTES) -> None:
+        self.forgotten = 0
+        self._weigh = weigh
+        self._most = most
+        self._most_bytes = most_bytes
+        self._events: deque[tuple[Event, int]] = deque()
+        self._bytes = 0
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._events)
+
+    def add(self, event: Event) -> None:
+        """Keep an event."""
+        weight = self._weigh(event)
+        self._events.append((event, weight))
+        self._bytes += weight
+        while len(self._events) > 1 and (len(self._events) > self._most or self._bytes > self._most_bytes):
+            self.first()
+            self.forgotten += 1
+
+    def first(self) -> Event:
+        """Take the oldest."""
+        event, weight = self._events.popleft()
+        self._bytes -= weight
+        return event
+
+    def last(self) -> Event:
+        """Take the latest."""
+        event, weight = self._events.pop()
+        self._bytes -= weight
+        return event
+
+    def find(self, predicate: Callable[[Event], bool]) -> Event | None:
+        """Take the oldest for which ``predicate`` is true; ``None``: there is none."""
+        for index, (event, weight) in enumerate(self._events):
+            if predicate(event):
+                del self._events[index]
+                self._bytes -= weight
+                return event
+        return None
+
+    def clear(self) -> None:
+        """Keep nothing."""
+        self._events.clear()
+        self._bytes = 0
+
+
+def by_one_thread(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
+    """Let only one thread at a time call methods like this one of a client, which has a reentrant lock ``_used``.
+
+    Two at once would take each other's events, and mix up the bytes of TLS.
+
+    :raises RuntimeError: another thread is in such a method.
+    """
+
+    @wraps(method)
+    def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        used: threading.RLock = self._used
+        if not used.acquire(blocking=False):
+            name, kind = method.__name__.lstrip("_"), type(self).__name__
+            raise RuntimeError(f"{name}: another thread uses this {kind}; give each thread a client of its own")
+        try:
+            return method(self, *args, **kwargs)
+        finally:
+            used.release()
+
+    return call
 
 
 class StreamClient(Generic[Event]):

@@ -7,7 +7,7 @@ from typing import Any
 
 from bussrv.client._deadline import OWN, Timeout
 from bussrv.client._framed import BusError, FramedClient, Object, checked, hyphenated, new_id, says_no_such_service
-from bussrv.client._one_thread import by_one_thread
+from bussrv.client._stream import by_one_thread
 from bussrv.client.tls import Tls
 from bussrv.wire.objects import MAX_PAYLOAD
 

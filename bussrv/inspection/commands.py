@@ -1,4 +1,4 @@
-"""The commands ``bussrv journal tail``, ``state`` and ``diff``."""
+"""The commands ``bussrv journal tail``, ``state``, ``diff`` and ``forget``."""
 
 from __future__ import annotations
 
@@ -7,21 +7,23 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec.json import encode
 from msgspec.structs import replace
 
-from bussrv.events import event_name
+from bussrv.events import Event, event_name
 from bussrv.inspection.difference import Difference, difference, lines
-from bussrv.inspection.names import Names
-from bussrv.inspection.surroundings import Found, Place, around
+from bussrv.inspection.surroundings import Found, LinePlace, around
 from bussrv.inspection.words import record_line, wants_colours, write
 from bussrv.journal.header import Header
 from bussrv.journal.moments import END, Moment
+from bussrv.journal.pseudonym_keys import Kind, identities, join, renamed, split
+from bussrv.journal.pseudonym_keys import forget as destroy
 from bussrv.journal.reading import Keep, Line, follow, read_end
 from bussrv.journal.record import Record
 from bussrv.registry.state.history import snapshots_by_server
+from bussrv.registry.state.session import Session
 from bussrv.registry.state.snapshot import Snapshot
 from bussrv.terminal import cleaned, word
 
@@ -32,6 +34,30 @@ DIFFERENT = 1
 
 MOST_QUOTED = 160
 """The most characters that are shown of a line that is not a record."""
+
+
+UNKNOWN = 1
+
+Named = TypeVar("Named", Event, Session)
+
+
+class Names:
+    """The names in a key file, also while a server uses it. A person who is forgotten keeps the pseudonym.
+
+    :raises JournalError: if it cannot be read or is damaged.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._identities = {(each.kind, each.pseudonym): each.identity for each in identities(path)}
+
+    def reveal(self, shown: Named) -> Named:
+        """An event or a session, with its actor, the name it claims and its peer as they are."""
+        return renamed(shown, self._name)
+
+    def _name(self, kind: Kind, text: str) -> str:
+        pseudonym, port = split(kind, text)
+        identity = self._identities.get((kind, pseudonym))
+        return text if identity is None else join(identity, port)
 
 
 @dataclass(frozen=True)
@@ -55,7 +81,7 @@ class Tail:
     events: frozenset[str] | None
     as_json: bool
     pseudonyms: Path | None
-    around: Place | None = None
+    around: LinePlace | None = None
 
     def keep(self) -> Keep:
         """The filters."""
@@ -159,3 +185,22 @@ def _difference_parts(by_server: dict[str, Difference]) -> Iterator[str]:
     for server, found in by_server.items():
         heading = [f"{word(server)}:"] if len(by_server) > 1 else []
         yield "".join(f"{line}\n" for line in (*heading, *lines(found)))
+
+
+def forget(file: Path, actor: str | None, peer: str | None, *, as_json: bool = False) -> int:
+    """Forget a user, or an address: its key is destroyed, the journal stays as it is.
+
+    :returns: the exit status.
+    :raises JournalError: if the file cannot be read or replaced, or is damaged.
+    """
+    if actor is not None:
+        removed, whom = destroy(file, "actor", actor), "actor"
+    else:
+        removed, whom = destroy(file, "peer", peer or ""), "address"
+    if as_json:
+        sys.stdout.write('{"forgotten":true}\n' if removed else '{"forgotten":false}\n')
+    elif removed:
+        sys.stdout.write(f"The {whom} is forgotten: nothing leads from its pseudonyms to it any more.\n")
+    else:
+        sys.stdout.write(f"There is no such {whom} in the key file.\n")
+    return 0 if removed else UNKNOWN

@@ -17,14 +17,14 @@ T = TypeVar("T")
 _encode = msgspec.json.Encoder().encode
 
 
-class Provider(Struct, frozen=True):
+class Provision(Struct, frozen=True):
     """A service, and a session that provides it."""
 
     service: str
     session: str
 
 
-class Change(Struct, Generic[T], frozen=True):
+class ChangedItem(Struct, Generic[T], frozen=True):
     """One that is there at both moments, and not the same."""
 
     before: T
@@ -36,7 +36,7 @@ class Changes(Struct, Generic[T], frozen=True):
 
     came: list[T]
     went: list[T]
-    changed: list[Change[T]]
+    changed: list[ChangedItem[T]]
 
     def __bool__(self) -> bool:
         return bool(self.came or self.went or self.changed)
@@ -52,7 +52,7 @@ class Difference(Struct, frozen=True):
     before: int
     after: int
     sessions: Changes[Session]
-    services: Changes[Provider]
+    services: Changes[Provision]
     subscriptions: Changes[Subscription]
 
     def __bool__(self) -> bool:
@@ -85,8 +85,8 @@ def _sessions(shown: Snapshot) -> dict[Any, Session]:
     return {each.id: each for each in shown.sessions}
 
 
-def _providers(shown: Snapshot) -> dict[Any, Provider]:
-    return {(name, each): Provider(name, each) for name, sessions in shown.services.items() for each in sessions}
+def _providers(shown: Snapshot) -> dict[Any, Provision]:
+    return {(name, each): Provision(name, each) for name, sessions in shown.services.items() for each in sessions}
 
 
 def _subscriptions(shown: Snapshot) -> dict[Any, Subscription]:
@@ -98,7 +98,7 @@ def _changes(before: Mapping[Any, T], after: Mapping[Any, T], content: Callable[
         [each for key, each in after.items() if key not in before],
         [each for key, each in before.items() if key not in after],
         [
-            Change(each, after[key])
+            ChangedItem(each, after[key])
             for key, each in before.items()
             if key in after and content(each) != content(after[key])
         ],

@@ -18,7 +18,7 @@ from bussrv.journal.record import Record, decode, format_time
 from bussrv.journal.segment import COMPRESSED_SUFFIX, CORRUPT, SUFFIX, first_seq, open_segment
 
 
-class Place(NamedTuple):
+class LinePlace(NamedTuple):
     """A record by its number, a line of a segment, or the first record at a time or after it.
 
     :ivar number: of the record, or of the line in ``file``, from 1.
@@ -43,20 +43,20 @@ class Found(NamedTuple):
     record: Record | None
 
 
-def parse_place(text: str) -> Place:
+def parse_place(text: str) -> LinePlace:
     """The place of the text ``SEQ``, ``TIME`` or ``FILE:LINE``.
 
     :raises ValueError: the text is malformed.
     """
     if text.endswith("Z"):
-        return Place(time=parse_instant(text))
+        return LinePlace(time=parse_instant(text))
     file, _, number = text.rpartition(":")
     if not (number.isascii() and number.isdecimal() and len(number) < 20):
         raise ValueError(f"{text!r} is neither the number of a record, nor a time, nor FILE:LINE")
-    return Place(int(number), file or None)
+    return LinePlace(int(number), file or None)
 
 
-def around(directory: Path, place: Place, count: int) -> list[Found]:
+def around(directory: Path, place: LinePlace, count: int) -> list[Found]:
     """The lines around a place: about as many before it as after it. Headers and snapshots are left out.
 
     Nothing is verified, and lines that are not records are among them.
@@ -75,7 +75,7 @@ def around(directory: Path, place: Place, count: int) -> list[Found]:
     raise JournalError(f"{directory} has no {_named(place)}" + (f"; the last record is {last}" if last else ""))
 
 
-def _named(place: Place) -> str:
+def _named(place: LinePlace) -> str:
     if place.file is not None:
         return f"line {place.number} in {place.file}"
     if place.time is not None:
@@ -83,7 +83,7 @@ def _named(place: Place) -> str:
     return f"record {place.number} or a later one"
 
 
-def _paths(directory: Path, place: Place, count: int) -> Sequence[Path]:
+def _paths(directory: Path, place: LinePlace, count: int) -> Sequence[Path]:
     """The segment of the place, the next one, and the one before it if it is needed."""
     paths = segments(directory)
     if place.time is not None:
@@ -103,7 +103,7 @@ def _plain(name: str) -> str:
     return name.removesuffix(COMPRESSED_SUFFIX).removesuffix(SUFFIX)
 
 
-def _is_there(found: Found, place: Place) -> bool:
+def _is_there(found: Found, place: LinePlace) -> bool:
     if place.file is None:
         record = found.record
         return record is not None and (record.seq >= place.number if place.time is None else record.time >= place.time)

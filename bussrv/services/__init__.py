@@ -3,8 +3,6 @@
 - ``clock``: ``bus/clock``: the time of the server in UTC, every second while subscribed to:
   ``2026-11-21T14:02:03.000123Z``
 - ``hosting``: hosting of the services of the server itself
-- ``live_view``: the registry as sessions with some permissions see it, as JSON that is kept up to date while the
-  registry changes
 - ``live_views``: the views of the registry that are kept up to date: the whole, and one for each of some sets of
   permissions
 - ``registry``: ``bus/registry``: the registry as JSON, then every journaled event, exactly as in the journal

@@ -22,7 +22,7 @@ from bussrv.journal.record import Record
 from bussrv.policy.permissions.permissions import EVERYTHING, Permissions
 from bussrv.registry.state.live_snapshot import LiveSnapshot
 from bussrv.services.live_views import LiveViews
-from bussrv.services.registry_view import Change, change, shown_events
+from bussrv.services.registry_view import RecordChange, change, shown_events
 
 
 @implementer(IPreparedService)
@@ -77,7 +77,7 @@ class RegistryService:
             self._registry.apply(each.event, each.time)
             self._publish(each, done._replace(after=self._state.sessions.get(each.event.session or "")))
 
-    def _publish(self, written: Record, done: Change) -> None:
+    def _publish(self, written: Record, done: RecordChange) -> None:
         def shown(permissions: Permissions) -> list[bytes]:
             if permissions is EVERYTHING:
                 return [_line(written)]

@@ -18,14 +18,13 @@ from msgspec.structs import replace
 from bussrv import events as ev
 from bussrv.policy.permissions.permissions import Permissions
 from bussrv.registry.state.session import Session, Subscription
-from bussrv.registry.state.snapshot import Snapshot
 from bussrv.registry.state.state import RegistryState
 
 Timed = tuple[int, ev.Event]
 """An event, and when it was, in UTC microseconds."""
 
 
-class Change(NamedTuple):
+class RecordChange(NamedTuple):
     """A record, and the session that it is about.
 
     :ivar before: the session before it; ``None``: there was none.
@@ -42,7 +41,7 @@ class Change(NamedTuple):
     subscriptions: tuple[Subscription, ...]
 
 
-def change(state: RegistryState, event: ev.Event, time: int) -> Change:
+def change(state: RegistryState, event: ev.Event, time: int) -> RecordChange:
     """The changes by a record that is about to be applied to ``state``, except for the session after it."""
     before = state.sessions.get(event.session or "")
     services: dict[str, int] = {}
@@ -50,10 +49,10 @@ def change(state: RegistryState, event: ev.Event, time: int) -> Change:
     if isinstance(event, ev.SessionIdentified) and before is not None and event.routing_id != before.routing_id:
         services = {name: state.services[name][before.id] for name in sorted(state.provided_by(before.id))}
         subscriptions = tuple(state.subscriptions.get(before.id, {}).values())
-    return Change(time, event, before, None, services, subscriptions)
+    return RecordChange(time, event, before, None, services, subscriptions)
 
 
-def shown_events(done: Change, permissions: Permissions) -> Iterator[Timed]:
+def shown_events(done: RecordChange, permissions: Permissions) -> Iterator[Timed]:
     """The events that are shown of a record, with their times."""
     event, before, after = done.event, done.before, done.after
     was = before is not None and permissions.sees_session(before.routing_id)
@@ -76,7 +75,7 @@ def _opened(session: Session) -> ev.Event:
     return ev.SessionOpened(persistent=session.persistent, home=session.home, **session.about())
 
 
-def _holdings(done: Change, session: Session, permissions: Permissions) -> Iterator[Timed]:
+def _holdings(done: RecordChange, session: Session, permissions: Permissions) -> Iterator[Timed]:
     """The services and subscriptions of a session that is shown from now on."""
     about = session.about()
     for name, time in done.services.items():
@@ -90,7 +89,7 @@ def _holdings(done: Change, session: Session, permissions: Permissions) -> Itera
                 yield each.renewed, ev.SubscriptionRenewed(service=each.service, **about)
 
 
-def _ended(done: Change, session: Session, permissions: Permissions) -> Iterator[Timed]:
+def _ended(done: RecordChange, session: Session, permissions: Permissions) -> Iterator[Timed]:
     """A session that is not shown any more: for those who were shown it, it ends."""
     about = session.about()
     for name in done.services:
@@ -113,24 +112,3 @@ def visible_ids(routing_ids: tuple[str, ...], permissions: Permissions) -> tuple
 def is_visible(subscription: Subscription, permissions: Permissions) -> bool:
     """Whether a subscription of a session that is shown is shown, too."""
     return subscription.service is None or permissions.sees_service(subscription.service)
-
-
-def shown_snapshot(seq: int, state: RegistryState, permissions: Permissions) -> Snapshot:
-    """The part of a registry that is shown.
-
-    :param seq: the number of the last record that was shown.
-    """
-    sessions = [each for each in state.sessions.values() if permissions.sees_session(each.routing_id)]
-    visible = {each.id for each in sessions}
-    services = {
-        name: [each for each in providers if each in visible]
-        for name, providers in state.services.items()
-        if permissions.sees_service(name) and not visible.isdisjoint(providers)
-    }
-    held = (each for session in visible for each in state.subscriptions.get(session, {}).values())
-    return Snapshot(
-        seq,
-        [replace(each, routing_ids=visible_ids(each.routing_ids, permissions)) for each in sessions],
-        services,
-        [each for each in held if is_visible(each, permissions)],
-    )

@@ -25,7 +25,7 @@ SECRET_BYTES = 16
 """The random bytes of a secret of a user."""
 
 
-class Wanted(Struct, frozen=True, kw_only=True):
+class NewServer(Struct, frozen=True, kw_only=True):
     """The choices for a server to start with.
 
     :ivar names: the host names and addresses that its certificate is for.
@@ -43,7 +43,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
 
 
 def make(
-    directory: Path, wanted: Wanted, now: datetime, show: Callable[[dict[str, str]], object] = lambda _: None
+    directory: Path, wanted: NewServer, now: datetime, show: Callable[[dict[str, str]], object] = lambda _: None
 ) -> dict[str, str]:
     """Make the files of a server, and its directory if there is none.
 
@@ -86,7 +86,7 @@ def make(
     return issued
 
 
-def _files(directory: Path, wanted: Wanted, issued: dict[str, str], now: datetime) -> list[tuple[str, bytes, int]]:
+def _files(directory: Path, wanted: NewServer, issued: dict[str, str], now: datetime) -> list[tuple[str, bytes, int]]:
     """The name, the text and the mode of each file, except the key of the journal.
 
     :raises ValueError: a name, a user or the interface is malformed.

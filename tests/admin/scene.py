@@ -14,7 +14,7 @@ from bussrv.admin.http.routes import Route, Routes
 from bussrv.admin.site import AdminSite
 from bussrv.admin.table import ROUTES
 from bussrv.server.log.text import Threshold
-from bussrv.server.running.admin import View
+from bussrv.server.running.admin import AdminView
 from bussrv.server.running.journal import NoJournal
 from bussrv.server.running.links import DialedLinks
 from tests.formats.network import MovedClock, Network, Transport
@@ -85,7 +85,7 @@ class Admin(Network):
     def __init__(self, *, rows: Iterable[Route] = ROUTES, **settings: Any) -> None:
         super().__init__(**settings)
         self.calls: list[str] = []
-        view = View(
+        view = AdminView(
             self.bus,
             self.journal,
             self.reactor,

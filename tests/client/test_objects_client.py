@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from bussrv.client import _framed, objects
-from bussrv.client._kept import MAX_KEPT
+from bussrv.client._stream import MAX_KEPT
 from bussrv.client.business import BusinessClient
 from bussrv.client.objects import BusError, Object, ObjectsClient
 from bussrv.errors import RemoteProtocolError

@@ -25,7 +25,7 @@ from bussrv.server.configuration.plugins import installed
 from bussrv.server.configuration.sources import of_command_line
 from bussrv.starter import directory as module
 from bussrv.starter import texts
-from bussrv.starter.directory import Wanted, make
+from bussrv.starter.directory import NewServer, make
 from tests.tables import each_row
 
 NOW = datetime(2026, 11, 21, tzinfo=timezone.utc)
@@ -34,7 +34,7 @@ PRIVATE = {"ca.key", "server.key", "users", "journal.key", *PROFILES}
 PUBLIC = {"ca.pem", "server.pem", "policy.toml", "bussrv.toml", "bussrv.service", "journal.key.pub"}
 
 
-def wanted(**changes: object) -> Wanted:
+def wanted(**changes: object) -> NewServer:
     about = {
         "names": ["hall.example", "192.168.7.1", "::1"],
         "users": ["ann", "ben"],
@@ -42,7 +42,7 @@ def wanted(**changes: object) -> Wanted:
         "programs": Path("/opt/bussrv/bin"),
         "system_user": "bussrv",
     }
-    return Wanted(**{**about, **changes})
+    return NewServer(**{**about, **changes})
 
 
 @pytest.fixture

@@ -53,7 +53,7 @@ async def history(call: Call) -> HistoryPage:
     session = call.server.bus.registry.state.sessions.get(call.path["session"])
     pace = Pace(call.server.bus.settings.admin_read_timeout)
     since = None if session is None else session.opened
-    wanted = Wanted(call.path["session"], call.query["after"], call.query["limit"], since)
+    wanted = WantedRecords(call.path["session"], call.query["after"], call.query["limit"], since)
     try:
         items, more = await call.shared.reading.do(read_history, directory, wanted, pace)
     except JournalError as error:
@@ -61,7 +61,7 @@ async def history(call: Call) -> HistoryPage:
     return HistoryPage(call.shared.seq, items, more)
 
 
-class Wanted(Struct, frozen=True):
+class WantedRecords(Struct, frozen=True):
     """The records that a request asks for.
 
     :ivar since: the time when the session was opened, UTC microseconds; ``None``: it is not known.
@@ -73,7 +73,7 @@ class Wanted(Struct, frozen=True):
     since: int | None
 
 
-def read_history(directory: Path, wanted: Wanted, pace: Pace) -> tuple[list[Raw], int | None]:
+def read_history(directory: Path, wanted: WantedRecords, pace: Pace) -> tuple[list[Raw], int | None]:
     """The records, and the number of the record to continue after; ``None``: there are no further records."""
     scan = _Scan(b'"session":' + msgspec.json.encode(wanted.session), wanted.after, pace)
     found: list[Raw] = []
@@ -94,7 +94,7 @@ def read_history(directory: Path, wanted: Wanted, pace: Pace) -> tuple[list[Raw]
     return found, None
 
 
-def _segments(directory: Path, wanted: Wanted) -> list[Path]:
+def _segments(directory: Path, wanted: WantedRecords) -> list[Path]:
     """The segments that may hold the records."""
     paths = list_segments(directory)
     begin = bisect_right(paths, wanted.after + 1, key=first_seq) - 1

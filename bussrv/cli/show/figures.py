@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 TOTALS = ("objects_in", "objects_out", "bytes_in", "bytes_out")
 
 
-class Look(NamedTuple):
+class ServerFigures(NamedTuple):
     """The figures at a moment.
 
     :ivar figures: the figures as the server sent them.
@@ -38,16 +38,16 @@ class Look(NamedTuple):
         return " ".join(parts)
 
 
-def look(figures: Mapping[str, Any], before: Look | None) -> Look:
+def look(figures: Mapping[str, Any], before: ServerFigures | None) -> ServerFigures:
     """The figures with their rates since the look before."""
     if before is None:
-        return Look(figures, None)
+        return ServerFigures(figures, None)
     seconds = _seconds(figures) - _seconds(before.figures)
     if seconds <= 0:
-        return Look(figures, before.rates)
+        return ServerFigures(figures, before.rates)
     # A restarted server counts from 0 again.
     rates = {name: max(0, figures.get(name, 0) - before.figures.get(name, 0)) / seconds for name in TOTALS}
-    return Look(figures, rates)
+    return ServerFigures(figures, rates)
 
 
 def _seconds(figures: Mapping[str, Any]) -> float:

@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bussrv.cli.asking import user
-from bussrv.cli.show.figures import Look, amount, duration
+from bussrv.cli.show.figures import ServerFigures, amount, duration
 from bussrv.cli.show.output import cell, rich_table
 
 BARS, PLAIN_BARS = " ▁▂▃▄▅▆▇█", " .:-=+*%#"
@@ -80,7 +80,7 @@ class Screen:
 
     def __init__(self, server: Mapping[str, Any]) -> None:
         self._server = server
-        self._look: Look | None = None
+        self._look: ServerFigures | None = None
         self._curves: dict[str, deque[float]] = {name: deque(maxlen=KEPT) for name in ("objects_in", "objects_out")}
         self.lists: dict[str, Sequence[Mapping[str, Any]]] = {}
         self.sort = "-waiting_bytes"
@@ -103,7 +103,7 @@ class Screen:
         missing = 0 if field == "waiting_bytes" else ""
         return sorted(rows, key=lambda each: each.get(field) or missing, reverse=self.sort.startswith("-"))
 
-    def show(self, look: Look) -> None:
+    def show(self, look: ServerFigures) -> None:
         """Take new figures."""
         self._look = look
         for name, curve in self._curves.items():
@@ -141,7 +141,7 @@ class Screen:
         title.truncate(width, overflow="ellipsis")
         return title
 
-    def _figures(self, look: Look, width: int, bars: str) -> RenderResult:
+    def _figures(self, look: ServerFigures, width: int, bars: str) -> RenderResult:
         figures, rates = look.figures, look.rates
         sessions = figures.get("sessions") or {}
         grid = Table.grid(padding=(0, 2, 0, 0))

@@ -93,7 +93,7 @@ def parse_policy(text: str, path: Path, formats: Collection[str]) -> Rules:
         document = toml_lines.read(text)
     except toml_lines.NotToml as error:
         raise ConfigError(error.within(path)) from error
-    reader = _Reader(document, formats)
+    reader = _PolicyReader(document, formats)
     rules = list(reader.rules())
     if reader.faults:
         faults = [f"{path}:{line}: {sentence}" for line, sentence in sorted(dict.fromkeys(reader.faults))]
@@ -102,7 +102,7 @@ def parse_policy(text: str, path: Path, formats: Collection[str]) -> Rules:
     return Rules(rules, path.name)
 
 
-class _Reader:
+class _PolicyReader:
     """Reads one document.
 
     :ivar faults: each with its line.

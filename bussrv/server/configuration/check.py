@@ -121,9 +121,9 @@ def _made(
     return made
 
 
-def unstarted(bus: Bus, reactor: Any) -> admin.View:
+def unstarted(bus: Bus, reactor: Any) -> admin.AdminView:
     """A server that is not started, for the admin interface."""
-    return admin.View(
+    return admin.AdminView(
         bus,
         MemoryJournal(),
         reactor,

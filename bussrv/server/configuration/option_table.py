@@ -44,7 +44,7 @@ from bussrv.server.configuration.option_kinds import (
     ServiceNames,
     UserOfNetwork,
 )
-from bussrv.server.log.levels import PARTS, LogLevels, LogLevelsKind
+from bussrv.server.log.levels import PARTS, Levels, LogLevelsKind
 from bussrv.settings import Settings
 
 ADMIN_ENDPOINT = "tcp:7280:interface=127.0.0.1"
@@ -105,9 +105,9 @@ class ServerOptions:
         "port of a TCP format needs `--auth`, and one of Inbus `--inbus-user`, too.",
         reloadable=False,
     )
-    log_level: LogLevels = SERVER.option(
+    log_level: Levels = SERVER.option(
         LogLevelsKind(),
-        LogLevels(),
+        Levels(),
         "The least level of the lines in the log. `warn` leaves out everything except warnings and errors. Parts of "
         f"the server may have others, such as `info,journal=debug`. The parts: {', '.join(PARTS)}. At `info`, lines of "
         "Twisted begin at `warn`.",

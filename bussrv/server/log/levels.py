@@ -28,7 +28,7 @@ PARTS = (*OWN_PARTS, TWISTED)
 _OF_TWISTED: Mapping[LogLevelName, LogLevelName] = {"info": "warn"}
 
 
-class LogLevels(Struct, frozen=True):
+class Levels(Struct, frozen=True):
     """The least level of the lines that are logged.
 
     :ivar default: the level of parts without a level of their own.
@@ -48,7 +48,7 @@ class LogLevels(Struct, frozen=True):
             return found
         return _OF_TWISTED.get(self.default, self.default) if part == TWISTED else self.default
 
-    def changed(self, level: str, part: str | None = None) -> LogLevels:
+    def changed(self, level: str, part: str | None = None) -> Levels:
         """These levels with another level of one part; ``None``: of all parts without a level of their own.
 
         :raises BadValue: there is no such level, or no such part.
@@ -74,18 +74,18 @@ def level_of(event: LogEvent) -> str:
     return str(level.name) if level is not None else "error" if event.get("isError") else "info"
 
 
-EVERYTHING = LogLevels("debug")
+EVERYTHING = Levels("debug")
 
 
-class LogLevelsKind(Kind[LogLevels]):
+class LogLevelsKind(Kind[Levels]):
     """The levels of the log."""
 
     takes = "`debug`, `info`, `warn` or `error`; then `,PART=LEVEL` for parts"
 
-    def check(self, value: object) -> LogLevels:
+    def check(self, value: object) -> Levels:
         """The levels."""
         default, *others = Text().check(value).split(",")
-        levels = LogLevels().changed(default)
+        levels = Levels().changed(default)
         for each in others:
             part, equals, level = each.partition("=")
             if not equals:

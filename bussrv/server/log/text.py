@@ -19,7 +19,7 @@ from twisted.python.reflect import safe_str
 from zope.interface import implementer, provider
 
 from bussrv import terminal
-from bussrv.server.log.levels import EVERYTHING, ORDER, LogLevels, part_of
+from bussrv.server.log.levels import EVERYTHING, ORDER, Levels, part_of
 
 # Controls, invisible characters, characters that turn text around, line ends of Unicode, halves of surrogates.
 _UNFIT = re.compile(
@@ -78,7 +78,7 @@ class Threshold:
     :ivar levels: the levels that are logged.
     """
 
-    def __init__(self, levels: LogLevels = EVERYTHING) -> None:
+    def __init__(self, levels: Levels = EVERYTHING) -> None:
         self.levels = levels
 
     def __call__(self, event: LogEvent) -> None:

@@ -43,7 +43,7 @@ SUFFIX = ".admin-token"
 """The admin token file, unless an option names another one, has the name of the journal with this ending."""
 
 
-class View:
+class AdminView:
     """A server; see :class:`bussrv.admin.interfaces.AdministeredServer`.
 
     :param place: the directory of the journal.
@@ -166,7 +166,7 @@ class AdminInterface:
     :ivar port: ``None``: it is off, or its port is busy.
     """
 
-    def __init__(self, config: Config, view: View, faults: list[str]) -> None:
+    def __init__(self, config: Config, view: AdminView, faults: list[str]) -> None:
         self.port: AdminPort | None = None
         self._token: str | None = None
         if config.admin is not None:
@@ -234,7 +234,7 @@ class AdminInterface:
         return succeed(None) if port is None else port.stopService()
 
 
-def check(config: Config, view: View, faults: list[str]) -> None:
+def check(config: Config, view: AdminView, faults: list[str]) -> None:
     """Check the endpoint and the admin token file, without opening or making either.
 
     :param view: has a :class:`bussrv.server.configuration.rehearsal.Rehearsal` in the place of the reactor.

@@ -48,7 +48,7 @@ Prepare = Callable[[Config], Use]
 _RELOADABLE = frozenset(each.name for each in BUILT_IN if each.reloadable)
 
 
-class Change(Struct, frozen=True):
+class PreparedReload(Struct, frozen=True):
     """A configuration that was read again and checked.
 
     :ivar fitting: its settings, within the descriptors of this process.
@@ -114,7 +114,7 @@ class Reload:
             return succeed(self._failed([f"{type(error).__name__}: {error}"]))
         return self._use(change)
 
-    def _prepare(self) -> Change:
+    def _prepare(self) -> PreparedReload:
         config = self._read()
         names = [name for name, value in config.values.items() if value != self._values.get(name)]
         restart = tuple(each for each in names if each not in _RELOADABLE)
@@ -137,9 +137,9 @@ class Reload:
         fits = fitting(config.settings)
         if "max-sessions" in changed:
             warn_of_fewer(config.settings, fits)
-        return Change(config, fits, changed, restart, tuple(uses))
+        return PreparedReload(config, fits, changed, restart, tuple(uses))
 
-    def _use(self, change: Change) -> Deferred[Reloaded | None]:
+    def _use(self, change: PreparedReload) -> Deferred[Reloaded | None]:
         self._bus.settings.reload(change.fitting.settings)
         self._bus.streams.most_connections = change.fitting.most_connections
         self._threshold.levels = change.config.log_level

@@ -34,7 +34,7 @@ from bussrv.server.log.json import json_observer
 from bussrv.server.log.refusals import Refusals
 from bussrv.server.log.repeats import Repeats
 from bussrv.server.log.text import Threshold, escape_log, one_line
-from bussrv.server.running.admin import AdminInterface, View
+from bussrv.server.running.admin import AdminInterface, AdminView
 from bussrv.server.running.identity import Checkers
 from bussrv.server.running.journal import JournalPlace, NoJournal
 from bussrv.server.running.links import DialedLinks
@@ -164,7 +164,7 @@ class BusService(Service):
         self._hosted = HostedServices(self._services, self.bus, journal, self._reactor)
         self._policy = PolicyInEffect(self.bus, self._installed)
         self._links = DialedLinks(self.bus, self._reactor)
-        self._view = View(
+        self._view = AdminView(
             self.bus,
             journal,
             self._reactor,

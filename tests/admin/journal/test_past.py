@@ -14,7 +14,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 
-from bussrv.admin.journal.past import Wanted, read_history
+from bussrv.admin.journal.past import WantedRecords, read_history
 from bussrv.admin.journal.reading import MOST_WAITING, Pace, Reading, Stopped
 from bussrv.cli.main import main
 from bussrv.errors import JournalError
@@ -64,7 +64,7 @@ def histories(journal: Path) -> dict[str, list[bytes]]:
 def pages(journal: Path, session: str, limit: int, steps: int) -> Iterator[list[bytes]]:
     after: int | None = 0
     while after is not None:
-        items, more = read_history(journal, Wanted(session, after, limit, None), Hurried(steps))
+        items, more = read_history(journal, WantedRecords(session, after, limit, None), Hurried(steps))
         assert more is None or more > after
         after = more
         yield [bytes(each) for each in items]
@@ -86,14 +86,14 @@ def test_where_a_session_was_opened_is_found_by_the_time(journal: Path, historie
     for record in read_journal(journal):
         begun.setdefault(record.event.session or "", record.time)
     for session in random.Random(6).sample(sorted(opened), 10):
-        items, _ = read_history(journal, Wanted(session, 0, 1000, begun[session]), Hurried(10**9))
+        items, _ = read_history(journal, WantedRecords(session, 0, 1000, begun[session]), Hurried(10**9))
         assert [bytes(each) for each in items] == histories[session]
 
 
 def test_a_segment_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / "00000000000000000001.jsonl").write_text("not JSON\n")
     with pytest.raises(JournalError, match=r"00000000000000000001\.jsonl"):
-        read_history(tmp_path, Wanted("x", 0, 10, None), Hurried(100))
+        read_history(tmp_path, WantedRecords("x", 0, 10, None), Hurried(100))
 
 
 # The thread.

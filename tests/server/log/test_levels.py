@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bussrv.errors import BadValue
-from bussrv.server.log.levels import NAMES, PARTS, LogLevels, LogLevelsKind, part_of
+from bussrv.server.log.levels import NAMES, PARTS, Levels, LogLevelsKind, part_of
 from tests.tables import each_row
 
-LEVELS = st.builds(LogLevels, st.sampled_from(NAMES), st.dictionaries(st.sampled_from(PARTS), st.sampled_from(NAMES)))
+LEVELS = st.builds(Levels, st.sampled_from(NAMES), st.dictionaries(st.sampled_from(PARTS), st.sampled_from(NAMES)))
 
 
 @given(LEVELS)
-def test_levels_are_what_their_text_says(levels: LogLevels) -> None:
+def test_levels_are_what_their_text_says(levels: Levels) -> None:
     assert LogLevelsKind().check(str(levels)) == levels
     for part in set(PARTS) - {"twisted"}:
         assert levels.of(part) == levels.parts.get(part, levels.default)

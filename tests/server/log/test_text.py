@@ -23,7 +23,7 @@ from twisted.logger import (
 from twisted.python import log as older
 from twisted.python.failure import Failure
 
-from bussrv.server.log.levels import LogLevelName, LogLevels
+from bussrv.server.log.levels import Levels, LogLevelName
 from bussrv.server.log.text import Threshold, escape_log, escaped, one_line
 from bussrv.terminal import MOST
 from tests.tables import each_row
@@ -142,7 +142,7 @@ def test_a_long_text_is_cut() -> None:
 def test_events_below_the_level_write_nothing(least: LogLevelName) -> None:
     names = ["debug", "info", "warn", "error", "critical"]
     written = Written()
-    written.threshold.levels = LogLevels(least)
+    written.threshold.levels = Levels(least)
     for name in names:
         level = LogLevel.levelWithName(name)
         written.log.emit(level, "said {name}", name=name)

@@ -21,7 +21,7 @@ from bussrv.cli.parameters import whole
 if TYPE_CHECKING:
     from rich.live import Live
 
-    from bussrv.cli.show.figures import Look
+    from bussrv.cli.show.figures import ServerFigures
     from bussrv.cli.show.screen import Screen
     from bussrv.client.admin import AdminClient
 
@@ -73,7 +73,7 @@ def top(connection: Connection, sort: str, count: int | None, as_json: bool) -> 
     return 0
 
 
-def _looks(client: AdminClient, count: int | None) -> Iterator[Look]:
+def _looks(client: AdminClient, count: int | None) -> Iterator[ServerFigures]:
     from bussrv.cli.show.figures import look
 
     last = None

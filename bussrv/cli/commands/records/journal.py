@@ -220,7 +220,7 @@ def forget(file: Path, actor: str | None, peer: str | None, as_json: bool) -> in
     """Destroy the key that connects a pseudonym in a journal with a person or an address. KEYFILE is the file that
     --journal-pseudonyms of the server names. The journal is not changed, and its server may be running.
     """
-    from bussrv.inspection.forgetting import forget
+    from bussrv.inspection.commands import forget
 
     need_one(actor=actor, peer=peer)
     return forget(file, actor, peer, as_json=as_json)

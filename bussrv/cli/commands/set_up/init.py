@@ -49,11 +49,11 @@ def init(place: str, names: tuple[str, ...], users: tuple[str, ...], interface: 
     are printed once, and stored nowhere.
     """
     from bussrv.errors import ConfigError
-    from bussrv.starter.directory import Wanted, make
+    from bussrv.starter.directory import NewServer, make
 
     directory = Path(place).resolve()
     is_root = os.geteuid() == 0
-    wanted = Wanted(
+    wanted = NewServer(
         names=_names(names),
         users=list(dict.fromkeys(users)) or list(USERS),
         interface=interface,

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from twisted.internet.task import Clock
 
 from bussrv import events as ev
@@ -19,9 +20,8 @@ from bussrv.policy.permissions.permissions import EVERYTHING, Permissions
 from bussrv.registry.state.live_snapshot import FEW, LiveSnapshot
 from bussrv.registry.state.snapshot import Snapshot
 from bussrv.registry.state.state import RegistryState
-from bussrv.services.live_view import LiveView
-from bussrv.services.live_views import KEPT_SECONDS, MADE_EVERY, MOST_KEPT, LiveViews
-from bussrv.services.registry_view import shown_snapshot
+from bussrv.services.live_views import KEPT_SECONDS, MADE_EVERY, MOST_KEPT, LiveView, LiveViews
+from bussrv.services.registry_view import is_visible, visible_ids
 from bussrv.turns.slices import Slices
 from tests.registry.histories import SESSIONS
 from tests.registry.histories import histories as histories_of
@@ -50,6 +50,27 @@ histories = histories_of(
     ),
     pauses=st.sampled_from(["step", "look"]),
 )
+
+
+def shown_snapshot(seq: int, state: RegistryState, permissions: Permissions) -> Snapshot:
+    """The part of a registry that is shown.
+
+    :param seq: the number of the last record that was shown.
+    """
+    sessions = [each for each in state.sessions.values() if permissions.sees_session(each.routing_id)]
+    visible = {each.id for each in sessions}
+    services = {
+        name: [each for each in providers if each in visible]
+        for name, providers in state.services.items()
+        if permissions.sees_service(name) and not visible.isdisjoint(providers)
+    }
+    held = (each for session in visible for each in state.subscriptions.get(session, {}).values())
+    return Snapshot(
+        seq,
+        [replace(each, routing_ids=visible_ids(each.routing_ids, permissions)) for each in sessions],
+        services,
+        [each for each in held if is_visible(each, permissions)],
+    )
 
 
 def in_any_order(shown: Snapshot) -> Any:
