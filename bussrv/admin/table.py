@@ -16,7 +16,7 @@ from bussrv.admin.interfaces import Reloaded
 from bussrv.admin.journal import past, recent
 from bussrv.admin.journal import view as journal_view
 from bussrv.admin.registry import links, services, sessions, subscriptions, writes
-from bussrv.admin.registry.collections import LIMIT, MOST, Page
+from bussrv.admin.registry.collections import LIMIT, MOST
 from bussrv.registry.state.snapshot import Snapshot
 
 MOST_SEQ = (1 << 63) - 1
@@ -26,7 +26,6 @@ ROUTES: tuple[Route, ...] = (
     Route(
         path="/",
         function=static_files.index,
-        summary="The dashboard.",
         permission=None,
         is_page=True,
         media_type="text/html",
@@ -34,7 +33,6 @@ ROUTES: tuple[Route, ...] = (
     Route(
         path="/static/{file...}",
         function=static_files.static_file,
-        summary="A file that the dashboard loads.",
         permission=None,
         is_page=True,
         media_type="application/octet-stream",
@@ -42,14 +40,11 @@ ROUTES: tuple[Route, ...] = (
     Route(
         path="/api/v1/server",
         function=server_view.show,
-        summary="Which server this is, and what the caller may do.",
         answers=server_view.ServerView,
     ),
     Route(
         path="/api/v1/sessions",
         function=sessions.list_all,
-        summary="Every session, of this server and of linked ones.",
-        answers=Page,
         collection=sessions.SessionItem,
         key=("session",),
         is_of_registry=True,
@@ -57,7 +52,6 @@ ROUTES: tuple[Route, ...] = (
     Route(
         path="/api/v1/sessions/{session}",
         function=sessions.show,
-        summary="One session, with its services, subscriptions and traffic.",
         answers=sessions.SessionView,
         problems=("no-such-session",),
     ),
@@ -65,7 +59,6 @@ ROUTES: tuple[Route, ...] = (
         method="DELETE",
         path="/api/v1/sessions/{session}",
         function=writes.close_session,
-        summary="Close a session.",
         permission="write",
         status=204,
         problems=("no-such-session", "not-here", "journal-unavailable"),
@@ -73,7 +66,6 @@ ROUTES: tuple[Route, ...] = (
     Route(
         path="/api/v1/sessions/{session}/history",
         function=past.history,
-        summary="The records of the journal about a session, oldest first; also after it closed.",
         answers=past.HistoryPage,
         parameters=(
             Parameter(name="limit", type=Annotated[int, Meta(ge=1, le=MOST)], help="The most records.", default=LIMIT),
@@ -89,8 +81,6 @@ ROUTES: tuple[Route, ...] = (
     Route(
         path="/api/v1/services",
         function=services.list_all,
-        summary="Every service: how many provide it, and how many are subscribed to it.",
-        answers=Page,
         collection=services.ServiceItem,
         key=("service",),
         is_of_registry=True,
@@ -98,7 +88,6 @@ ROUTES: tuple[Route, ...] = (
     Route(
         path="/api/v1/services/{service...}",
         function=services.show,
-        summary="One service: who provides it, and who is subscribed to it.",
         answers=services.ServiceView,
         is_of_registry=True,
         problems=("no-such-service",),
@@ -106,8 +95,6 @@ ROUTES: tuple[Route, ...] = (
     Route(
         path="/api/v1/subscriptions",
         function=subscriptions.list_all,
-        summary="Every subscription.",
-        answers=Page,
         collection=subscriptions.SubscriptionItem,
         key=("session", "service"),
         is_of_registry=True,
@@ -116,7 +103,6 @@ ROUTES: tuple[Route, ...] = (
         method="DELETE",
         path="/api/v1/subscriptions/{session}/{service...}",
         function=writes.drop_subscription,
-        summary="Drop the subscription of a session to a service, such as a lease of Inbus.",
         permission="write",
         status=204,
         problems=("no-such-session", "no-such-subscription", "not-here", "journal-unavailable"),
@@ -124,8 +110,6 @@ ROUTES: tuple[Route, ...] = (
     Route(
         path="/api/v1/links",
         function=links.list_all,
-        summary="The servers that this one is linked with, or should be.",
-        answers=Page,
         collection=links.LinkItem,
         key=("routing_id", "address"),
     ),
@@ -133,7 +117,6 @@ ROUTES: tuple[Route, ...] = (
         method="DELETE",
         path="/api/v1/links/{server...}",
         function=writes.forget_link,
-        summary="Forget a lost link to the server of this routing id: it is not missed any more.",
         permission="write",
         status=204,
         problems=("no-such-link", "link-wanted", "journal-unavailable"),
@@ -141,8 +124,6 @@ ROUTES: tuple[Route, ...] = (
     Route(
         path="/api/v1/slow",
         function=sessions.slow,
-        summary="The sessions for which bytes wait, most first: their clients read too slowly.",
-        answers=Page,
         collection=sessions.SlowItem,
         key=("session",),
         sort="-waiting_bytes",
@@ -150,28 +131,22 @@ ROUTES: tuple[Route, ...] = (
     Route(
         path="/api/v1/limits",
         function=limits.limits,
-        summary="Every limit, and how often it was hit.",
-        answers=Page,
         collection=limits.LimitItem,
         key=("name",),
     ),
     Route(
         path="/api/v1/counters",
         function=limits.counters,
-        summary="All counters, and how many sessions, services and subscriptions there are.",
         answers=limits.Counters,
     ),
     Route(
         path="/api/v1/codes",
         function=codes.show,
-        summary="The meaning of reasons and counters, a sentence each.",
         answers=codes.Codes,
     ),
     Route(
         path="/api/v1/closed",
         function=recent.closed,
-        summary="Sessions that were closed lately, the last one first.",
-        answers=Page,
         collection=recent.ClosedItem,
         key=(),
         sort="-seq",
@@ -179,8 +154,6 @@ ROUTES: tuple[Route, ...] = (
     Route(
         path="/api/v1/denied",
         function=recent.denied,
-        summary="The latest denials of permissions and failed logins, the last one first.",
-        answers=Page,
         collection=recent.DeniedItem,
         key=(),
         sort="-seq",
@@ -188,14 +161,12 @@ ROUTES: tuple[Route, ...] = (
     Route(
         path="/api/v1/journal",
         function=journal_view.show,
-        summary="The journal, its last seal, and its room.",
         answers=journal_view.JournalView,
         problems=("no-journal",),
     ),
     Route(
         path="/api/v1/registry",
         function=past.registry,
-        summary="The registry at a moment, as `bussrv journal state` shows it.",
         answers=Snapshot,
         parameters=(
             Parameter(
@@ -211,7 +182,6 @@ ROUTES: tuple[Route, ...] = (
         method="POST",
         path="/api/v1/journal/seal",
         function=writes.seal,
-        summary="Seal the journal up to its present end. Answers when it is done.",
         permission="write",
         answers=journal_view.SealView,
         problems=("no-journal", "seal-late", "journal-unavailable"),
@@ -220,7 +190,6 @@ ROUTES: tuple[Route, ...] = (
         method="POST",
         path="/api/v1/reload",
         function=writes.reload,
-        summary="Read the configuration again.",
         permission="write",
         answers=Reloaded,
         problems=("reload-failed", "journal-unavailable"),
@@ -229,7 +198,6 @@ ROUTES: tuple[Route, ...] = (
         method="POST",
         path="/api/v1/drain",
         function=writes.drain,
-        summary="Stop the server: sessions end one after the other.",
         permission="write",
         answers=writes.Draining,
         problems=("journal-unavailable",),
@@ -238,7 +206,6 @@ ROUTES: tuple[Route, ...] = (
         method="PUT",
         path="/api/v1/log-level",
         function=writes.log_level,
-        summary="Log another least level, until a reload or a restart.",
         permission="write",
         body=writes.LogLevel,
         answers=writes.LogLevels,
@@ -247,14 +214,12 @@ ROUTES: tuple[Route, ...] = (
     Route(
         path="/api/v1/openapi.json",
         function=openapi.show,
-        summary="This API, in OpenAPI 3.1.",
         permission=None,
         media_type=JSON,
     ),
     Route(
         path="/api/v1/events",
         function=observing.events,
-        summary="Every record of the journal, as it is written; the id of an event is the number of its record.",
         is_stream=True,
         parameters=(
             Parameter(
@@ -268,20 +233,17 @@ ROUTES: tuple[Route, ...] = (
     Route(
         path="/api/v1/live",
         function=observing.live,
-        summary="Figures every second: traffic, times of delivery and of the journal, and what is wrong.",
         is_stream=True,
     ),
     Route(
         path="/healthz",
         function=observing.healthz,
-        summary="The server lives.",
         answers=health.Alive,
         permission=None,
     ),
     Route(
         path="/readyz",
         function=observing.readyz,
-        summary="Whether the server should be sent clients. If not, the status is 503.",
         answers=health.Readiness,
         also=503,
         parameters=(
@@ -297,14 +259,12 @@ ROUTES: tuple[Route, ...] = (
     Route(
         path="/metrics",
         function=observing.metrics,
-        summary="Figures for Prometheus.",
         is_of_statistics=True,
         media_type="text/plain",
     ),
     Route(
         path="/api/v1/tap",
         function=tap.tap,
-        summary="Some of the objects that pass, live. The journal has the start and the end of each tap.",
         answers=tap.TappedView,
         parameters=tap.PARAMETERS,
         problems=("journal-unavailable",),

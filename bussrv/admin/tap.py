@@ -102,7 +102,7 @@ class Skipped(Struct, frozen=True):
 
 
 async def tap(call: Call, stream: EventStream) -> None:
-    """Show objects that pass until the client goes. Its answer begins when the tap is open.
+    """Some of the objects that pass, live. The journal has the start and the end of each tap.
 
     :raises Problem: the journal cannot note it.
     """

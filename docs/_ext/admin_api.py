@@ -15,7 +15,6 @@ from msgspec import Raw, Struct
 
 from bussrv.admin.http.answers import PROBLEMS
 from bussrv.admin.http.routes import Route
-from bussrv.admin.registry.collections import Page
 from bussrv.admin.table import ROUTES
 
 PAGE = Path(__file__).parents[1] / "reference" / "admin-api.md"
@@ -52,7 +51,7 @@ def _routes(rows: Iterable[Route]) -> Iterator[str]:
         answer = row.collection or row.answers
         if row.collection is not None:
             yield "A [page](#pages-filters-order) of items:\n"
-        if isinstance(answer, type) and issubclass(answer, Struct) and answer is not Page:
+        if isinstance(answer, type) and issubclass(answer, Struct):
             yield from _fields(answer)
         if row.problems:
             yield f"Problems of its own: {', '.join(f'`{each}`' for each in row.problems)}.\n"

@@ -86,12 +86,12 @@ class Admin(Network):
         super().__init__(**settings)
         self.calls: list[str] = []
         view = AdminView(
-            self.bus,
-            self.journal,
-            self.reactor,
-            "boot",
-            MovedClock(self.reactor),
-            place=NoJournal(),
+            bus=self.bus,
+            journal=self.journal,
+            reactor=self.reactor,
+            boot="boot",
+            clock=MovedClock(self.reactor),
+            journal_place=NoJournal(),
             links=DialedLinks(self.bus, self.reactor),
             listeners={},
             threshold=Threshold(),

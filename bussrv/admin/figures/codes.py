@@ -20,5 +20,5 @@ class Codes(Struct, frozen=True):
 
 
 async def show(call: Call) -> Codes:
-    """The meaning of each code."""
+    """The meaning of reasons and counters, a sentence each."""
     return Codes(REASONS, COUNTERS)

@@ -54,7 +54,7 @@ class Counters(Struct, frozen=True, kw_only=True):
 
 
 async def limits(call: Call) -> Page:
-    """All limits."""
+    """Every limit, and how often it was hit."""
     return await page_of(call, _items(call))
 
 
@@ -88,7 +88,7 @@ def _counter(option: Option) -> str:
 
 
 async def counters(call: Call) -> Counters:
-    """All counters."""
+    """All counters, and how many sessions, services and subscriptions there are."""
     bus = call.server.bus
     state = bus.registry.state
     sessions = {name: total.open for name, total in sorted(bus.totals.by_format().items()) if total.open}

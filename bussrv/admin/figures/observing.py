@@ -13,26 +13,26 @@ PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 
 async def healthz(call: Call) -> Alive:
-    """The server answers, so it is alive."""
+    """The server lives."""
     return Alive()
 
 
 async def readyz(call: Call) -> Answer:
-    """Whether the server should be sent clients; the status is 503 if not."""
+    """Whether the server should be sent clients. If not, the status is 503."""
     found = readiness(call.server, call.shared.figures, is_strict=call.query["strict"])
     return Answer(encode(found), status=503 if found.status == "not-ready" else 200)
 
 
 async def metrics(call: Call) -> Answer:
-    """All metrics."""
+    """Figures for Prometheus."""
     return Answer(call.shared.metrics.text(), PROMETHEUS)
 
 
 async def events(call: Call, stream: EventStream) -> None:
-    """Every record, as it is written."""
+    """Every record of the journal, as it is written; the id of an event is the number of its record."""
     await call.shared.events.send(stream, last_known(call.headers.get("last-event-id"), call.query["after"]))
 
 
 async def live(call: Call, stream: EventStream) -> None:
-    """Figures every second."""
+    """Figures every second: traffic, times of delivery and of the journal, and what is wrong."""
     await call.shared.live.send(stream)

@@ -48,7 +48,7 @@ class ServerView(Struct, frozen=True):
 
 
 async def show(call: Call) -> ServerView:
-    """Which server this is."""
+    """Which server this is, and what the caller may do."""
     server, access = call.server, call.server.bus.access
     return ServerView(
         server=server.bus.server_id,

@@ -11,7 +11,7 @@ import msgspec
 from bussrv.admin.http.answers import JSON, MEDIA_TYPE, PROBLEMS, Answer, Details
 from bussrv.admin.http.routes import Call, Parameter, Route
 from bussrv.admin.http.sending import EVENT_STREAM
-from bussrv.admin.registry.collections import parameters
+from bussrv.admin.registry.collections import Page, parameters
 from bussrv.version import VERSION
 
 _REF = "#/components/schemas/{name}"
@@ -35,7 +35,7 @@ EFFECTS = "Send `Content-Type: application/json`, even without a body: pages of 
 
 
 async def show(call: Call) -> Answer:
-    """The description."""
+    """This API, in OpenAPI 3.1."""  # noqa: D404 - it is the summary of the route
     return Answer(_encoded(call.routes))
 
 
@@ -69,7 +69,8 @@ def describe(rows: Sequence[Route]) -> dict[str, Any]:
 def _types(rows: Iterable[Route]) -> list[Any]:
     found: list[Any] = [Details]
     for row in rows:
-        found += [each for each in (row.answers, row.collection, row.body) if each is not None]
+        answers = Page if row.collection is not None else row.answers
+        found += [each for each in (answers, row.collection, row.body) if each is not None]
         found += [each.type for each in _parameters(row)]
     return list({id(each): each for each in found}.values())
 

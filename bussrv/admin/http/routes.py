@@ -6,6 +6,7 @@ made from the same rows.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -54,7 +55,7 @@ class Route:
         :class:`bussrv.admin.http.answers.Answer`. For a stream it is given an
         :class:`bussrv.admin.http.sending.EventStream`, too, and returns when the stream is complete. When the client
         goes, the function is cancelled at its ``await``.
-    :ivar answers: the type of the value for msgspec; ``None``: the answer is not JSON.
+    :ivar answers: the type of the value for msgspec; ``None``: the answer is a page of a collection, or not JSON.
     :ivar permission: the permission that the caller needs; ``None``: everybody may send this request.
     :ivar is_of_statistics: whether it shows no more than ``bus/statistics``, so that whoever may watch that, or is a
         scraper, needs no other permission.
@@ -74,7 +75,6 @@ class Route:
 
     path: str
     function: Callable[..., Awaitable[Any]]
-    summary: str
     method: str = "GET"
     answers: Any = None
     permission: Permission | None = "read"
@@ -91,6 +91,11 @@ class Route:
     status: int = 200
     also: int | None = None
     problems: tuple[str, ...] = ()
+
+    @property
+    def summary(self) -> str:
+        """A sentence or two: the first paragraph of the docstring of its function."""
+        return " ".join((inspect.getdoc(self.function) or "").partition("\n\n")[0].split())
 
     @property
     def has_effects(self) -> bool:

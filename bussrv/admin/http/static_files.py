@@ -38,12 +38,12 @@ def _answer(path: Path) -> Answer:
 
 
 async def index(call: Call) -> Answer:
-    """The page of the dashboard."""
+    """The dashboard."""
     return _file(call, INDEX)
 
 
 async def static_file(call: Call) -> Answer:
-    """A file that the page loads."""
+    """A file that the dashboard loads."""
     return _file(call, call.path["file"])
 
 

@@ -45,7 +45,7 @@ class HistoryPage(Struct, frozen=True):
 
 
 async def history(call: Call) -> HistoryPage:
-    """The records about a session, oldest first; also after it closed.
+    """The records of the journal about a session, oldest first; also after it closed.
 
     :raises Problem: ``no-journal`` or ``journal-unreadable``.
     """
@@ -164,7 +164,7 @@ class _Parts(Struct):
 
 
 async def registry(call: Call) -> Answer:
-    """The registry at a moment, as ``bussrv journal state`` shows it.
+    """The registry at a moment, as `bussrv journal state` shows it.
 
     :raises Problem: ``no-journal``, ``no-such-moment``, ``journal-unreadable`` or ``journal-too-long``.
     """

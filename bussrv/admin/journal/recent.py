@@ -61,12 +61,12 @@ class DeniedItem(Struct, frozen=True, kw_only=True):
 
 
 async def closed(call: Call) -> Page:
-    """Sessions that were closed lately."""
+    """Sessions that were closed lately, the last one first."""
     return await page_of(call, (_item(ClosedItem, each) for each in tuple(call.shared.closed)))
 
 
 async def denied(call: Call) -> Page:
-    """The latest denials of permissions and failed logins."""
+    """The latest denials of permissions and failed logins, the last one first."""
     return await page_of(call, map(_denied, tuple(call.shared.denied)))
 
 

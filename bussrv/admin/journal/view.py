@@ -59,7 +59,7 @@ class JournalView(Struct, frozen=True, kw_only=True):
 
 
 async def show(call: Call) -> JournalView:
-    """The journal.
+    """The journal, its last seal, and its room.
 
     :raises Problem: ``no-journal``.
     """

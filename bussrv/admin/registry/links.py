@@ -46,7 +46,7 @@ class LinkItem(Struct, frozen=True, kw_only=True):
 
 
 async def list_all(call: Call) -> Page:
-    """All links."""
+    """The servers that this one is linked with, or should be."""
     return await page_of(call, _items(call.server))
 
 

@@ -109,7 +109,7 @@ _NOBODY = _Audience()
 
 
 async def list_all(call: Call) -> Page:
-    """All services, or those that the filters leave."""
+    """Every service: how many provide it, and how many are subscribed to it."""
     return await page_of(call, _items(call.server.bus.registry.state))
 
 
@@ -144,7 +144,7 @@ def _first(names: Iterable[str], most: int) -> list[str]:
 
 
 async def show(call: Call) -> ServiceView:
-    """One service.
+    """One service: who provides it, and who is subscribed to it.
 
     :raises Problem: ``no-such-service``.
     """

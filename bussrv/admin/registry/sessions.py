@@ -98,7 +98,7 @@ def _common(session: Session) -> dict[str, Any]:
 
 
 async def list_all(call: Call) -> Page:
-    """All sessions that pass the filters."""
+    """Every session, of this server and of linked ones."""
     return await page_of(call, _items(call.server.bus.registry.state))
 
 
@@ -112,7 +112,7 @@ def _items(state: RegistryState) -> Iterator[SessionItem]:
 
 
 async def show(call: Call) -> SessionView:
-    """One session.
+    """One session, with its services, subscriptions and traffic.
 
     :raises Problem: ``no-such-session``.
     """
@@ -161,7 +161,7 @@ def find(call: Call) -> Session:
 
 
 async def slow(call: Call) -> Page:
-    """The sessions whose clients have not read everything."""
+    """The sessions for which bytes wait, most first: their clients read too slowly."""
     return await page_of(call, _slow(call))
 
 

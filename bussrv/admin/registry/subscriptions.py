@@ -52,7 +52,7 @@ def item(bus: IBus, session: Session, subscription: Subscription) -> Subscriptio
 
 
 async def list_all(call: Call) -> Page:
-    """All subscriptions, or those that the filters leave."""
+    """Every subscription."""
     return await page_of(call, _items(call.server.bus))
 
 

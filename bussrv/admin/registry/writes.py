@@ -102,7 +102,7 @@ def _take_everything(bus: IBus, session: Session) -> Iterator[None]:
 
 
 async def drop_subscription(call: Call) -> Answer:
-    """Drop the subscription of a session to a service.
+    """Drop the subscription of a session to a service, such as a lease of Inbus.
 
     :raises Problem: ``no-such-session``, ``not-here`` or ``no-such-subscription``.
     """
@@ -118,7 +118,7 @@ async def drop_subscription(call: Call) -> Answer:
 
 
 async def forget_link(call: Call) -> Answer:
-    """Forget a link that is lost: it is not missed any more.
+    """Forget a lost link to the server of this routing id: it is not missed any more.
 
     :raises Problem: ``no-such-link`` or ``link-wanted``.
     """
@@ -136,7 +136,7 @@ async def forget_link(call: Call) -> Answer:
 
 
 async def seal(call: Call) -> SealView:
-    """Seal the journal, up to its present end.
+    """Seal the journal up to its present end. Answers when it is done.
 
     :raises Problem: ``no-journal`` or ``seal-late``.
     """
@@ -172,7 +172,7 @@ async def reload(call: Call) -> Reloaded:
 
 
 async def drain(call: Call) -> Draining:
-    """Stop the server: it takes no further clients, and sessions end one after the other."""
+    """Stop the server: sessions end one after the other."""
     server = call.server
     if not server.is_draining():
         await journal(call, "drain")

@@ -75,10 +75,22 @@ def receiving(connection: Connection, wire_format: str, names: Sequence[str]) ->
     :raises ValueError: the wire format has no such subscription.
     """
     if wire_format == "spp":
-        with _spp(connection) as client:
+        from bussrv.client.spp import SppClient
+
+        place = connection.place("spp")
+        with SppClient(place.address.host, place.address.port, place.timeout, tls=place.tls) as client:
+            who = place.credentials
+            if who.secret is not None or who.token is not None:
+                client.authenticate(who.user or "", who.secret or "", token=who.token)
             yield _Spp(client, names)
     elif wire_format == "inbus":
-        with _inbus(connection, names) as subscriber:
+        from bussrv.client.inbus import InbusSubscriber
+
+        if len(names) != 1 or has_wildcard(names[0]):
+            raise ValueError("a subscription over Inbus is to one service, by its whole name")
+        address = connection.place("inbus").address
+        server = (address.host, address.port)
+        with InbusSubscriber(names[0], server, host=_own_address(server)) as subscriber:
             yield _Inbus(subscriber)
     else:
         from bussrv.cli.traffic.members import PUBLICATIONS, joined
@@ -155,30 +167,6 @@ class _Inbus:
             return self._subscriber.receive(timeout)
         except TimeoutError:
             return None
-
-
-@contextmanager
-def _spp(connection: Connection) -> Iterator[SppClient]:
-    from bussrv.client.spp import SppClient
-
-    place = connection.place("spp")
-    with SppClient(place.address.host, place.address.port, place.timeout, tls=place.tls) as client:
-        who = place.credentials
-        if who.secret is not None or who.token is not None:
-            client.authenticate(who.user or "", who.secret or "", token=who.token)
-        yield client
-
-
-@contextmanager
-def _inbus(connection: Connection, names: Sequence[str]) -> Iterator[InbusSubscriber]:
-    from bussrv.client.inbus import InbusSubscriber
-
-    if len(names) != 1 or has_wildcard(names[0]):
-        raise ValueError("a subscription over Inbus is to one service, by its whole name")
-    address = connection.place("inbus").address
-    server = (address.host, address.port)
-    with InbusSubscriber(names[0], server, host=_own_address(server)) as subscriber:
-        yield subscriber
 
 
 def _own_address(server: tuple[str, int]) -> str:

@@ -124,12 +124,12 @@ def _made(
 def unstarted(bus: Bus, reactor: Any) -> admin.AdminView:
     """A server that is not started, for the admin interface."""
     return admin.AdminView(
-        bus,
-        MemoryJournal(),
-        reactor,
-        "check",
-        SystemClock(),
-        place=NoJournal(),
+        bus=bus,
+        journal=MemoryJournal(),
+        reactor=reactor,
+        boot="check",
+        clock=SystemClock(),
+        journal_place=NoJournal(),
         links=DialedLinks(bus, reactor),
         listeners={},
         threshold=Threshold(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from bussrv.bus.interfaces import Use
@@ -27,11 +27,14 @@ def collecting(faults: list[str]) -> Iterator[None]:
         faults += error.sentences
 
 
-def prepare_one(prepare: Callable[[], Use], uses: list[Use], faults: list[str]) -> None:
-    """Prepare a part of the server.
+def prepare_all(prepares: Iterable[Callable[[], Use]], faults: list[str]) -> list[Use]:
+    """Prepare parts of the server.
 
-    :param uses: gets what puts it into effect.
-    :param faults: gets what is wrong with it.
+    :param faults: gets what is wrong with them.
+    :returns: what puts them into effect.
     """
-    with collecting(faults):
-        uses.append(prepare())
+    uses: list[Use] = []
+    for prepare in prepares:
+        with collecting(faults):
+            uses.append(prepare())
+    return uses

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -43,51 +44,36 @@ SUFFIX = ".admin-token"
 """The admin token file, unless an option names another one, has the name of the journal with this ending."""
 
 
+@dataclass(kw_only=True, eq=False)
 class AdminView:
     """A server; see :class:`bussrv.admin.interfaces.AdministeredServer`.
 
-    :param place: the directory of the journal.
-    :param listeners: the ports of wire formats that are open, by name.
-    :param links: those that the server dials.
-    :param is_draining: whether the server is about to stop.
-    :param reload: reads the configuration again.
-    :param drain: stops the server.
+    :ivar listeners: the ports of wire formats that are open, by name.
+    :ivar links: those that the server dials.
     """
 
-    def __init__(
-        self,
-        bus: IBus,
-        journal: IJournal,
-        reactor: Any,
-        boot: str,
-        clock: Clock,
-        *,
-        place: JournalPlace | NoJournal,
-        links: DialedLinks,
-        listeners: Mapping[str, IListener],
-        threshold: Threshold,
-        is_draining: Callable[[], bool],
-        reload: Callable[[], Deferred[Reloaded | None]],
-        drain: Callable[[], None],
-    ) -> None:
-        self.bus = bus
-        self.journal = journal
-        self.reactor = reactor
-        self.boot = boot
-        self.started = bus.utc()
-        self.is_draining = is_draining
-        self.reload = reload
-        self.drain = drain
-        self._clock = clock
-        self.place = place if isinstance(place, JournalPlace) else None
-        self.journal_condition = place.condition
-        self.dialed = links.dialed
-        self._listeners = listeners
-        self._threshold = threshold
+    bus: IBus
+    journal: IJournal
+    reactor: Any
+    boot: str
+    clock: Clock
+    journal_place: JournalPlace | NoJournal
+    links: DialedLinks
+    listeners: Mapping[str, IListener]
+    threshold: Threshold
+    is_draining: Callable[[], bool]
+    reload: Callable[[], Deferred[Reloaded | None]]
+    drain: Callable[[], None]
+
+    def __post_init__(self) -> None:
+        self.started = self.bus.utc()
+        self.place = self.journal_place if isinstance(self.journal_place, JournalPlace) else None
+        self.journal_condition = self.journal_place.condition
+        self.dialed = self.links.dialed
 
     def formats(self) -> Mapping[str, str]:
         """The address of each wire format that is on, by its name."""
-        return {name: listener.address for name, listener in self._listeners.items()}
+        return {name: listener.address for name, listener in self.listeners.items()}
 
     def clients(self) -> int:
         """How many sessions a drain would end."""
@@ -96,23 +82,23 @@ class AdminView:
 
     def write(self, event: Event) -> Deferred[Any]:
         """Journal an event. :returns: fires when it is durable; fails with ``JournalUnavailable``."""
-        return self.journal.append([Stamped(self._clock.utc(), self._clock.mono(), event)])
+        return self.journal.append([Stamped(self.clock.utc(), self.clock.mono(), event)])
 
     def prepare_log_level(self, level: str, part: str | None) -> Callable[[], None]:
         """Check another least level of the log. :returns: puts it into effect.
 
         :raises BadValue: there is no such level, or no such part.
         """
-        self._threshold.levels.changed(level, part)
+        self.threshold.levels.changed(level, part)
 
         def use() -> None:
-            self._threshold.levels = self._threshold.levels.changed(level, part)
+            self.threshold.levels = self.threshold.levels.changed(level, part)
 
         return use
 
     def log_level(self) -> str:
         """The levels of the log."""
-        return str(self._threshold.levels)
+        return str(self.threshold.levels)
 
 
 def token_file(config: Config) -> Path | None:

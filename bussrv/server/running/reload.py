@@ -30,7 +30,7 @@ from bussrv.journal.record import format_time
 from bussrv.server.configuration.check import check_places
 from bussrv.server.configuration.config import Config
 from bussrv.server.configuration.exposure import check_endpoints
-from bussrv.server.configuration.faults import prepare_one
+from bussrv.server.configuration.faults import prepare_all
 from bussrv.server.configuration.option_table import BUILT_IN
 from bussrv.server.log.text import Threshold, one_line
 from bussrv.server.running.links import DialedLinks
@@ -119,13 +119,11 @@ class Reload:
         names = [name for name, value in config.values.items() if value != self._values.get(name)]
         restart = tuple(each for each in names if each not in _RELOADABLE)
         faults: list[str] = []
-        uses: list[Use] = []
         leaving = self._links.leaving(config.link)
         prepares = [each.prepare for each in self._bus.reloadables if each not in leaving]
         prepares.append(lambda: self._links.prepare(config.link, config.place("link")))
         prepares += [partial(each, config) for each in self._parts]
-        for prepare in prepares:
-            prepare_one(prepare, uses, faults)
+        uses = prepare_all(prepares, faults)
         # A reload opens and closes no port, also if the file names other ports now.
         open_now = dataclasses.replace(config, endpoints=self._endpoints, admin=self._admin)
         faults += check_endpoints(open_now, open_now.ports)

@@ -28,7 +28,7 @@ from bussrv.registry.changes.registry import Registry
 from bussrv.server.configuration.check import check_places
 from bussrv.server.configuration.config import ADMIN, Config
 from bussrv.server.configuration.exposure import check_endpoints, warn_of_exposed
-from bussrv.server.configuration.faults import prepare_one
+from bussrv.server.configuration.faults import prepare_all
 from bussrv.server.configuration.options import BusOptions, Options, StartError
 from bussrv.server.log.json import json_observer
 from bussrv.server.log.refusals import Refusals
@@ -165,12 +165,12 @@ class BusService(Service):
         self._policy = PolicyInEffect(self.bus, self._installed)
         self._links = DialedLinks(self.bus, self._reactor)
         self._view = AdminView(
-            self.bus,
-            journal,
-            self._reactor,
-            boot,
-            self._clock,
-            place=self._place,
+            bus=self.bus,
+            journal=journal,
+            reactor=self._reactor,
+            boot=boot,
+            clock=self._clock,
+            journal_place=self._place,
             links=self._links,
             listeners=self.listeners,
             threshold=self._threshold,
@@ -194,8 +194,7 @@ class BusService(Service):
                 bus=self.bus,
                 links=self._links,
                 threshold=self._threshold,
-                # Sessions of removed users end first. So nothing is withdrawn from them one by one.
-                parts=(self._checkers.prepare, self._policy.prepare, self._links.prepare_token, self._admin.prepare),
+                parts=self._parts,
                 reactor=self._reactor,
             )
         # The server is ready only when the reactor runs: from then on, a signal stops it in an orderly way.
@@ -207,12 +206,11 @@ class BusService(Service):
         listeners = make_listeners(self._formats, self._config, self.bus, self._reactor, faults)
         self._admin = AdminInterface(self._config, self._view, faults)
         self._stop_admin = self._admin.stop
-        uses: list[Use] = []
-        prepares = (self._checkers.prepare, self._policy.prepare, self._links.prepare_token, self._admin.prepare)
-        parts: list[Callable[[], Use]] = [partial(each, self._config) for each in prepares]
+        # Sessions of removed users end first. So nothing is withdrawn from them one by one.
+        self._parts = (self._checkers.prepare, self._policy.prepare, self._links.prepare_token, self._admin.prepare)
+        parts: list[Callable[[], Use]] = [partial(each, self._config) for each in self._parts]
         parts.append(partial(self._links.prepare, self._config.link, self._config.place("link")))
-        for prepare in parts:
-            prepare_one(prepare, uses, faults)
+        uses = prepare_all(parts, faults)
         faults += check_endpoints(self._config, [*listeners, *([ADMIN] if self._admin.port is not None else [])])
         if faults:
             raise ConfigError(*faults)

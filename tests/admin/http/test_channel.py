@@ -108,7 +108,7 @@ async def forever(call: Call, stream: EventStream) -> None:
     await stream.closed()
 
 
-STREAM = Route(path="/stream", function=forever, summary="", is_stream=True)
+STREAM = Route(path="/stream", function=forever, is_stream=True)
 
 
 def test_connections_that_are_served_stay() -> None:
@@ -262,7 +262,7 @@ def test_nothing_puts_off_the_end(taken: str) -> None:
         return "x" * 100_000
 
     gate: Deferred[None] = Deferred()
-    row = Route(path="/late", function=late, summary="", parameters=(Parameter(name="n", type=str, help=""),))
+    row = Route(path="/late", function=late, parameters=(Parameter(name="n", type=str, help=""),))
     scene = Admin(rows=[row])
     before = scene.reactor.getDelayedCalls()
     client = scene.client()
@@ -300,7 +300,7 @@ async def gush(call: Call, stream: EventStream) -> None:
 
 def streaming(function: Any, **settings: Any) -> Admin:
     parameters = (Parameter(name="count", type=int, help=""),)
-    row = Route(path="/stream", function=function, summary="", is_stream=True, parameters=parameters)
+    row = Route(path="/stream", function=function, is_stream=True, parameters=parameters)
     return Admin(rows=[row], **settings)
 
 

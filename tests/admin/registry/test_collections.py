@@ -49,7 +49,7 @@ def scene_of(things: list[Thing]) -> Client:
     async def show(call: Call) -> Page:
         return await page_of(call, items())
 
-    row = Route(path="/things", function=show, summary="", collection=Thing, key=("id",))
+    row = Route(path="/things", function=show, collection=Thing, key=("id",))
     return Admin(rows=[row], admin_max_rate=10**6).client()
 
 
