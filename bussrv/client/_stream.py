@@ -10,7 +10,6 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from functools import wraps
-from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
 from bussrv.client._deadline import OWN, Deadline, Own, Timeout
@@ -174,9 +173,7 @@ class StreamClient(Generic[Event]):
     def __enter__(self: Client) -> Client:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @by_one_thread

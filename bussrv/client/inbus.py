@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 import socket
-from types import TracebackType
 
 from bussrv.client._deadline import Deadline
 from bussrv.client._payload import as_payload
@@ -66,9 +65,7 @@ class InbusSubscriber:
     def __enter__(self) -> InbusSubscriber:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def receive(self, timeout: float | None = None) -> Datagram:

@@ -95,7 +95,8 @@ def run_seal(directory: Path, key: Path | None, *, as_json: bool = False) -> Non
     elif by_server:
         write(f"the server sealed {directory}\n".encode())
     else:
-        write(f"{directory}: {_sealed_words(count)}\n".encode())
+        said = f"sealed {_counted(count, 'segment')}" if count else "everything was sealed already"
+        write(f"{directory}: {said}\n".encode())
 
 
 def _seal(directory: Path, key: Path | None) -> tuple[bool, int]:
@@ -110,12 +111,6 @@ def _seal(directory: Path, key: Path | None) -> tuple[bool, int]:
         return False, _seal_alone(directory, key)
     finally:
         lock.release()
-
-
-def _sealed_words(count: int) -> str:
-    if not count:
-        return "everything was sealed already"
-    return f"sealed {_counted(count, 'segment')}"
 
 
 def _ask_server(directory: Path, active: int) -> None:

@@ -19,8 +19,8 @@ from bussrv.journal import manifest
 from bussrv.journal.recovery import Damaged, recover
 from bussrv.journal.segment import segment_name
 from bussrv.journal.versions import READ_VERSIONS, SCHEMA_VERSION
-from bussrv.policy.logins.tokens import read_tokens
-from bussrv.policy.logins.users import read_users
+from bussrv.policy.logins.tokens import TOKENS_FILE
+from bussrv.policy.logins.users import USERS_FILE
 from bussrv.server.configuration.exposure import check_endpoints
 from tests.docs.commands import prepare, says
 from tests.docs.pages import PAGES, ROOT, blocks, rows
@@ -104,9 +104,9 @@ def test_the_file_of_users(tmp_path: Path) -> None:
     first, _, tokens, certificates, _ = blocks("docs/how-to/users.md", "console")
     for command, _ in (*commands(first), commands(tokens)[0]):
         run(command, tmp_path, "a long secret\n")
-    assert {each.user for each in read_tokens(tmp_path / "tokens").values()} == {"camera"}
+    assert {each.user for each in TOKENS_FILE.read(tmp_path / "tokens").values()} == {"camera"}
     assert (tmp_path / "users").stat().st_mode & 0o777 == 0o600
-    assert read_users(tmp_path / "users").keys() == {"ann"}
+    assert USERS_FILE.read(tmp_path / "users").keys() == {"ann"}
     run("bussrv init hall", tmp_path)
     for command, _ in commands(certificates):
         run(command, tmp_path)

@@ -9,7 +9,6 @@
 - ``routes``: what a row of the table of routes says, what its function is given, and how the row for a request is found
 - ``sending``: answers on their way to a client, with bounded memory
 - ``static_files``: the page at ``/``, and everything that it loads from ``/static/``
-- ``streams``: the streams that are open, and how many of them a user may have
 
 Tests: ``tests/admin/http``.
 """

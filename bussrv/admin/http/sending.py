@@ -108,7 +108,7 @@ class EventStream:
         self._waiting: deque[bytes] = deque()
         self._size = 0
         self._is_paused = False
-        self._room: Deferred[None] | None = None
+        self._room: list[Deferred[None]] = []
         self._closed: list[Deferred[None]] = []
         self.is_open = True
         self.has_begun = False
@@ -160,21 +160,11 @@ class EventStream:
 
     def room(self) -> Deferred[None]:
         """:returns: fires when no bytes wait for the client, or the client is gone."""
-        if not self.is_open or self.has_room:
-            return succeed(None)
-        if self._room is None:
-            self._room = Deferred()
-        room: Deferred[None] = Deferred()
-        self._room.addCallback(lambda _: room.callback(None))
-        return room
+        return _one_more(self._room) if self.is_open and not self.has_room else succeed(None)
 
     def closed(self) -> Deferred[None]:
         """:returns: fires when the client is gone, or was too slow."""
-        if not self.is_open:
-            return succeed(None)
-        closed: Deferred[None] = Deferred()
-        self._closed.append(closed)
-        return closed
+        return _one_more(self._closed) if self.is_open else succeed(None)
 
     def pauseProducing(self) -> None:
         """The transport is full."""
@@ -188,7 +178,7 @@ class EventStream:
             self._size -= len(text)
             self._request.write(text)
         if self.has_room:
-            self._tell_of_room()
+            _fire(self._room)
 
     def stopProducing(self) -> None:
         """The connection is gone."""
@@ -214,13 +204,19 @@ class EventStream:
         self.is_open = False
         self._waiting.clear()
         self._size = 0
-        self._tell_of_room()
-        closed, self._closed = self._closed, []
-        for each in closed:
-            if not each.called:
-                each.callback(None)
+        _fire(self._room)
+        _fire(self._closed)
 
-    def _tell_of_room(self) -> None:
-        room, self._room = self._room, None
-        if room is not None:
-            room.callback(None)
+
+def _one_more(waiting: list[Deferred[None]]) -> Deferred[None]:
+    waiting.append(Deferred())
+    return waiting[-1]
+
+
+def _fire(waiting: list[Deferred[None]]) -> None:
+    """Fire those that wait, except those that were cancelled."""
+    found = tuple(waiting)
+    waiting.clear()
+    for each in found:
+        if not each.called:
+            each.callback(None)

@@ -22,8 +22,8 @@ from zope.interface import Attribute, implementer
 
 from bussrv.errors import ConfigError
 from bussrv.policy.logins.credentials import Denial, Password, Proof, Token
-from bussrv.policy.logins.tokens import MAX_TOKEN, TokenUse, digest, read_tokens
-from bussrv.policy.logins.users import NOBODY, SecretHash, check_user, read_users
+from bussrv.policy.logins.tokens import MAX_TOKEN, TOKENS_FILE, TokenUse, digest
+from bussrv.policy.logins.users import NOBODY, USERS_FILE, SecretHash, check_user
 from bussrv.turns.clock import SystemClock
 
 PATIENCE = 30.0
@@ -126,14 +126,6 @@ def _avatar_id(proof: Proof | None, user: Any) -> Any:
     return user
 
 
-def users_of(path: str) -> Users:
-    """The checker ``users:FILE``.
-
-    :raises ConfigError: the file makes no sense.
-    """
-    return Users(read_users(Path(path)))
-
-
 @implementer(ICredentialsChecker)
 class Tokens:
     """The tokens of a file, by their hashes.
@@ -229,14 +221,6 @@ def user_of(certificate: Mapping[str, Any], field: str) -> str | None:
         return None
 
 
-def tokens_of(path: str) -> Tokens:
-    """The checker ``tokens:FILE``.
-
-    :raises ConfigError: the file makes no sense.
-    """
-    return Tokens(read_tokens(Path(path)))
-
-
 def certificates_by(field: str) -> CertificateUsers:
     """The checker ``certificates:FIELD``.
 
@@ -303,8 +287,12 @@ def _as_bytes(text: str | bytes) -> bytes:
     return text.encode() if isinstance(text, str) else text
 
 
-MAKE: dict[str, Callable[[str], Any]] = {"users": users_of, "tokens": tokens_of, "certificates": certificates_by}
-"""Makes the checkers of bussrv of what follows their names."""
+MAKE: dict[str, Callable[[str], Any]] = {
+    "users": lambda path: Users(USERS_FILE.read(Path(path))),
+    "tokens": lambda path: Tokens(TOKENS_FILE.read(Path(path))),
+    "certificates": certificates_by,
+}
+"""Makes the checkers of bussrv of what follows their names. They raise :class:`ConfigError` if that makes no sense."""
 
 CREDENTIALS: dict[str, tuple[Any, ...]] = {"users": PASSWORDS, "tokens": TOKENS, "certificates": CERTIFICATES}
 """The kinds of credentials that they take."""

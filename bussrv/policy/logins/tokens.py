@@ -88,15 +88,8 @@ def parse_token(line: str) -> tuple[bytes, TokenUse]:
     return bytes.fromhex(hashed), TokenUse(check_user(user), parse_expiry(expiry) if dollar else None)
 
 
-_FILE = LineFile("tokens", parse_token, ends_user=_SCHEME, repeated="the token has a line already", maker="token")
-
-
-def read_tokens(path: Path) -> dict[bytes, TokenUse]:
-    """Every token of a file, by its hash.
-
-    :raises ConfigError: it cannot be read, others may write it, or a line of it makes no sense.
-    """
-    return _FILE.read(path)
+TOKENS_FILE = LineFile("tokens", parse_token, ends_user=_SCHEME, repeated="the token has a line already", maker="token")
+"""Reads and writes files of tokens."""
 
 
 def add_token(path: Path, user: str, expires: int | None) -> str:
@@ -108,7 +101,7 @@ def add_token(path: Path, user: str, expires: int | None) -> str:
     """
     token = new_token()
     line = token_line(user, token, expires)
-    _FILE.rewrite(path, lambda lines: [*lines, line])
+    TOKENS_FILE.rewrite(path, lambda lines: [*lines, line])
     return token
 
 
@@ -124,12 +117,4 @@ def take_back_token(path: Path, token: str, *, keep_file: bool) -> None:
         left = [line for line in lines if f"{_SCHEME}{hashed}" not in line]
         return left if left or keep_file else None
 
-    _FILE.rewrite(path, without)
-
-
-def delete_tokens(path: Path, user: str) -> int:
-    """Delete all tokens of a user from a file. :returns: how many there were.
-
-    :raises ConfigError: the file cannot be used.
-    """
-    return _FILE.delete(path, user)
+    TOKENS_FILE.rewrite(path, without)

@@ -151,15 +151,8 @@ def parse_user(line: str) -> tuple[str, SecretHash]:
     return check_user(user), parsed
 
 
-_FILE = LineFile("users", parse_user, ends_user=":", repeated="the user has a line already", maker="passwd")
-
-
-def read_users(path: Path) -> dict[str, SecretHash]:
-    """Every user of a file.
-
-    :raises ConfigError: it cannot be read, others may write it, or a line of it makes no sense.
-    """
-    return _FILE.read(path)
+USERS_FILE = LineFile("users", parse_user, ends_user=":", repeated="the user has a line already", maker="passwd")
+"""Reads and writes files of users."""
 
 
 def put_user(path: Path, user: str, secret: bytes) -> None:
@@ -171,17 +164,9 @@ def put_user(path: Path, user: str, secret: bytes) -> None:
     line = user_line(user, secret)
 
     def put(lines: list[str]) -> list[str]:
-        places = [number for number, each in enumerate(lines) if _FILE.is_of(each, user)]
+        places = [number for number, each in enumerate(lines) if USERS_FILE.is_of(each, user)]
         for number in places[:1]:
             lines[number] = line
         return lines if places else [*lines, line]
 
-    _FILE.rewrite(path, put)
-
-
-def delete_user(path: Path, user: str) -> bool:
-    """Delete a user from a file. :returns: whether it was there.
-
-    :raises ConfigError: the file cannot be used.
-    """
-    return bool(_FILE.delete(path, user))
+    USERS_FILE.rewrite(path, put)

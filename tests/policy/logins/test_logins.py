@@ -13,13 +13,13 @@ from twisted.internet.task import Clock
 from twisted.logger import LogLevel, globalLogPublisher
 
 from bussrv.errors import TOO_MANY_LOGINS
-from bussrv.policy.logins.checkers import Users, users_of
+from bussrv.policy.logins.checkers import Users
 from bussrv.policy.logins.credentials import Denial, Password, Proof
 from bussrv.policy.logins.identity import Identity
 from bussrv.policy.logins.login_history import KEPT, OF_ADDRESS, OF_USER_AT_ADDRESS
 from bussrv.policy.logins.login_queue import DEFAULT_LIMITS, LoginLimits
 from bussrv.policy.logins.logins import MAX_CHECKING, PAUSE
-from bussrv.policy.logins.users import MAX_SECRET, MAX_USER, SecretHash
+from bussrv.policy.logins.users import MAX_SECRET, MAX_USER, USERS_FILE, SecretHash
 from tests.logins import USERS, identity_of
 
 
@@ -208,7 +208,7 @@ async def test_secrets_are_checked_in_threads(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(SecretHash, "matches", recorded)
     (tmp_path / "users").write_text(f"ann:{USERS['ann']}\n")
     identity = Identity(reactor)
-    identity.use([users_of(str(tmp_path / "users"))])
+    identity.use([Users(USERS_FILE.read(tmp_path / "users"))])
     assert await log_in(identity, "ann", b"s3cret", "10.0.0.1:1")
     assert not await log_in(identity, "ann", b"guess", "10.0.0.1:1")
     assert threading.main_thread() not in threads

@@ -16,6 +16,7 @@ from bussrv.policy.logins.credentials import Denial, Proof, Token
 from bussrv.policy.logins.tokens import (
     MAX_TOKEN,
     PREFIX,
+    TOKENS_FILE,
     TokenUse,
     add_token,
     digest,
@@ -23,7 +24,6 @@ from bussrv.policy.logins.tokens import (
     new_token,
     parse_expiry,
     parse_token,
-    read_tokens,
     token_line,
 )
 from bussrv.policy.logins.users import put_user
@@ -81,7 +81,7 @@ def test_a_line_that_makes_no_sense_has_its_number(line: str, tmp_path: Path) ->
     path.write_text(f"# tokens\n\n{line}\n")
     path.chmod(0o600)
     with pytest.raises(ConfigError, match=rf"{path}, line 3: .*; make lines with: bussrv token {path} USER"):
-        read_tokens(path)
+        TOKENS_FILE.read(path)
 
 
 def test_a_file_that_is_cut_off_within_a_line_is_refused(tmp_path: Path) -> None:
@@ -91,10 +91,10 @@ def test_a_file_that_is_cut_off_within_a_line_is_refused(tmp_path: Path) -> None
     for size in range(len(whole)):
         path.write_bytes(whole[:size])
         if whole[:size].endswith(b"\n") or not size:
-            assert len(read_tokens(path)) == bool(size)
+            assert len(TOKENS_FILE.read(path)) == bool(size)
             continue
         with pytest.raises(ConfigError, match="ends in the middle of a line: the file was cut off"):
-            read_tokens(path)
+            TOKENS_FILE.read(path)
         with pytest.raises(ConfigError, match="ends in the middle of a line"):
             add_token(path, "ben", None)
         assert path.read_bytes() == whole[:size]
@@ -105,10 +105,10 @@ def test_a_token_stands_in_one_line(tmp_path: Path) -> None:
     path.write_text(f"ann:sha256${HASH}\nbob:sha256${HASH}\n")
     path.chmod(0o600)
     with pytest.raises(ConfigError, match="line 2: the token has a line already"):
-        read_tokens(path)
+        TOKENS_FILE.read(path)
     path.chmod(0o622)
     with pytest.raises(ConfigError, match=f"the tokens in {path} may be changed by others: chmod go-w"):
-        read_tokens(path)
+        TOKENS_FILE.read(path)
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,7 +122,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
 
     made = [command(*each)[1] for each in (["ann"], ["ann", "--expires", "30d"], ["bob", "--expires", "90m"])]
     assert path.stat().st_mode & 0o777 == 0o600
-    assert read_tokens(path) == {
+    assert TOKENS_FILE.read(path) == {
         digest(made[0]): TokenUse("ann"),
         digest(made[1]): TokenUse("ann", (1_000_000_000 + 30 * 86_400) * SECOND),
         digest(made[2]): TokenUse("bob", (1_000_000_000 + 90 * 60) * SECOND),
@@ -133,7 +133,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
         assert (status, said, fault.count("\n")) == (1, "", 1)
     assert command("", "--expires", "1d")[0] == 1
     assert command("ann", "--delete") == (0, "", "")
-    assert read_tokens(path).keys() == {digest(made[2])}
+    assert TOKENS_FILE.read(path).keys() == {digest(made[2])}
     assert command("ann", "--delete") == (1, "", f"bussrv token: {path} has no token of ann\n")
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from bussrv.cli.main import main
 from bussrv.errors import ConfigError
-from bussrv.policy.logins.users import NOBODY, SecretHash, check_user, hash_secret, parse_hash, read_users, user_line
+from bussrv.policy.logins.users import NOBODY, USERS_FILE, SecretHash, check_user, hash_secret, parse_hash, user_line
 from tests.tables import each_row
 
 CHEAP = SecretHash(b"salt", bytes(32), 2, 1, 1)
@@ -69,7 +69,7 @@ def test_what_is_no_hash_is_refused(text: str, tmp_path: Path) -> None:
         parse_hash(text)
     (tmp_path / "users").write_text(f"{LINE}\nbob:{text}\n")
     with pytest.raises(ConfigError, match=r"users, line 2: .*; make lines with: bussrv passwd .*users USER"):
-        read_users(tmp_path / "users")
+        USERS_FILE.read(tmp_path / "users")
 
 
 @each_row(
@@ -84,7 +84,7 @@ def test_a_file(tmp_path: Path) -> None:
     path = tmp_path / "users"
     other = CHEAP.made_of(b"x")
     path.write_text(f"# who may watch\n\n{LINE}  \r\nTürwächter: der erste:{other}\n", "utf-8", newline="")
-    assert read_users(path) == {"ann": CHEAP.made_of(b"s3cret"), "Türwächter: der erste": other}
+    assert USERS_FILE.read(path) == {"ann": CHEAP.made_of(b"s3cret"), "Türwächter: der erste": other}
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_a_file_that_makes_no_sense(content: bytes | None, message: str, tmp_pat
     if content is not None:
         (tmp_path / "users").write_bytes(content)
     with pytest.raises(ConfigError, match=message):
-        read_users(tmp_path / "users")
+        USERS_FILE.read(tmp_path / "users")
 
 
 class Terminal(io.StringIO):
@@ -139,7 +139,7 @@ def test_the_command_adds_replaces_and_deletes(monkeypatch: pytest.MonkeyPatch, 
     assert path.stat().st_mode & 0o777 == 0o600
     after = path.read_text().splitlines()
     assert [one == other for one, other in zip(before, after, strict=True)] == [True, True, False, True]
-    users = read_users(path)
+    users = USERS_FILE.read(path)
     assert users["ann"].matches(b"another one")
     assert users["bob"].matches(b"bob's own")
     assert passwd(path, "ann", "--delete") == 0
@@ -155,7 +155,7 @@ def test_the_command_follows_a_symbolic_link(monkeypatch: pytest.MonkeyPatch, tm
     answers(monkeypatch, "the same", "the same")
     assert passwd(tmp_path / "users", "ann") == 0
     assert (tmp_path / "users").is_symlink()
-    assert read_users(tmp_path / "etc" / "users").keys() == {"ann"}
+    assert USERS_FILE.read(tmp_path / "etc" / "users").keys() == {"ann"}
 
 
 def test_the_command_asks_twice_at_a_terminal(
@@ -173,7 +173,7 @@ def test_the_command_asks_twice_at_a_terminal(
     monkeypatch.setattr("sys.stdin", io.StringIO("x\n"))
     assert passwd(path, "ann") == 1
     assert "use --stdin" in capsys.readouterr().err
-    assert read_users(path)["ann"].matches(b"the same")
+    assert USERS_FILE.read(path)["ann"].matches(b"the same")
 
 
 @pytest.mark.parametrize(
@@ -214,10 +214,10 @@ def test_a_file_that_others_may_write_is_refused(mode: int, is_fine: bool, tmp_p
     path.touch()
     path.chmod(mode)
     if is_fine:
-        assert read_users(path) == {}
+        assert USERS_FILE.read(path) == {}
     else:
         with pytest.raises(ConfigError, match=f"may be changed by others: chmod go-w {path}"):
-            read_users(path)
+            USERS_FILE.read(path)
 
 
 def test_a_file_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,4 +228,4 @@ def test_a_file_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.M
     else:
         monkeypatch.setattr("os.geteuid", lambda: 54_321)
     with pytest.raises(ConfigError, match="belong to another user: chown"):
-        read_users(path)
+        USERS_FILE.read(path)

@@ -35,7 +35,7 @@ from bussrv.journal.reading import read_journal
 from bussrv.journal.record import Stamped
 from bussrv.net.tls.connection import TlsConnection
 from bussrv.options import Option, rows
-from bussrv.policy.logins.tokens import add_token, delete_tokens
+from bussrv.policy.logins.tokens import TOKENS_FILE, add_token
 from bussrv.policy.logins.users import SecretHash
 from bussrv.registry.interfaces import IRegistryObserver
 from bussrv.server.configuration import config
@@ -322,7 +322,7 @@ async def test_it_tells_what_took_effect(tmp_path: Path) -> None:
             subscribed = Next(running.server, ev.SubscriptionAdded)
             await deferToThread(second.subscribe, "door")
             await subscribed.came
-            delete_tokens(tmp_path / "tokens", "ann")
+            TOKENS_FILE.delete(tmp_path / "tokens", "ann")
             (tmp_path / "users").write_text(user("bob", b"two") + "\n" + user("cy", b"three") + "\n")
             (tmp_path / "policy").write_text('[[rule]]\nusers = "*"\nwatch = "lamp"\n')
             (tmp_path / "own-token").write_text("two\n")

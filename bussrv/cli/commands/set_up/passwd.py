@@ -30,14 +30,14 @@ def passwd(file: Path, name: str, stdin: bool, delete: bool) -> int:
     after that. A running server reads it at SIGHUP, or at `bussrv reload`.
     """
     exclude(stdin=stdin, delete=delete)
-    from bussrv.policy.logins.users import check_user, delete_user, put_user
+    from bussrv.policy.logins.users import USERS_FILE, check_user, put_user
 
     try:
         user = check_user(name)
         if not delete:
             put_user(file, user, _secret(user, from_stdin=stdin).encode())
             print(f"{file}: {user} is in it. Reload the server. With a policy, a user without a rule may do nothing.")
-        elif not delete_user(file, user):
+        elif not USERS_FILE.delete(file, user):
             raise ValueError(f"{file} has no user {user}")
     except (ValueError, ConfigError) as error:
         print(f"bussrv passwd: {error}", file=sys.stderr)

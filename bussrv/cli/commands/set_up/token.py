@@ -34,7 +34,7 @@ def token(file: Path, name: str, expires: str | None, delete: bool, as_json: boo
     none; only its owner may read it after that. A running server reads it at SIGHUP, or at `bussrv reload`.
     """
     exclude(expires=expires, delete=delete)
-    from bussrv.policy.logins.tokens import add_token, delete_tokens, take_back_token
+    from bussrv.policy.logins.tokens import TOKENS_FILE, add_token, take_back_token
     from bussrv.policy.logins.users import check_user
 
     try:
@@ -48,7 +48,7 @@ def token(file: Path, name: str, expires: str | None, delete: bool, as_json: boo
                 # Nobody saw it, and somebody may find it where the output went.
                 take_back_token(file, token, keep_file=was_there)
                 raise
-        elif not delete_tokens(file, user):
+        elif not TOKENS_FILE.delete(file, user):
             raise ValueError(f"{file} has no token of {user}")
     except (ValueError, ConfigError) as error:
         print(f"bussrv token: {error}", file=sys.stderr)
