@@ -11,7 +11,6 @@
 - ``main``: the ``bussrv`` command: tables of subcommands
 - ``parameters``: values of options, options that several commands share, and checks of options that exclude each other
 - ``profiles``: the file of profiles: servers by name, each with addresses and credentials
-- ``statuses``: exit statuses of the ``bussrv`` command. docs/reference/command-line.md has them as a table
 - ``streams``: standard input, output and error of this process
 
 Tests: ``tests/cli``.

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bussrv.cli.connection import Connection
-from bussrv.cli.failure import Failure
+from bussrv.cli.failure import NO, Failure
 from bussrv.cli.parameters import whole
-from bussrv.cli.statuses import NO
 
 if TYPE_CHECKING:
     from bussrv.client.admin import AdminClient

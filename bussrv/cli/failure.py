@@ -1,12 +1,36 @@
-"""Failures that end a command: one sentence on standard error, and an exit status."""
+"""Failures that end a command: one sentence on standard error, and an exit status.
+
+docs/reference/command-line.md has the statuses as a table.
+"""
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from bussrv.cli.statuses import FAILED, LATE, REFUSED, UNREACHABLE
 from bussrv.errors import BussrvError, RemoteProtocolError
+
+DONE = 0
+NO = 1
+FAILED = 2
+UNREACHABLE = 3
+REFUSED = 4
+LATE = 5
+INTERRUPTED = 128 + signal.SIGINT
+BROKEN_PIPE = 128 + signal.SIGPIPE
+
+MEANINGS: dict[int, str] = {
+    DONE: "It was done, or the answer is yes.",
+    NO: "The answer is no: nothing was found, something differs or is wrong, or a check failed.",
+    FAILED: "The command line is wrong, a file cannot be used, or it could not be done for another reason.",
+    UNREACHABLE: "The server cannot be reached, or the connection was lost.",
+    REFUSED: "The server refused: the credentials are wrong or missing, or the user is not allowed to do it.",
+    LATE: "The server or the service did not answer in time.",
+    INTERRUPTED: "Ctrl-C ended it.",
+    BROKEN_PIPE: "The reader of the output has ended, as with `| head`.",
+}
+"""The meaning of each status. A command uses some of them; its ``--help`` has the meaning of 0 and 1 for it."""
 
 NOT_YOU = frozenset({"bad-credentials", "not-authenticated", "not-allowed"})
 """Reasons of refusals for which other credentials would help."""

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 import click
 
 from bussrv.cli.command import Entry, LazyGroup
-from bussrv.cli.failure import Failure
-from bussrv.cli.statuses import BROKEN_PIPE, FAILED, INTERRUPTED
+from bussrv.cli.failure import BROKEN_PIPE, FAILED, INTERRUPTED, Failure
 from bussrv.cli.streams import OutputError, prepare
 from bussrv.version import VERSION
 
@@ -27,8 +26,8 @@ SECTIONS: dict[str, dict[str, Entry]] = {
     "Set up a server": {
         "init": Entry("bussrv.cli.commands.set_up.init", "make the files of a server that other machines may reach"),
         "check": Entry("bussrv.cli.commands.set_up.check", "check a configuration file, and the files that it names"),
-        "passwd": Entry("bussrv.cli.commands.set_up.passwd", "add a user to the file of --auth users:FILE"),
-        "token": Entry("bussrv.cli.commands.set_up.token", "make a token for the file of --auth tokens:FILE"),
+        "passwd": Entry("bussrv.cli.commands.set_up.logins", "add a user to the file of --auth users:FILE"),
+        "token": Entry("bussrv.cli.commands.set_up.logins", "make a token for the file of --auth tokens:FILE"),
         "policy": Entry("bussrv.cli.commands.set_up.policy", "show what a policy file allows, and by which line"),
     },
     "Look at a server": {

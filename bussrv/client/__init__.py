@@ -1,7 +1,6 @@
 """Small blocking clients for each wire format, for integrators.
 
 - ``_deadline``: how much longer a call may wait
-- ``_event_stream``: reads server-sent events
 - ``_framed``: base of the clients of Object System and Business Object: objects, requests and their answers
 - ``_payload``: payloads of clients
 - ``_stream``: base of the clients of stream formats: a connection over TCP or TLS that is read event by event

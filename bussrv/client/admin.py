@@ -10,10 +10,9 @@ import ssl
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 
-from bussrv.client._event_stream import MAX_EVENT, EventReader, ServerSentEvent
 from bussrv.client.tls import PERHAPS_TLS, Tls, explain
 from bussrv.errors import BussrvError, RemoteProtocolError
 
@@ -33,8 +32,75 @@ MAX_ANSWER = 256 << 20
 SILENCE = 60.0
 """Seconds after which a stream counts as broken. A server sends something every 15 seconds."""
 
+MAX_EVENT = 17 << 20
+"""The most bytes of an event, and of a line: the longest line of a journal, and what is said about it."""
+
 _TOO_MANY = 429
 _URN = "urn:bussrv:problem:"
+
+
+class ServerSentEvent(NamedTuple):
+    """An event.
+
+    :ivar id: the place in the stream, to continue after it; empty: none was given.
+    :ivar event: its name.
+    :ivar data: its lines, joined.
+    """
+
+    id: str
+    event: str
+    data: str
+
+
+class EventReader:
+    """Lines in, events out. Source: the HTML standard, "Server-sent events", as far as the admin interface uses it::
+
+        stream = *( line LF )
+        line   = ":" comment | "id: " text | "event: " text | "data: " text | ""
+
+    An empty line ends an event. Lines end with LF or CR LF.
+
+    :ivar last_id: the id that was given last.
+    """
+
+    def __init__(self, most: int = MAX_EVENT) -> None:
+        self.last_id = ""
+        self._most = most
+        self._clear()
+
+    def _clear(self) -> None:
+        self._event = ""
+        self._data: list[str] = []
+        self._size = 0
+
+    def feed(self, line: bytes) -> ServerSentEvent | None:
+        """Take a line, with its end. :returns: the event that it ends; ``None``: none.
+
+        :raises RemoteProtocolError: it is not UTF-8, or the line or the event is too large.
+        """
+        self._size += len(line)
+        if self._size > self._most:
+            raise RemoteProtocolError("too-large", f"an event of the stream has more than {self._most} bytes")
+        try:
+            text = line.decode().rstrip("\r\n")
+        except UnicodeDecodeError as error:
+            raise RemoteProtocolError("bad-utf-8", "a line of the stream of events is not UTF-8") from error
+        if not text:
+            return self._complete()
+        name, _, value = text.partition(":")
+        value = value.removeprefix(" ")
+        if name == "id" and "\0" not in value:
+            self.last_id = value
+        elif name == "event":
+            self._event = value
+        elif name == "data":
+            self._data.append(value)
+        return None
+
+    def _complete(self) -> ServerSentEvent | None:
+        found = ServerSentEvent(self.last_id, self._event or "message", "\n".join(self._data)) if self._data else None
+        self._clear()
+        return found
 
 
 class AdminError(BussrvError):

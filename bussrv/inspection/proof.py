@@ -119,19 +119,15 @@ def _ask_server(directory: Path, active: int) -> None:
     while time.monotonic() < deadline:
         # The server may remove this marker in place of an earlier one of another command. Then make it again.
         if not marker.exists():
-            _touch(marker)
+            try:
+                marker.touch()
+            except OSError as error:
+                raise JournalError(f"cannot ask the server: {marker}: {error.strerror}") from error
         time.sleep(_POLL)
         seal = read_manifest(directory / MANIFEST_NAME).seals.get(active)
         if not marker.exists() and seal is not None and seal.closed:
             return
     raise JournalError(f"the server did not seal {directory} within {SEAL_TIMEOUT:g} s; its log says why")
-
-
-def _touch(marker: Path) -> None:
-    try:
-        marker.touch()
-    except OSError as error:
-        raise JournalError(f"cannot ask the server: {marker}: {error.strerror}") from error
 
 
 def _seal_alone(directory: Path, key: Path | None) -> int:

@@ -34,6 +34,5 @@ class ClockService:
         self._ticking.stop()
 
 
-def make(host: IServiceHost) -> ClockService:
-    """See :meth:`bussrv.interfaces.IHostedService.make`."""
-    return ClockService(host)
+make = ClockService
+"""See :meth:`bussrv.interfaces.IHostedService.make`."""

@@ -10,7 +10,6 @@ both would tell of records that are hidden.
 
 from __future__ import annotations
 
-from typing import Any
 from weakref import WeakKeyDictionary
 
 from twisted.internet.defer import Deferred
@@ -94,6 +93,5 @@ def _line(each: Record) -> bytes:
     return record.encode(each).rstrip(b"\n")
 
 
-def make(host: IServiceHost) -> Any:
-    """See :meth:`bussrv.interfaces.IHostedService.make`."""
-    return RegistryService(host)
+make = RegistryService
+"""See :meth:`bussrv.interfaces.IHostedService.make`."""

@@ -65,14 +65,10 @@ def shown_events(done: RecordChange, permissions: Permissions) -> Iterator[Timed
         yield from _ended(done, before, permissions)
         return
     if not was and before is not None and after is not None:
-        yield after.opened, _opened(after)
+        yield after.opened, ev.SessionOpened(persistent=after.persistent, home=after.home, **after.about())
     yield done.time, _filtered(event, permissions)
     if not was and before is not None and after is not None:
         yield from _holdings(done, after, permissions)
-
-
-def _opened(session: Session) -> ev.Event:
-    return ev.SessionOpened(persistent=session.persistent, home=session.home, **session.about())
 
 
 def _holdings(done: RecordChange, session: Session, permissions: Permissions) -> Iterator[Timed]:

@@ -109,6 +109,5 @@ def merge_patch(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
     return patch
 
 
-def make(host: IServiceHost) -> StatisticsService:
-    """See :meth:`bussrv.interfaces.IHostedService.make`."""
-    return StatisticsService(host)
+make = StatisticsService
+"""See :meth:`bussrv.interfaces.IHostedService.make`."""

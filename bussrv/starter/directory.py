@@ -96,6 +96,8 @@ def _files(directory: Path, wanted: NewServer, issued: dict[str, str], now: date
         ip_address(wanted.interface)
     users = "".join(f"{user_line(user, secret.encode())}\n" for user, secret in issued.items())
     unit = texts.unit(directory, wanted.programs, wanted.system_user)
+    names = {user: f"{texts.PROFILES}/{texts.profile_name(user)}" for user in issued}
+    profiles = [(name, texts.profile(wanted.names[0], user).encode(), PRIVATE) for user, name in names.items()]
     return [
         (texts.AUTHORITY, certificates.authority, PUBLIC),
         (texts.AUTHORITY_KEY, certificates.authority_key, PRIVATE),
@@ -104,13 +106,9 @@ def _files(directory: Path, wanted: NewServer, issued: dict[str, str], now: date
         (texts.USERS, users.encode(), PRIVATE),
         (texts.POLICY, texts.policy(directory, wanted.users).encode(), PUBLIC),
         (texts.UNIT, unit.encode(), PUBLIC),
-        *(_profile(wanted.names[0], user) for user in issued),
+        *profiles,
         (texts.CONFIGURATION, texts.configuration(directory, wanted.interface).encode(), PUBLIC),
     ]
-
-
-def _profile(host: str, user: str) -> tuple[str, bytes, int]:
-    return f"{texts.PROFILES}/{texts.profile_name(user)}", texts.profile(host, user).encode(), PRIVATE
 
 
 def _write(path: Path, text: bytes, mode: int, made: list[Path]) -> None:

@@ -12,8 +12,8 @@ from pathlib import Path
 import click
 
 from bussrv.cli.command import Command, ConnectionOption
+from bussrv.cli.failure import MEANINGS
 from bussrv.cli.main import BUSSRV, SECTIONS
-from bussrv.cli.statuses import MEANINGS
 
 PAGE = Path(__file__).parents[1] / "reference/command-line.md"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bussrv.client._event_stream import EventReader, ServerSentEvent
+from bussrv.client.admin import EventReader, ServerSentEvent
 from bussrv.errors import RemoteProtocolError
 
 

@@ -74,12 +74,8 @@ def _items(call: Call) -> Iterator[LimitItem]:
 @lru_cache
 def limited() -> tuple[tuple[Option, str], ...]:
     """The options that set limits, each with the name of its counter: its own name, or the code that its help names."""
-    found = ((each, _counter(each)) for each in rows(Settings) if _is_number(each.default))
+    found = ((each, _counter(each)) for each in rows(Settings) if type(each.default) in (int, float))
     return tuple((option, counter) for option, counter in found if counter)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _counter(option: Option) -> str:

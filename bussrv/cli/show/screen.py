@@ -28,37 +28,15 @@ KEPT = 200
 FEW = 3
 """The fewest rows of a table, however low the terminal is."""
 
-LISTS: tuple[tuple[str, str, Mapping[str, str]], ...] = (
-    (
-        "Most bytes waiting",
-        "slow",
-        {
-            "session": "SESSION",
-            "protocol": "FORMAT",
-            "routing_id": "ROUTING ID",
-            "peer": "PEER",
-            "waiting_bytes": "BYTES",
-        },
-    ),
-    (
-        "Lately closed",
-        "closed",
-        {
-            "time": "TIME",
-            "session": "SESSION",
-            "protocol": "FORMAT",
-            "user": "USER",
-            "peer": "PEER",
-            "reason": "REASON",
-        },
-    ),
-    (
-        "Lately denied",
-        "denied",
-        {"time": "TIME", "event": "EVENT", "user": "USER", "peer": "PEER", "action": "ACTION", "target": "TARGET"},
-    ),
+LISTS = (
+    ("Most bytes waiting", "slow", ("session", "protocol", "routing_id", "peer", "waiting_bytes")),
+    ("Lately closed", "closed", ("time", "session", "protocol", "user", "peer", "reason")),
+    ("Lately denied", "denied", ("time", "event", "user", "peer", "action", "target")),
 )
-"""The tables: title, collection of the admin interface, and columns by field."""
+"""The tables: title, collection of the admin interface, and the field of each column."""
+
+HEADINGS = {"protocol": "FORMAT", "waiting_bytes": "BYTES"}
+"""The headings of columns that do not have the name of their field."""
 
 RIGHT = ("BYTES",)
 
@@ -126,7 +104,7 @@ class Screen:
             left -= len(found) + 3
             heading = Text(title, style="bold")
             if name == SORTED:
-                heading.append(f"  by {columns[self.sort.removeprefix('-')]}", style="dim")
+                heading.append(f"  by {_heading(self.sort.removeprefix('-'))}", style="dim")
             yield Group(Text(""), heading, _table(found, columns))
 
     def _title(self, width: int) -> RenderableType:
@@ -182,9 +160,13 @@ def _percentiles(found: Mapping[str, Any]) -> str:
     return f"p50 {duration(found.get('p50'))}, p99 {duration(found.get('p99'))}"
 
 
-def _table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> Table:
+def _table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> Table:
     cells = [[_cell(row, name) for name in columns] for row in rows]
-    return rich_table(list(columns.values()), cells, RIGHT)
+    return rich_table(list(map(_heading, columns)), cells, RIGHT)
+
+
+def _heading(field: str) -> str:
+    return HEADINGS.get(field) or field.replace("_", " ").upper()
 
 
 def _cell(row: Mapping[str, Any], name: str) -> str:

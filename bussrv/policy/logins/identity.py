@@ -37,7 +37,7 @@ class Identity:
         self._checkers: tuple[Checker, ...] = ()
         self._networks: Mapping[str, UsersOfNetworks] = {}
         self._of_network: dict[tuple[str, str], Proof | None] = {}
-        self._logins = Logins(self._check, self.holds, reactor)
+        self._logins = Logins(lambda password: Deferred.fromCoroutine(self._check(password)), self.holds, reactor)
 
     def use(
         self,
@@ -110,10 +110,7 @@ class Identity:
             denial = checked or denial
         return denial
 
-    def _check(self, password: Password) -> Deferred[Proof | None]:
-        return Deferred.fromCoroutine(self._check_in_order(password))
-
-    async def _check_in_order(self, password: Password) -> Proof | None:
+    async def _check(self, password: Password) -> Proof | None:
         for each in self._checkers:
             if isinstance(each, (Users, Foreign)):
                 proof = await each.check(password, self._in_thread)

@@ -28,7 +28,8 @@ def usage_text(table: Iterable[Option], width: int) -> str:
     parts = []
     for group, options in groupby(table, key=lambda each: each.group):
         parts.append(f"{group.title}:\n")
-        parts += [usage_entry(f"--{each.name}{_argument(each)}", help_text(each), width) for each in options]
+        names = ((each, f"--{each.name}{'' if each.kind.is_flag else '='}") for each in options)
+        parts += [usage_entry(name, help_text(each), width) for each, name in names]
     return "\n".join(parts)
 
 
@@ -54,10 +55,6 @@ def _sample_entry(option: Option) -> str:
 
 def _told(option: Option) -> str:
     return option.help.replace("`", "")
-
-
-def _argument(option: Option) -> str:
-    return "" if option.kind.is_flag else "="
 
 
 def filled(text: str, width: int, indent: str = "") -> str:

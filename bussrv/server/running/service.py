@@ -322,16 +322,14 @@ class BusService(Service):
         self._checkers.stop()
         self.bus.links.stop()
         listeners = {name: listener.stopService for name, listener in reversed(tuple(self.listeners.items()))}
-        await self._all_stopped({"link": self._links_stopped, **listeners, ADMIN: self._stop_admin})
+        links = {"link": lambda: Deferred.fromCoroutine(self._links.stop())}
+        await self._all_stopped({**links, **listeners, ADMIN: self._stop_admin})
         await self.bus.links.finish()
         self._hosted.stop()
         self._refusals.stop()
         self.registry.note(ev.ServerStopped())
         await self._place.close()
         log.info("bussrv stopped", event="server.stopped")
-
-    def _links_stopped(self) -> Deferred[None]:
-        return Deferred.fromCoroutine(self._links.stop())
 
     async def _all_stopped(self, stops: Mapping[str, Callable[[], Deferred[Any]]]) -> None:
         """Stop ports, all at once, and wait for them within bounds: the last seal waits for no client."""

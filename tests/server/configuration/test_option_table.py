@@ -44,7 +44,7 @@ def parsed(arguments: Sequence[str], variables: Mapping[str, str], monkeypatch: 
 
 
 def without_places(built: Config) -> Config:
-    return replace(built, places={}, without_effect=())
+    return replace(built, config=None, places={}, without_effect=())
 
 
 # Every option through every source.

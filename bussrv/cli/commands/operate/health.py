@@ -10,8 +10,8 @@ import click
 from bussrv.cli.asking import admin
 from bussrv.cli.command import command
 from bussrv.cli.connection import Connection, connects
+from bussrv.cli.failure import NO
 from bussrv.cli.parameters import json_option
-from bussrv.cli.statuses import NO
 
 SERVING = ("ready", "degraded")
 
@@ -36,9 +36,6 @@ def health(connection: Connection, strict: bool, as_json: bool) -> int:
     else:
         output.line(status.replace("-", " "))
         for name, check in found.get("checks", {}).items():
-            output.line(f"  {name:12}  {check.get('status')}{_because(check.get('message'))}")
+            because = f": {check['message']}" if check.get("message") else ""
+            output.line(f"  {name:12}  {check.get('status')}{because}")
     return 0 if status in SERVING else NO
-
-
-def _because(message: str | None) -> str:
-    return f": {message}" if message else ""

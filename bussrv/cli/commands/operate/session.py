@@ -10,9 +10,8 @@ import click
 from bussrv.cli.asking import admin, age, existing
 from bussrv.cli.command import command
 from bussrv.cli.connection import Connection, connects
-from bussrv.cli.failure import Failure
+from bussrv.cli.failure import NO, Failure
 from bussrv.cli.parameters import json_option
-from bussrv.cli.statuses import NO
 from bussrv.terminal import cleaned
 
 

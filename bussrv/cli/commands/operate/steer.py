@@ -10,9 +10,8 @@ import click
 from bussrv.cli.asking import admin, existing
 from bussrv.cli.command import command
 from bussrv.cli.connection import Connection, connects
-from bussrv.cli.failure import Failure
+from bussrv.cli.failure import LATE, NO, Failure
 from bussrv.cli.parameters import json_option
-from bussrv.cli.statuses import LATE, NO
 from bussrv.terminal import cleaned
 
 if TYPE_CHECKING:

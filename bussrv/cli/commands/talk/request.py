@@ -10,8 +10,8 @@ import click
 
 from bussrv.cli.command import command
 from bussrv.cli.connection import Connection, connects
+from bussrv.cli.failure import NO
 from bussrv.cli.parameters import exclude, format_option, type_option
-from bussrv.cli.statuses import NO
 
 if TYPE_CHECKING:
     from bussrv.client.objects import Object

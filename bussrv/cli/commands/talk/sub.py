@@ -10,8 +10,8 @@ import click
 
 from bussrv.cli.command import command
 from bussrv.cli.connection import Connection, connects
+from bussrv.cli.failure import LATE
 from bussrv.cli.parameters import exclude, format_option, seconds, whole
-from bussrv.cli.statuses import LATE
 from bussrv.cli.traffic.payloads import shown
 
 if TYPE_CHECKING:
