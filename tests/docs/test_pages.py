@@ -201,7 +201,7 @@ def test_the_commands_that_link_servers_are_understood() -> None:
         options.parseOptions(shlex.split(command.partition(" bussrv ")[2]))
         assert options.config.server_id == prompt
         configs.append(options.config)
-    assert [each.links for each in configs] == [(), ("tcp:hall:7890",), ("tcp:hall:7890", "tcp:cellar:7890")]
+    assert [each.link for each in configs] == [(), ("tcp:hall:7890",), ("tcp:hall:7890", "tcp:cellar:7890")]
     assert [len(each.settings.link_allow) for each in configs] == [1, 1, 0]
 
 
