@@ -11,10 +11,9 @@ import click
 
 from bussrv.audit.arguments import Converted
 from bussrv.cli.command import Group
+from bussrv.cli.failure import FAILED
 from bussrv.cli.parameters import EVENTS, MOMENT, PLACE, exclude, json_option, need_one, records
 from bussrv.errors import JournalError
-
-UNREADABLE = 2
 
 ALL = "all"
 
@@ -39,7 +38,7 @@ class JournalGroup(Group):
         except JournalError as error:
             sys.stdout.flush()
             print(f"bussrv journal: {error}", file=sys.stderr)
-            return UNREADABLE
+            return FAILED
 
 
 journal = JournalGroup(

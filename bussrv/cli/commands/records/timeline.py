@@ -10,13 +10,12 @@ import click
 
 from bussrv.audit.arguments import INSTANT
 from bussrv.cli.command import command
+from bussrv.cli.failure import DONE, FAILED, NO
 from bussrv.errors import BussrvError
 from bussrv.terminal import word
 
 if TYPE_CHECKING:
     from bussrv.audit.timeline.source import Source
-
-DONE, NOTHING_FOUND, FAILED = 0, 1, 2
 
 
 @command(
@@ -45,7 +44,7 @@ def timeline(name: str, journals: Sequence[str], since: int | None, until: int |
 
             similar = similar_names(source.records, name)
         _complain(_nothing_found(name, similar))
-        return NOTHING_FOUND
+        return NO
     except BussrvError as error:
         said = str(error)
     except OSError as error:

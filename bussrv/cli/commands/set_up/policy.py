@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from bussrv.cli.command import Group
+from bussrv.cli.failure import FAILED
 from bussrv.cli.parameters import OneOf, json_option, need_one
 from bussrv.cli.show import output
 
 if TYPE_CHECKING:
     from bussrv.policy.permissions.permissions import Action
     from bussrv.policy.permissions.rules import Rules
-
-ERROR = 2
 
 policy = Group(
     name="policy", help="Show what a policy file allows a user. It reads the file only, and asks no running server."
@@ -73,7 +72,7 @@ def _asks(function: Callable[..., int]) -> Callable[..., int]:
         except ConfigError as error:
             for sentence in error.sentences:
                 print(f"bussrv policy: {one_line(sentence)}", file=sys.stderr)
-            return ERROR
+            return FAILED
 
     return asked
 
