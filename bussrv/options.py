@@ -36,7 +36,7 @@ MAX_BUFFER = 1 << 30
 """The most bytes of a buffer that the system is asked for."""
 
 
-class Kind(ABC, Generic[T_co]):
+class ValueKind(ABC, Generic[T_co]):
     """A kind of value.
 
     :ivar takes: the values of this kind, for the documentation.
@@ -64,7 +64,7 @@ class Kind(ABC, Generic[T_co]):
         return setting
 
 
-class Whole(Kind[int]):
+class Whole(ValueKind[int]):
     """Whole numbers from ``least`` to ``most``, of some unit."""
 
     def __init__(self, unit: str = "", *, least: int = 1, most: int = MAX_NUMBER) -> None:
@@ -95,7 +95,7 @@ def _whole(value: object) -> int | None:
         return None
 
 
-class Seconds(Kind[float]):
+class Seconds(ValueKind[float]):
     """Times in seconds, with or without a fraction.
 
     :param may_be_zero: whether 0 is one of them.
@@ -131,7 +131,7 @@ def _number(value: object) -> float | None:
     return None if number != number else number
 
 
-class Flag(Kind[bool]):
+class Flag(ValueKind[bool]):
     """On or off."""
 
     takes = "`true` or `false`"
@@ -148,7 +148,7 @@ class Flag(Kind[bool]):
         return {"true": True, "false": False}.get(text, text)
 
 
-class Choice(Kind[Any]):
+class Choice(ValueKind[Any]):
     """One of a few words, such as those of a ``Literal`` type."""
 
     def __init__(self, choices: Sequence[str]) -> None:
@@ -162,7 +162,7 @@ class Choice(Kind[Any]):
         return value
 
 
-class Text(Kind[str]):
+class Text(ValueKind[str]):
     """Any text of one character or more."""
 
     takes = "text"
@@ -176,7 +176,7 @@ class Text(Kind[str]):
         return value
 
 
-class File(Kind[Path]):
+class FilePath(ValueKind[Path]):
     """The path of a file; a relative one starts from the working directory."""
 
     takes = "a file"
@@ -203,7 +203,7 @@ class File(Kind[Path]):
         return str(setting)
 
 
-class ListOf(Kind[tuple[Any, ...]]):
+class ListOf(ValueKind[tuple[Any, ...]]):
     """A list of values of a kind. A single value need not be in a list.
 
     :param takes: the noun for the values, for the documentation.
@@ -211,7 +211,7 @@ class ListOf(Kind[tuple[Any, ...]]):
 
     is_list = True
 
-    def __init__(self, kind: Kind[Any], takes: str) -> None:
+    def __init__(self, kind: ValueKind[Any], takes: str) -> None:
         self.kind = kind
         self.takes = takes
 
@@ -240,7 +240,7 @@ class ListOf(Kind[tuple[Any, ...]]):
         return [self.kind.plain(each) for each in setting]
 
 
-class SlowPolicy(Kind[Any]):
+class SlowPolicy(ValueKind[Any]):
     """A policy for slow clients, such as ``spp=coalesce``. Of several the last one holds."""
 
     def __init__(self, wire_format: str, policies: tuple[str, ...]) -> None:
@@ -261,7 +261,7 @@ class SlowPolicy(Kind[Any]):
         return next(value for value, policy in self._values.items() if policy == setting)
 
 
-class NetworkOrUnix(Kind["Network | Literal['unix']"]):
+class NetworkOrUnix(ValueKind["Network | Literal['unix']"]):
     """An IP network, or one address.
 
     :param unix: whether the word ``unix``, for UNIX sockets, is one of them.
@@ -287,7 +287,7 @@ class NetworkOrUnix(Kind["Network | Literal['unix']"]):
         return str(setting)
 
 
-class ServerId(Kind[str]):
+class ServerId(ValueKind[str]):
     """A routing id of a server."""
 
     takes = f"text, at most {MAX_SERVER_ID} bytes"
@@ -303,7 +303,7 @@ class ServerId(Kind[str]):
         return text
 
 
-class WebOrigin(Kind[str]):
+class WebOrigin(ValueKind[str]):
     """The origin of web pages, as browsers write it, or a pattern of origins."""
 
     takes = "an origin"
@@ -327,16 +327,16 @@ COUNT = Whole()
 SECONDS = Seconds()
 SECONDS_OR_NONE = Seconds(may_be_zero=True)
 FLAG = Flag()
-FILE = File()
-NETWORKS: Kind[tuple[Network, ...]] = ListOf(NetworkOrUnix(), "networks")
-ORIGINS: Kind[tuple[Network | Literal["unix"], ...]] = ListOf(NetworkOrUnix(unix=True), "networks, or `unix`")
-SERVER_IDS: Kind[tuple[str, ...]] = ListOf(ServerId(), "routing ids of servers")
+FILE = FilePath()
+NETWORKS: ValueKind[tuple[Network, ...]] = ListOf(NetworkOrUnix(), "networks")
+ORIGINS: ValueKind[tuple[Network | Literal["unix"], ...]] = ListOf(NetworkOrUnix(unix=True), "networks, or `unix`")
+SERVER_IDS: ValueKind[tuple[str, ...]] = ListOf(ServerId(), "routing ids of servers")
 
-WEB_ORIGINS: Kind[tuple[str, ...]] = ListOf(WebOrigin(), "origins")
+WEB_ORIGINS: ValueKind[tuple[str, ...]] = ListOf(WebOrigin(), "origins")
 
 
 @dataclass(frozen=True)
-class Group:
+class OptionGroup:
     """Options that stand in one table of the documentation. Its methods declare fields of dataclasses.
 
     Each takes the default, the help text, and further columns of :class:`Option`; the name of the option is that of
@@ -361,7 +361,7 @@ class Group:
         """Seconds, more than 0."""
         return self.option(SECONDS, default, help, **more)
 
-    def option(self, kind: Kind[T], default: T, help: str, **more: Any) -> T:  # noqa: A002
+    def option(self, kind: ValueKind[T], default: T, help: str, **more: Any) -> T:  # noqa: A002
         """Values of any kind."""
         columns = {"kind": kind, "default": default, "help": help, "group": self, **more}
         # Its type is that of the default, as with `dataclasses.field`.
@@ -387,9 +387,9 @@ class Option:
 
     name: str
     sets: str
-    kind: Kind[Any]
+    kind: ValueKind[Any]
     help: str
-    group: Group
+    group: OptionGroup
     default: Any = None
     unset: str = ""
     example: Any = None

@@ -14,8 +14,8 @@ from bussrv.options import (
     SERVER_IDS,
     WEB_ORIGINS,
     Choice,
-    Group,
     Network,
+    OptionGroup,
     SlowPolicy,
     Whole,
     rows,
@@ -26,17 +26,17 @@ SlowSpp = Literal["disconnect", "coalesce"]
 
 MAX_BACKLOG = (1 << 31) - 1
 
-ADMIN = Group("admin_limits", "Limits of the admin interface")
-SESSIONS = Group("sessions", "Sessions and connections")
-OBJECTS = Group("objects", "Objects, services and subscriptions")
-MEMORY = Group("memory", "Memory for clients")
-REQUESTS = Group("requests", "Requests")
-LINKS = Group("links", "Linked servers")
-INBUS = Group("inbus", "Inbus")
-SPP = Group("spp", "SPP")
-WEBSOCKET = Group("websocket", "WebSocket")
-REFUSALS = Group("refusals", "Records that strangers cause")
-BUDGET = Group("budget", "The budget of the journal")
+ADMIN = OptionGroup("admin_limits", "Limits of the admin interface")
+SESSIONS = OptionGroup("sessions", "Sessions and connections")
+OBJECTS = OptionGroup("objects", "Objects, services and subscriptions")
+MEMORY = OptionGroup("memory", "Memory for clients")
+REQUESTS = OptionGroup("requests", "Requests")
+LINKS = OptionGroup("links", "Linked servers")
+INBUS = OptionGroup("inbus", "Inbus")
+SPP = OptionGroup("spp", "SPP")
+WEBSOCKET = OptionGroup("websocket", "WebSocket")
+REFUSALS = OptionGroup("refusals", "Records that strangers cause")
+BUDGET = OptionGroup("budget", "The budget of the journal")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -24,7 +24,7 @@ from bussrv.admin.http.routes import Call, Route, Routes, parse_query
 from bussrv.admin.http.sending import EventStream, send
 from bussrv.admin.interfaces import AdministeredServer
 from bussrv.admin.registry.collections import parameters
-from bussrv.admin.state import Shared
+from bussrv.admin.state import RequestMemory
 from bussrv.admin.table import ROUTES
 from bussrv.counts.tally import Tally
 from bussrv.counts.throttle import LOG_BURST, LOG_RATE, Throttle
@@ -133,7 +133,7 @@ class AdminSite(Factory):
         self.bus = server.bus
         self._settings = server.bus.settings
         self.hosts: frozenset[str] = frozenset()
-        self.shared = Shared(server)
+        self.shared = RequestMemory(server)
         self.streams = Streams(server.bus.settings, server.bus.counters)
         self._routes = routes
         self._login = login

@@ -22,7 +22,7 @@ REPORTS_KEPT = 1.0
 _REMEMBERED = frozenset({ev.SessionClosed, ev.AccessDenied, ev.AuthFailed})
 
 
-class Shared:
+class RequestMemory:
     """The memory that all requests share.
 
     :ivar seq: the number of the last record that is durable.

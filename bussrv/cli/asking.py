@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bussrv.cli.connection import Connection
+from bussrv.cli.connection import ConnectionOptions
 from bussrv.cli.failure import NO, Failure
 from bussrv.cli.parameters import whole
 
@@ -22,7 +22,7 @@ Cell = Callable[[Mapping[str, Any]], object]
 """Returns the cell of an item in a column."""
 
 
-def admin(connection: Connection) -> AdminClient:
+def admin(connection: ConnectionOptions) -> AdminClient:
     """The admin interface of the server that the command line names."""
     from bussrv.client.admin import AdminClient
 
@@ -45,7 +45,7 @@ def lists(function: Callable[..., int]) -> Callable[..., int]:
     @click.option("--limit", "most", metavar="N", type=whole(1), help="At most so many.")
     @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
     @functools.wraps(function)
-    def listed(connection: Connection, where: Sequence[str], sort: str | None, **given: Any) -> int:
+    def listed(connection: ConnectionOptions, where: Sequence[str], sort: str | None, **given: Any) -> int:
         return function(connection, query={**_filters(where), "sort": sort}, **given)
 
     return listed
@@ -77,7 +77,7 @@ def show_list(
 
 
 def show_all(
-    connection: Connection,
+    connection: ConnectionOptions,
     path: str,
     columns: Mapping[str, Cell],
     *,

@@ -98,7 +98,7 @@ def _overview(context: click.Context) -> int:
     return 0
 
 
-class Group(click.Group):
+class CommandGroup(click.Group):
     """Commands of one subject. Without a subcommand, it prints its help."""
 
     command_class = Command
@@ -137,7 +137,7 @@ class Entry:
     summary: str
 
 
-class LazyGroup(Group):
+class LazyGroup(CommandGroup):
     """A group whose commands are imported when they are used. Listing them imports none.
 
     :param sections: tables of commands by name, each under a heading.

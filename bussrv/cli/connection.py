@@ -75,7 +75,7 @@ class Credentials:
 
 
 @dataclass(frozen=True)
-class Place:
+class ServerAndUser:
     """A server and a user.
 
     :ivar timeout: the limit in seconds for connecting, and for each answer.
@@ -111,7 +111,7 @@ def parse(text: str, kind: str) -> Address:
 
 
 @dataclass(frozen=True)
-class Connection:
+class ConnectionOptions:
     """The options that name the server and the user."""
 
     server: str | None
@@ -126,7 +126,7 @@ class Connection:
     insecure: bool
     timeout: float
 
-    def place(self, kind: str) -> Place:
+    def place(self, kind: str) -> ServerAndUser:
         """The server and the credentials for it.
 
         :param kind: one of :data:`PORTS`.
@@ -143,7 +143,7 @@ class Connection:
                 f"{address} is on another machine, and not reached over TLS: the credentials would be readable on the "
                 "way (--tls, or --insecure if you accept that)"
             )
-        return Place(address, credentials, tls, self.timeout)
+        return ServerAndUser(address, credentials, tls, self.timeout)
 
     def _profile(self) -> Profile | None:
         """The profile to use; ``None``: none. It is never used for another server, which would see its secrets."""
@@ -249,7 +249,7 @@ _file = functools.partial(_option, metavar="FILE", type=click.Path(path_type=Pat
 
 
 def connects(function: Callable[..., int]) -> Callable[..., int]:
-    """Declare the options of a connection. The function gets a :class:`Connection` before its other arguments."""
+    """Declare the options of a connection. The function gets :class:`ConnectionOptions` before its other arguments."""
 
     @_option("--server", metavar="ADDRESS", help="The server: a host, with a port or without; tls: before it is TLS.")
     @_option("--profile", metavar="NAME", shell_complete=_profile_names, help="A server of the file of profiles.")
@@ -272,7 +272,7 @@ def connects(function: Callable[..., int]) -> Callable[..., int]:
     def with_connection(**given: Any) -> int:
         from bussrv.cli.failure import explained
 
-        connection = Connection(**{each.name: given.pop(each.name) for each in fields(Connection)})
+        connection = ConnectionOptions(**{each.name: given.pop(each.name) for each in fields(ConnectionOptions)})
         with explained():
             return function(connection, **given)
 

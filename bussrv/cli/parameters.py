@@ -12,7 +12,7 @@ from click.shell_completion import CompletionItem
 from bussrv.audit.arguments import Converted
 
 
-class OneOf(Converted):
+class LazyChoice(Converted):
     """One of some words, which are loaded when they are needed.
 
     :param load: returns the words.

@@ -34,7 +34,7 @@ Event_co = TypeVar("Event_co", covariant=True)
 Client = TypeVar("Client", bound="StreamClient[Any]")
 
 
-class Reader(Protocol[Event_co]):
+class EventReader(Protocol[Event_co]):
     """Bytes in, events out."""
 
     def feed(self, data: bytes) -> None:
@@ -44,7 +44,7 @@ class Reader(Protocol[Event_co]):
         """The next event, or ``None`` when more bytes are needed."""
 
 
-class Kept(Generic[Event]):
+class KeptEvents(Generic[Event]):
     """Received events that were not taken yet, in order. If there are too many, the oldest are forgotten.
 
     :param weigh: the bytes of an event.
@@ -135,7 +135,7 @@ class StreamClient(Generic[Event]):
 
     def __init__(
         self,
-        reader: Reader[Event],
+        reader: EventReader[Event],
         host: str,
         port: int,
         timeout: float | None,
@@ -145,7 +145,7 @@ class StreamClient(Generic[Event]):
         self.timeout = timeout
         self._where = f"{host} port {port}"
         self._reader = reader
-        self._kept: Kept[Event] = Kept(self._weigh)
+        self._kept: KeptEvents[Event] = KeptEvents(self._weigh)
         self._closed = False
         self._refusal = ""
         self._heard = context is not None

@@ -34,7 +34,7 @@ _HOST = re.compile(rf"(?:\*\.)?{_LABEL}(?:\.{_LABEL})*\.?")
 _MAX_HOST = 253
 
 
-class Certificates(Struct, frozen=True):
+class StarterCertificates(Struct, frozen=True):
     """An authority and a server: the certificate of each and its private key, in PEM."""
 
     authority: bytes
@@ -61,7 +61,7 @@ def _alternative(name: str) -> x509.GeneralName:
         return x509.DNSName(name.rstrip("."))
 
 
-def make_certificates(names: Iterable[str], now: datetime) -> Certificates:
+def make_certificates(names: Iterable[str], now: datetime) -> StarterCertificates:
     """Make an authority, and a certificate of the server that clients reach by any of ``names``.
 
     :param names: host names and IP addresses; the first one names the server.
@@ -87,7 +87,7 @@ def make_certificates(names: Iterable[str], now: datetime) -> Certificates:
         .add_extension(x509.SubjectAlternativeName(list(map(_alternative, names))), critical=False)
         .sign(authority_key, SHA256())
     )
-    return Certificates(_pem(authority), _private_pem(authority_key), _pem(server), _private_pem(server_key))
+    return StarterCertificates(_pem(authority), _private_pem(authority_key), _pem(server), _private_pem(server_key))
 
 
 def _name(text: str) -> x509.Name:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from bussrv.cli.connection import Connection
-from bussrv.cli.traffic.receiving import Publication, receiving
+from bussrv.cli.connection import ConnectionOptions
+from bussrv.cli.traffic.receiving import ReceivedPublication, receiving
 from bussrv.client.objects import ObjectsClient
 from bussrv.client.spp import SppClient
 from tests.cli.conftest import Beside, Place, run
@@ -19,7 +19,7 @@ from tests.cli.conftest import Beside, Place, run
 pytestmark = pytest.mark.processes
 
 NOWHERE: dict[str, None] = dict.fromkeys(("server", "profile", "ca", "certificate", "key", "user", "secret_file"))
-HERE = Connection(**NOWHERE, token_file=None, tls=False, insecure=False, timeout=10.0)
+HERE = ConnectionOptions(**NOWHERE, token_file=None, tls=False, insecure=False, timeout=10.0)
 HOSTILE = "5\x1b]0;gone\x07\u202e\r\n\x9b31m"
 
 
@@ -48,7 +48,7 @@ def test_a_publication_crosses_from_every_format_to_every_other(place: Place, pu
             # There can be no subscription over SPP before the service is there.
             holder.subscribe()
             holder.register(service)
-            assert receiver.receive(10) == Publication(service, b"")
+            assert receiver.receive(10) == ReceivedPublication(service, b"")
         if received == "inbus":
             await_record(place, "subscription.added", service)
         assert run("pub", service, "channel 5", "--format", published, "--app-type", "7") == (0, "", "")
@@ -78,7 +78,7 @@ def test_a_payload_that_is_long_or_no_text() -> None:
     assert shown(b"\x00\xff" * 5000, None) == "(10000 bytes)"
     assert shown(b"a" + "ü".encode() * 5000, None).startswith("aü")
     assert shown("ü".encode() * 5000, None) == "ü" * MOST_SHOWN + "… (10000 bytes)"
-    assert Publication("tv", b"\xff").as_json() == {"service": "tv", "bytes": 1, "payload_base64": "/w=="}
+    assert ReceivedPublication("tv", b"\xff").as_json() == {"service": "tv", "bytes": 1, "payload_base64": "/w=="}
 
 
 def test_sub_ends_after_its_time(place: Place) -> None:

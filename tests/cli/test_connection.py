@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bussrv.cli import profiles
-from bussrv.cli.connection import Address, Connection, parse
+from bussrv.cli.connection import Address, ConnectionOptions, parse
 from bussrv.errors import ConfigError
 from tests.cli.conftest import run
 
@@ -53,9 +53,9 @@ def write(home: Path, text: str, mode: int = 0o600) -> Path:
     return file
 
 
-def connection(**given: Any) -> Connection:
+def connection(**given: Any) -> ConnectionOptions:
     names = ("server", "profile", "ca", "certificate", "key", "user", "secret_file", "token_file")
-    return Connection(**{**dict.fromkeys(names), "tls": False, "insecure": False, "timeout": 1.0, **given})
+    return ConnectionOptions(**{**dict.fromkeys(names), "tls": False, "insecure": False, "timeout": 1.0, **given})
 
 
 @pytest.mark.parametrize(

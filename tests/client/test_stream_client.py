@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bussrv.client._deadline import Deadline
-from bussrv.client._stream import MAX_KEPT, MAX_KEPT_BYTES, Kept
+from bussrv.client._stream import MAX_KEPT, MAX_KEPT_BYTES, KeptEvents
 from bussrv.client.business import BusinessClient
 from bussrv.client.objects import ObjectsClient
 from bussrv.client.spp import SppClient
@@ -300,7 +300,7 @@ def test_states_of_services_count_by_their_bytes(serve):
     st.integers(1, 20),
 )
 def test_what_is_kept_is_the_end_of_what_came(steps, most, most_bytes):
-    kept, model = Kept(lambda event: event, most, most_bytes), []
+    kept, model = KeptEvents(lambda event: event, most, most_bytes), []
     forgotten = 0
     for step, value in steps:
         if step == "add":

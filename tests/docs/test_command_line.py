@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bussrv.cli.connection import PORTS, Connection
+from bussrv.cli.connection import PORTS, ConnectionOptions
 from tests.docs.pages import ROOT, blocks, page
 
 PAGE = "docs/reference/command-line.md"
@@ -33,7 +33,7 @@ def test_the_file_of_profiles_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyP
     nothing = dict.fromkeys(("server", "ca", "certificate", "key", "user", "secret_file", "token_file"))
     places = {}
     for profile in (None, "workshop"):
-        connection = Connection(**nothing, profile=profile, tls=False, insecure=True, timeout=1.0)
+        connection = ConnectionOptions(**nothing, profile=profile, tls=False, insecure=True, timeout=1.0)
         for kind in PORTS:
             places[profile, kind] = connection.place(kind)
     assert str(places[None, "objects"].address) == "hall.example:7890"

@@ -36,7 +36,7 @@ COUNTERS = {
 _RELOADS = frozenset({ev.ConfigReloaded, ev.ConfigReloadFailed})
 
 
-class Look(Struct, frozen=True, kw_only=True):
+class FiguresAtMoment(Struct, frozen=True, kw_only=True):
     """The figures of a moment.
 
     :ivar at: the time in seconds of the reactor.
@@ -95,7 +95,7 @@ class Figures:
         self.reloaded_at = 0
         self.refusals = RecentRefusals(server.bus.counters, server.reactor.seconds)
         self._server = server
-        self._latest: Look | None = None
+        self._latest: FiguresAtMoment | None = None
         server.journal.follow(self._written)
 
     def _written(self, records: list[Record]) -> None:
@@ -107,17 +107,17 @@ class Figures:
             if type(each.event) in _RELOADS:
                 self.reloaded, self.reloaded_at = isinstance(each.event, ev.ConfigReloaded), each.time
 
-    def look(self) -> Look:
+    def look(self) -> FiguresAtMoment:
         """The figures, at most half a second old."""
         now = self._server.reactor.seconds()
         if self._latest is None or not 0 <= now - self._latest.at < KEPT:
             self._latest = self._look(now)
         return self._latest
 
-    def _look(self, now: float) -> Look:
+    def _look(self, now: float) -> FiguresAtMoment:
         server, bus = self._server, self._server.bus
         state, totals = bus.registry.state, bus.totals.by_format()
-        return Look(
+        return FiguresAtMoment(
             at=now,
             totals=totals,
             remote_sessions=max(0, len(state.sessions) - sum(each.open for each in totals.values())),

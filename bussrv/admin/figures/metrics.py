@@ -21,7 +21,7 @@ from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
-from bussrv.admin.figures.figures import Figures, Look
+from bussrv.admin.figures.figures import Figures, FiguresAtMoment
 from bussrv.admin.figures.health import CHECKS, Readiness, readiness
 from bussrv.admin.interfaces import AdministeredServer
 from bussrv.bus.sessions.totals import Total
@@ -36,12 +36,12 @@ CODES = tuple(sorted({*COUNTERS, *REASONS}))
 """The codes that are counted."""
 
 
-class Moment(Struct, frozen=True):
+class ServerAtMoment(Struct, frozen=True):
     """The state of the server at the time of a request."""
 
     server: AdministeredServer
     figures: Figures
-    look: Look
+    look: FiguresAtMoment
     readiness: Readiness
 
 
@@ -59,25 +59,25 @@ class Metric(Struct, frozen=True, kw_only=True):
 
     name: str
     help: str
-    samples: Callable[[Moment], Any]
+    samples: Callable[[ServerAtMoment], Any]
     labels: tuple[str, ...] = ()
     kind: Literal["counter", "gauge", "histogram"] = "gauge"
 
 
-def _one(value: Callable[[Moment], float | None]) -> Callable[[Moment], list[Sample]]:
+def _one(value: Callable[[ServerAtMoment], float | None]) -> Callable[[ServerAtMoment], list[Sample]]:
     """The samples of a metric without labels; none if its value is not known."""
 
-    def samples(moment: Moment) -> list[Sample]:
+    def samples(moment: ServerAtMoment) -> list[Sample]:
         found = value(moment)
         return [] if found is None else [((), float(found))]
 
     return samples
 
 
-def _each_format(value: Callable[[Total], int]) -> Callable[[Moment], Iterator[Sample]]:
+def _each_format(value: Callable[[Total], int]) -> Callable[[ServerAtMoment], Iterator[Sample]]:
     """The samples of a metric with a value for each wire format."""
 
-    def samples(moment: Moment) -> Iterator[Sample]:
+    def samples(moment: ServerAtMoment) -> Iterator[Sample]:
         for name in sorted({*moment.server.formats(), *moment.look.totals}):
             total = moment.look.totals.get(name)
             yield (name,), 0.0 if total is None else float(value(total))
@@ -85,24 +85,24 @@ def _each_format(value: Callable[[Total], int]) -> Callable[[Moment], Iterator[S
     return samples
 
 
-def _incidents(moment: Moment) -> Iterator[Sample]:
+def _incidents(moment: ServerAtMoment) -> Iterator[Sample]:
     counters = moment.server.bus.counters
     for code in CODES:
         yield (code,), float(counters.get(code, 0))
 
 
-def _checks(moment: Moment) -> Iterator[Sample]:
+def _checks(moment: ServerAtMoment) -> Iterator[Sample]:
     for name in CHECKS:
         yield (name,), float(moment.readiness.checks[name].status == "ok")
 
 
-def _certificates(moment: Moment) -> float | None:
+def _certificates(moment: ServerAtMoment) -> float | None:
     found = [each.days_left() for each in moment.server.bus.streams.certificates.values()]
     known = [days for days in found if days is not None]
     return min(known) * DAY if known else None
 
 
-def _reloaded(moment: Moment) -> float | None:
+def _reloaded(moment: ServerAtMoment) -> float | None:
     return None if moment.figures.reloaded is None else moment.figures.reloaded_at / 1_000_000
 
 
@@ -271,7 +271,7 @@ METRICS: tuple[Metric, ...] = (
 """Every metric of bussrv. Those of the process are added to them."""
 
 
-def family(metric: Metric, moment: Moment) -> Family:
+def family(metric: Metric, moment: ServerAtMoment) -> Family:
     """A metric with its values, as the client of Prometheus has it."""
     if metric.kind == "histogram":
         return _histogram(metric, metric.samples(moment))
@@ -306,7 +306,7 @@ class Metrics(Collector):
     def collect(self) -> Iterator[Family]:
         """Every metric, as it is now."""
         look = self._figures.look()
-        moment = Moment(self._server, self._figures, look, readiness(self._server, self._figures))
+        moment = ServerAtMoment(self._server, self._figures, look, readiness(self._server, self._figures))
         for metric in METRICS:
             yield family(metric, moment)
 

@@ -18,7 +18,7 @@ from msgspec import Struct
 from bussrv.admin.http.answers import Problem
 from bussrv.admin.http.login import Caller, Permission
 from bussrv.admin.interfaces import AdministeredJournal, AdministeredServer
-from bussrv.admin.state import Shared
+from bussrv.admin.state import RequestMemory
 
 END = r"$(?!\n)"
 """The end of a text in a pattern of a parameter. ``$`` alone matches before a last line end, too, and the schemas in
@@ -120,7 +120,7 @@ class Call(Struct, frozen=True):
     """
 
     server: AdministeredServer
-    shared: Shared
+    shared: RequestMemory
     caller: Caller
     route: Route
     routes: tuple[Route, ...]

@@ -68,7 +68,7 @@ class Everyone(Struct, frozen=True):
         return {given.link.group: given.marks for given in self.servers.given if given.marks}
 
 
-class Provider(NamedTuple):
+class AbleProvider(NamedTuple):
     """A provider that can be asked.
 
     :ivar session: its session.
@@ -89,7 +89,7 @@ class OneOf(Struct, frozen=True):
 
     kind: Kind
     service: str
-    able: Sequence[Provider]
+    able: Sequence[AbleProvider]
     providers: Set[str]
     members: tuple[Group, ...]
 
@@ -259,7 +259,7 @@ class Audience:
         providers = self._state.services.get(service, {}) if isinstance(service, str) else {}
         if not isinstance(service, str) or not providers:
             return None
-        able: Sequence[Provider] | None
+        able: Sequence[AbleProvider] | None
         if origin.is_marked:
             able = self._agreed(origin, kind, providers, fields.get("id"))
         else:
@@ -269,7 +269,7 @@ class Audience:
             return None
         return OneOf(kind, service, able, providers.keys(), self._receivers.wanting(kind))
 
-    def _able(self, session_id: str, origin: Origin, kind: Kind) -> Provider | None:
+    def _able(self, session_id: str, origin: Origin, kind: Kind) -> AbleProvider | None:
         """A provider, if it can be given objects of this kind.
 
         A request that came over a link may be forwarded over another one. Each server on its way makes its own choice.
@@ -277,14 +277,14 @@ class Audience:
         """
         session = self._state.sessions[session_id]
         if session.home is None:
-            return Provider(session_id, None) if self.accepts(session_id, origin.sender, kind) else None
-        return (
-            Provider(session_id, self._links.towards(session)) if self._links.leads_on(session, origin.route) else None
-        )
+            return AbleProvider(session_id, None) if self.accepts(session_id, origin.sender, kind) else None
+        if not self._links.leads_on(session, origin.route):
+            return None
+        return AbleProvider(session_id, self._links.towards(session))
 
     def _agreed(
         self, origin: Origin, kind: Kind, providers: Collection[str], request_id: object
-    ) -> Sequence[Provider] | None:
+    ) -> Sequence[AbleProvider] | None:
         """Choose a provider for a request that several servers were given: all choose the same, and one asks it.
 
         So the choice depends on the request alone. The server on the way to the provider asks it.

@@ -91,7 +91,7 @@ class RequestPlan(Struct, frozen=True):
 BatchPlans = dict[tuple[object, ...], BatchPlan]
 
 
-class Table(Struct):
+class SourcePlans(Struct):
     """The plans of one source. Those for everybody are shared by all sources that are alike.
 
     :ivar provided: the services that the sender provides.
@@ -136,7 +136,7 @@ class BatchRouter:
         self._hosted_type = hosted_type
         self._new_id = new_id
         self._longest = longest
-        self._tables: dict[int, Table] = {}
+        self._tables: dict[int, SourcePlans] = {}
         self._shared: dict[Any, BatchPlans] = {}
         self._generation = -1
         self._providers_asked = self._most_asked = 0
@@ -166,7 +166,7 @@ class BatchRouter:
             self._taps.saw_batch(source.origin, provided, taken, self._audience.others_of)
         return left
 
-    def _table(self, source: Source, provided: Set[str]) -> Table:
+    def _table(self, source: Source, provided: Set[str]) -> SourcePlans:
         """The plans of a source, which are of the present generation."""
         generation = self._audience.generation
         if generation != self._generation or len(self._tables) > MOST_TABLES:
@@ -178,10 +178,10 @@ class BatchRouter:
             tail, origin, provided = route_ending(source.route) + NUL, source.origin, frozenset(provided)
             alike = (source.cut > 1, provided, self._links.passed(origin.route), origin.permissions)
             plans = self._shared.setdefault(alike, {})
-            table = self._tables[source.number] = Table(source, provided, tail, tail.count(b":") == 1, plans)
+            table = self._tables[source.number] = SourcePlans(source, provided, tail, tail.count(b":") == 1, plans)
         return table
 
-    def _route(self, table: Table, batch: Iterator[BusObject], exchanges: bool) -> BusObject | None:
+    def _route(self, table: SourcePlans, batch: Iterator[BusObject], exchanges: bool) -> BusObject | None:
         """Route objects; see :meth:`route_batch`.
 
         :param exchanges: whether requests and replies of a member may be routed here.
@@ -217,7 +217,7 @@ class BatchRouter:
                 break  # The sender may be over a limit by now.
         return None
 
-    def _put(self, table: Table, obj: BusObject, frame: bytes, plan: BatchPlan) -> bool:
+    def _put(self, table: SourcePlans, obj: BusObject, frame: bytes, plan: BatchPlan) -> bool:
         """Put an object on the lists of its groups, which are opened for it if they are not open.
 
         :returns: whether something had to be sent for that.
@@ -258,7 +258,7 @@ class BatchRouter:
             return None
         return plan
 
-    def _plan(self, table: Table, key: tuple[object, ...], obj: BusObject) -> BatchPlan | None:
+    def _plan(self, table: SourcePlans, key: tuple[object, ...], obj: BusObject) -> BatchPlan | None:
         """Find, and remember, the plan of objects like this one; ``None``: as :meth:`everyone` says."""
         head, source, plans = obj.head, table.source, table.everyone
         everyone = self.everyone(obj, source.origin, table.provided)
@@ -283,7 +283,7 @@ class BatchRouter:
 
     # Requests.
 
-    def _exchange(self, table: Table, obj: BusObject) -> bool:
+    def _exchange(self, table: SourcePlans, obj: BusObject) -> bool:
         """Give a request to the next provider, or a reply to the asker. :returns: whether it is plain, so it was given.
 
         The time is looked at once a batch.
@@ -292,7 +292,7 @@ class BatchRouter:
             self._now = self._requests.seconds()
         return (self._ask if obj.head.event == REQUEST else self._answer)(table, obj, self._now)
 
-    def _ask(self, table: Table, obj: BusObject, now: float) -> bool:
+    def _ask(self, table: SourcePlans, obj: BusObject, now: float) -> bool:
         """Give a request to the next provider. :returns: whether it is plain, so that it was given."""
         head = obj.head
         if head.id is UNSET or head.id is None or head.to is not None or head.natures or head.route:
@@ -319,7 +319,7 @@ class BatchRouter:
         return True
 
     def _request_plan(
-        self, table: Table, key: tuple[str | None, bool, bytes, bytes], obj: BusObject
+        self, table: SourcePlans, key: tuple[str | None, bool, bytes, bytes], obj: BusObject
     ) -> RequestPlan | None:
         """Find, and remember, the plan of requests like this one.
 
@@ -351,7 +351,7 @@ class BatchRouter:
 
     # Replies.
 
-    def _answer(self, table: Table, obj: BusObject, now: float) -> bool:
+    def _answer(self, table: SourcePlans, obj: BusObject, now: float) -> bool:
         """Give a reply to the asker. :returns: whether it is plain, so that it was given."""
         head, origin = obj.head, table.source.origin
         fields = decode_raw(obj.metadata)
@@ -374,7 +374,7 @@ class BatchRouter:
         self._fanout.add_frame_for_one(group, asker, self._frame(table, obj, says_once))
         return True
 
-    def _reply_plan(self, table: Table, key: tuple[str | None, bool, str], obj: BusObject) -> Group | None:
+    def _reply_plan(self, table: SourcePlans, key: tuple[str | None, bool, str], obj: BusObject) -> Group | None:
         """Find, and remember, the group of the asker of replies like this one."""
         head, sender, asker = obj.head, table.source.origin.sender, key[2]
         is_sound = head.type or not head.size
@@ -390,7 +390,7 @@ class BatchRouter:
             table.replies[key] = group
         return group
 
-    def _frame(self, table: Table, obj: BusObject, says_once: bool) -> bytes:
+    def _frame(self, table: SourcePlans, obj: BusObject, says_once: bool) -> bytes:
         """The bytes of an object as it is forwarded.
 
         :param says_once: whether its metadata has as many colons as attributes, and so says nothing twice.

@@ -62,7 +62,7 @@ Limits = tuple[int, int, int]
 """The most bytes of metadata and of payload, and the most levels of nesting."""
 
 
-class Table:
+class PlanTable:
     """The plans of some senders, and their outlets.
 
     :param make: makes empty plans.
@@ -135,7 +135,7 @@ class Prepared(Struct, eq=False):
     """
 
     source: Source
-    table: Table
+    table: PlanTable
     tail: bytes
     number: int
     link_context: tuple[Seen, bytes, int, int] | None = None
@@ -193,7 +193,7 @@ class CompiledRouter:
         self._batches = batches
         self._taps = parts.taps
         self._ids = ids
-        self._tables: dict[tuple[frozenset[str], frozenset[str], frozenset[str], Permissions], Table] = {}
+        self._tables: dict[tuple[frozenset[str], frozenset[str], frozenset[str], Permissions], PlanTable] = {}
         self._prepared: dict[int, Prepared] = {}
         self._turn = self._own_turn = 0
         self._generation = self._flushes = self._number = -1
@@ -262,7 +262,7 @@ class CompiledRouter:
         if table is None:
             if len(self._tables) >= MOST_TABLES:
                 self._forget()
-            table = self._tables[key] = Table(make, provided)
+            table = self._tables[key] = PlanTable(make, provided)
         prepared = Prepared(source, table, route_ending(source.route) + NUL, source.number)
         self._prepared[source.number] = prepared
         return prepared
@@ -337,7 +337,7 @@ class CompiledRouter:
                 break
         return begin, total, verdict, duplicates
 
-    def _give(self, table: Table, taken: Taken, opener: str | None) -> None:
+    def _give(self, table: PlanTable, taken: Taken, opener: str | None) -> None:
         """Give the groups of outlets their pieces.
 
         :param opener: the sender, if the groups are not open yet; empty if it is no session of this server.

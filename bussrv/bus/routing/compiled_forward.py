@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Raw
 
-from bussrv.bus.routing.compiled import CompiledRouter, Prepared, Table
+from bussrv.bus.routing.compiled import CompiledRouter, PlanTable, Prepared
 from bussrv.bus.routing.compiled_result import INCOMPLETE, NEEDS_PYTHON, ScanResult
 from bussrv.bus.routing.forward import Forwarder
 from bussrv.bus.routing.parts import RoutingParts
@@ -56,7 +56,7 @@ class CompiledForwarder:
         self._links = parts.links
         self._publisher = parts.publisher
         self._seen = seen.table if isinstance(seen, CompiledSeen) else None
-        self._tables: dict[tuple[frozenset[str], frozenset[str], Permissions], Table] = {}
+        self._tables: dict[tuple[frozenset[str], frozenset[str], Permissions], PlanTable] = {}
         self._latest: dict[str, Prepared] = {}
         self._known: dict[tuple[str, bytes], Prepared | None] = {}
         self._generation = (-1, -1)
@@ -130,6 +130,6 @@ class CompiledForwarder:
         key = (provided, self._links.passed(origin.route), origin.permissions)
         table = self._tables.get(key)
         if table is None:
-            table = self._tables[key] = Table(make, provided)
+            table = self._tables[key] = PlanTable(make, provided)
         context = (self._seen, facts.ending, facts.origin_key % (1 << 64), facts.longest)
         return Prepared(source, table, route_ending(source.route) + NUL, NOBODY, context)

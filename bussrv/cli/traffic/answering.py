@@ -29,7 +29,7 @@ MOST_OF_A_VARIABLE = 4096
 
 
 @dataclass(frozen=True)
-class Limits:
+class CommandLimits:
     """The command of a service, and its limits.
 
     :ivar words: the program and its arguments.
@@ -64,7 +64,7 @@ class Outcome:
 class Runner:
     """Runs commands, each in a process group of its own."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: CommandLimits) -> None:
         self._limits = limits
         self._lock = threading.Lock()
         self._running: set[subprocess.Popen[bytes]] = set()
@@ -124,7 +124,7 @@ class Runner:
             _kill(process)
 
 
-def _judge(output: bytes, limits: Limits, status: int, *, is_late: bool) -> tuple[bytes, str | None, str]:
+def _judge(output: bytes, limits: CommandLimits, status: int, *, is_late: bool) -> tuple[bytes, str | None, str]:
     if len(output) > limits.most:
         return b"", "reply-too-large", f"the command wrote more than {limits.most} bytes"
     if is_late:
@@ -173,7 +173,7 @@ class Answered:
         return f"{self.sender}  {self.request} bytes -> {end}  {self.outcome.seconds:.3f} s"
 
 
-class Service:
+class AnsweringService:
     """Answers requests. Leaving its context ends the commands.
 
     :param member: the member that has registered the service. Only the thread of the caller uses it.
@@ -185,7 +185,7 @@ class Service:
         self,
         member: Member,
         name: str,
-        limits: Limits,
+        limits: CommandLimits,
         content_type: str | None,
         report: Callable[[Answered], None],
     ) -> None:
@@ -198,7 +198,7 @@ class Service:
         self._open = 0
         self._answered = 0
 
-    def __enter__(self) -> Service:
+    def __enter__(self) -> AnsweringService:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from bussrv.cli.connection import Connection
+from bussrv.cli.connection import ConnectionOptions
 
 if TYPE_CHECKING:
     from bussrv.client.business import BusinessClient
@@ -98,7 +98,7 @@ class Member:
 
 
 @contextmanager
-def joined(connection: Connection, wire_format: str, wants: Sequence[str]) -> Iterator[Member]:
+def joined(connection: ConnectionOptions, wire_format: str, wants: Sequence[str]) -> Iterator[Member]:
     """Connect, log in and join the network.
 
     :param wire_format: one of :data:`FORMATS`.
@@ -122,7 +122,7 @@ def joined(connection: Connection, wire_format: str, wants: Sequence[str]) -> It
         yield Member(objects)
 
 
-class Patience:
+class EventTimeout:
     """The time limit of a command that waits for events.
 
     :param seconds: the limit, from now; ``None``: there is none.

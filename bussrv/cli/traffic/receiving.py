@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from bussrv.cli.connection import Connection
+from bussrv.cli.connection import ConnectionOptions
 
 if TYPE_CHECKING:
     from bussrv.cli.traffic.members import Member
@@ -22,7 +22,7 @@ RENEW = 600.0
 
 
 @dataclass(frozen=True)
-class Publication:
+class ReceivedPublication:
     """A payload on a service, with the attributes that its wire format has.
 
     :ivar sender: the routing id of the client that published it.
@@ -44,10 +44,10 @@ class Publication:
         return {**{name: value for name, value in shown.items() if value is not None}, **payload_fields(self.payload)}
 
 
-class Receiver(Protocol):
+class WatchedService(Protocol):
     """A subscription."""
 
-    def receive(self, timeout: float) -> Publication:
+    def receive(self, timeout: float) -> ReceivedPublication:
         """The next publication.
 
         :raises TimeoutError: none came in so many seconds.
@@ -68,7 +68,7 @@ def matches(service: object, names: Sequence[str]) -> bool:
 
 
 @contextmanager
-def receiving(connection: Connection, wire_format: str, names: Sequence[str]) -> Iterator[Receiver]:
+def receiving(connection: ConnectionOptions, wire_format: str, names: Sequence[str]) -> Iterator[WatchedService]:
     """Subscribe to services.
 
     :param wire_format: one of :data:`FORMATS`.
@@ -103,16 +103,16 @@ class _Objects:
     def __init__(self, member: Member, names: Sequence[str]) -> None:
         self._member, self._names = member, names
 
-    def receive(self, timeout: float) -> Publication:
-        from bussrv.cli.traffic.members import Patience
+    def receive(self, timeout: float) -> ReceivedPublication:
+        from bussrv.cli.traffic.members import EventTimeout
 
-        patience = Patience(timeout)
+        patience = EventTimeout(timeout)
         # Drop unwanted objects: if the client kept them, it would look at each again for every publication.
         while not self._is_wanted((found := self._member.client.receive(patience.left())).metadata):
             patience.check()
         fields = found.metadata
         route, app_type = fields.get("route"), fields.get("app-type")
-        return Publication(
+        return ReceivedPublication(
             fields["sender"],
             found.payload,
             _text(fields.get("type")),
@@ -135,32 +135,32 @@ class _Spp:
     def __init__(self, client: SppClient, names: Sequence[str]) -> None:
         self._client, self._names = client, names
 
-    def receive(self, timeout: float) -> Publication:
-        from bussrv.cli.traffic.members import Patience
+    def receive(self, timeout: float) -> ReceivedPublication:
+        from bussrv.cli.traffic.members import EventTimeout
         from bussrv.wire.spp import Info, Offer
 
-        patience = Patience(timeout)
+        patience = EventTimeout(timeout)
         while True:
             patience.check()
             event = self._client.next_event(patience.left())
             if isinstance(event, Offer) and matches(event.service, self._names):
                 self._client.subscribe(event.service)
             elif isinstance(event, Info):
-                return Publication(event.service, event.message)
+                return ReceivedPublication(event.service, event.message)
 
 
 class _Inbus:
     def __init__(self, subscriber: InbusSubscriber) -> None:
         self._subscriber = subscriber
 
-    def receive(self, timeout: float) -> Publication:
-        from bussrv.cli.traffic.members import Patience
+    def receive(self, timeout: float) -> ReceivedPublication:
+        from bussrv.cli.traffic.members import EventTimeout
 
-        patience = Patience(timeout)
+        patience = EventTimeout(timeout)
         while (found := self._receive(patience.left(RENEW))) is None:
             patience.check()
             self._subscriber.renew()
-        return Publication(found.app_key, found.payload, app_type=found.app_type)
+        return ReceivedPublication(found.app_key, found.payload, app_type=found.app_type)
 
     def _receive(self, timeout: float) -> Datagram | None:
         try:

@@ -32,7 +32,7 @@ WRONG = 0
 """In the place of how often a secret was asked about: it was checked, and is wrong."""
 
 
-class Origin(NamedTuple):
+class LoginOrigin(NamedTuple):
     """The origin of a login.
 
     :ivar key: the part of the address that limits count by.
@@ -119,22 +119,22 @@ class LoginHistory:
     def __init__(self) -> None:
         self._of_origin = Failures(OF_ADDRESS)
         self._of_user = Failures(OF_USER_AT_ADDRESS)
-        self._succeeded: Newest[tuple[Origin, str], None] = Newest()
+        self._succeeded: Newest[tuple[LoginOrigin, str], None] = Newest()
         self._asked: Newest[bytes, int] = Newest()
 
-    def origin_due(self, origin: Origin) -> float:
+    def origin_due(self, origin: LoginOrigin) -> float:
         """When the next login from an origin may be checked."""
         return 0.0 if origin.is_exempt else self._of_origin.due(origin)
 
-    def due(self, origin: Origin, user: str) -> float:
+    def due(self, origin: LoginOrigin, user: str) -> float:
         """When the next login of a user at an origin may be checked."""
         return max(self.origin_due(origin), self._of_user.due((origin, user)))
 
-    def is_blameless(self, origin: Origin, now: float) -> bool:
+    def is_blameless(self, origin: LoginOrigin, now: float) -> bool:
         """Whether no login from an origin failed lately."""
         return not self._of_origin.has_failed(origin, now)
 
-    def has_succeeded(self, origin: Origin, user: str) -> bool:
+    def has_succeeded(self, origin: LoginOrigin, user: str) -> bool:
         """Whether a login of a user at an origin succeeded before."""
         return (origin, user) in self._succeeded
 
@@ -144,13 +144,13 @@ class LoginHistory:
         self._asked.put(key, asked)
         return asked
 
-    def succeeded(self, origins: Iterable[Origin], user: str) -> None:
+    def succeeded(self, origins: Iterable[LoginOrigin], user: str) -> None:
         """A login succeeded at each of some origins."""
         for origin in origins:
             self._of_user.forget((origin, user))
             self._succeeded.put((origin, user), None)
 
-    def failed(self, origins: Iterable[Origin], user: str, key: bytes, now: float) -> None:
+    def failed(self, origins: Iterable[LoginOrigin], user: str, key: bytes, now: float) -> None:
         """A secret is wrong. It came from each of some origins."""
         self._asked.put(key, WRONG)
         for origin in origins:

@@ -24,7 +24,7 @@ from typing import Generic, TypeVar
 from msgspec import Struct
 
 from bussrv.counts.tally import Tally
-from bussrv.policy.logins.login_history import WRONG, LoginHistory, Origin
+from bussrv.policy.logins.login_history import WRONG, LoginHistory, LoginOrigin
 
 Login = TypeVar("Login")
 
@@ -54,13 +54,13 @@ class SecretCheck(Generic[Login]):
         self.user = user
         self.secret = secret
         self.asked = 0
-        self.logins: dict[Login, Origin] = {}
+        self.logins: dict[Login, LoginOrigin] = {}
 
-    def origins(self) -> set[Origin]:
+    def origins(self) -> set[LoginOrigin]:
         """Origins of logins."""
         return set(self.logins.values())
 
-    def at(self, origin: Origin) -> list[Login]:
+    def at(self, origin: LoginOrigin) -> list[Login]:
         """The logins from an origin."""
         return [login for login, place in self.logins.items() if place == origin]
 
@@ -79,13 +79,13 @@ class LoginQueue(Generic[Login]):
         self._random = random
         self._checks: dict[bytes, SecretCheck[Login]] = {}
         self._repeated: dict[bytes, SecretCheck[Login]] = {}
-        self._networks: OrderedDict[str, OrderedDict[Origin, OrderedDict[str, dict[bytes, SecretCheck[Login]]]]] = (
-            OrderedDict()
-        )
-        self._successful: OrderedDict[tuple[Origin, str], None] = OrderedDict()
-        self._blameless: OrderedDict[Origin, None] = OrderedDict()
-        self._logins: dict[Origin, OrderedDict[Login, SecretCheck[Login]]] = {}
-        self._tally: Tally[Origin] = Tally()
+        self._networks: OrderedDict[
+            str, OrderedDict[LoginOrigin, OrderedDict[str, dict[bytes, SecretCheck[Login]]]]
+        ] = OrderedDict()
+        self._successful: OrderedDict[tuple[LoginOrigin, str], None] = OrderedDict()
+        self._blameless: OrderedDict[LoginOrigin, None] = OrderedDict()
+        self._logins: dict[LoginOrigin, OrderedDict[Login, SecretCheck[Login]]] = {}
+        self._tally: Tally[LoginOrigin] = Tally()
         self._size = 0
         self._ways = cycle((self._of_successful, self._most_asked, self._of_blameless, self._in_turn))
 
@@ -93,7 +93,7 @@ class LoginQueue(Generic[Login]):
         """How many logins wait."""
         return self._size
 
-    def put(self, login: Login, origin: Origin, key: bytes, user: str, secret: bytes, now: float) -> list[Login]:
+    def put(self, login: Login, origin: LoginOrigin, key: bytes, user: str, secret: bytes, now: float) -> list[Login]:
         """Let a login wait.
 
         :param key: the same for the same user and secret.
@@ -120,7 +120,7 @@ class LoginQueue(Generic[Login]):
             self.leave(each, place)
         return displaced
 
-    def leave(self, login: Login, origin: Origin) -> None:
+    def leave(self, login: Login, origin: LoginOrigin) -> None:
         """A login waits no longer."""
         waiting = self._logins.get(origin)
         check = None if waiting is None else waiting.get(login)
@@ -188,7 +188,7 @@ class LoginQueue(Generic[Login]):
                     return check
         return None
 
-    def _of_origin(self, origin: Origin, now: float) -> SecretCheck[Login] | None:
+    def _of_origin(self, origin: LoginOrigin, now: float) -> SecretCheck[Login] | None:
         if self._history.origin_due(origin) > now:
             return None
         users = self._networks[origin.network][origin]
@@ -211,13 +211,13 @@ class LoginQueue(Generic[Login]):
         least = min(check.asked for check in checks.values())
         return self._random.choice([check for check in checks.values() if check.asked == least])
 
-    def _fullest(self, origin: Origin) -> Origin:
+    def _fullest(self, origin: LoginOrigin) -> LoginOrigin:
         fullest = self._tally.fullest()
         return origin if self._tally.count(origin) == self._tally.count(fullest) else fullest
 
     # Notes of what waits.
 
-    def _take_turn(self, check: SecretCheck[Login], origin: Origin, now: float) -> dict[bytes, SecretCheck[Login]]:
+    def _take_turn(self, check: SecretCheck[Login], origin: LoginOrigin, now: float) -> dict[bytes, SecretCheck[Login]]:
         """A check waits for a pair, too. :returns: all that wait for it."""
         users = self._networks.setdefault(origin.network, OrderedDict()).setdefault(origin, OrderedDict())
         of_pair = users.setdefault(check.user, {})
@@ -228,7 +228,7 @@ class LoginQueue(Generic[Login]):
             self._blameless.setdefault(origin)
         return of_pair
 
-    def _forget_turn(self, check: SecretCheck[Login], origin: Origin) -> None:
+    def _forget_turn(self, check: SecretCheck[Login], origin: LoginOrigin) -> None:
         origins = self._networks[origin.network]
         users = origins[origin]
         del users[check.user][check.key]
@@ -245,7 +245,7 @@ class LoginQueue(Generic[Login]):
         del self._checks[check.key]
         self._repeated.pop(check.key, None)
 
-    def _forget_login(self, login: Login, origin: Origin) -> None:
+    def _forget_login(self, login: Login, origin: LoginOrigin) -> None:
         self._size -= 1
         self._tally.remove(origin)
         del self._logins[origin][login]

@@ -16,7 +16,7 @@ from twisted.python.failure import Failure
 from bussrv.addresses import address_key, is_exempt, network_key
 from bussrv.errors import TOO_MANY_LOGINS
 from bussrv.policy.logins.credentials import Denial, Password, Proof
-from bussrv.policy.logins.login_history import LoginHistory, Origin, VerifiedSecrets
+from bussrv.policy.logins.login_history import LoginHistory, LoginOrigin, VerifiedSecrets
 from bussrv.policy.logins.login_queue import LoginLimits, LoginQueue, SecretCheck
 from bussrv.policy.logins.users import MAX_SECRET, MAX_USER
 
@@ -74,7 +74,7 @@ class Logins:
         if len(secret) > MAX_SECRET or len(user.encode("utf-8", "surrogatepass")) > MAX_USER:
             return succeed(_WRONG)
         key = self._verified.key(user, secret)
-        origin = Origin(address_key(peer), network_key(peer), is_exempt(peer, self._trusted))
+        origin = LoginOrigin(address_key(peer), network_key(peer), is_exempt(peer, self._trusted))
         now = self._reactor.seconds()
         known = self._verified.get(key, now)
         if known is not None:
@@ -90,7 +90,7 @@ class Logins:
             self._begin()
         return login
 
-    def _cancel(self, origin: Origin, login: _Login) -> None:
+    def _cancel(self, origin: LoginOrigin, login: _Login) -> None:
         """The client is gone: a check that nobody else waits for is not made."""
         self._queue.leave(login, origin)
         if not self._queue:

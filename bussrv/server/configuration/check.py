@@ -21,7 +21,7 @@ from bussrv.server.configuration.config import ADMIN, CONFIG, Config
 from bussrv.server.configuration.exposure import check_endpoints
 from bussrv.server.configuration.faults import collecting, noting
 from bussrv.server.configuration.rehearsal import Rehearsal
-from bussrv.server.configuration.sources import Given
+from bussrv.server.configuration.sources import GivenValue
 from bussrv.server.log.text import Threshold
 from bussrv.server.running import admin, policy
 from bussrv.server.running.identity import make_checkers
@@ -35,7 +35,7 @@ _IDENTITY = frozenset({"auth", "policy", "inbus-user", "insecure"})
 
 
 def check(
-    given: Mapping[str, Given], formats: Iterable[IWireFormat], services: Iterable[IHostedService], reactor: Any
+    given: Mapping[str, GivenValue], formats: Iterable[IWireFormat], services: Iterable[IHostedService], reactor: Any
 ) -> Config:
     """The configuration that values of options stand for, with all that it names checked.
 
@@ -53,7 +53,7 @@ def check(
 
 
 def check_values(
-    given: Mapping[str, Given], formats: Iterable[IWireFormat], services: Iterable[IHostedService], reactor: Any
+    given: Mapping[str, GivenValue], formats: Iterable[IWireFormat], services: Iterable[IHostedService], reactor: Any
 ) -> Config:
     """The configuration that values of options stand for, for a server that starts or reloads.
 

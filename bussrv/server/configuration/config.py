@@ -13,7 +13,7 @@ from bussrv.journal.upkeep import UpkeepPolicy
 from bussrv.options import Option, rows
 from bussrv.server.configuration.option_kinds import Endpoint, JournalDirectory
 from bussrv.server.configuration.option_table import JOURNAL, ServerOptions, table
-from bussrv.server.configuration.sources import Given, OptionsFile, of_file, of_option
+from bussrv.server.configuration.sources import GivenValue, OptionsFile, of_file, of_option
 from bussrv.server.running.journal import JournalConfig
 from bussrv.settings import Settings
 
@@ -88,7 +88,7 @@ class Built(NamedTuple):
 
 
 def build(
-    given: Mapping[str, Given], formats: Iterable[IWireFormat], services: Iterable[IHostedService] = ()
+    given: Mapping[str, GivenValue], formats: Iterable[IWireFormat], services: Iterable[IHostedService] = ()
 ) -> Config:
     """The configuration that values of options stand for, by name. Other options have their defaults.
 
@@ -104,7 +104,7 @@ def build(
 
 
 def build_as_far_as_possible(
-    given: Mapping[str, Given], formats: Iterable[IWireFormat], services: Iterable[IHostedService] = ()
+    given: Mapping[str, GivenValue], formats: Iterable[IWireFormat], services: Iterable[IHostedService] = ()
 ) -> Built:
     """The same, with the faults of values, so that the other values can be judged as well."""
     formats, services = list(formats), list(services)
@@ -131,7 +131,7 @@ def build_as_far_as_possible(
     return Built(config, tuple(dict.fromkeys(faults)), frozenset(wrong))
 
 
-def _file(given: Mapping[str, Given], options: Iterable[Option], wrong: dict[str, str]) -> OptionsFile:
+def _file(given: Mapping[str, GivenValue], options: Iterable[Option], wrong: dict[str, str]) -> OptionsFile:
     """The configuration file. :param wrong: gets the fault of a file that cannot be read, as that of its option."""
     nothing = OptionsFile({}, [])
     option = next(each for each in options if each.name == CONFIG)
@@ -144,7 +144,7 @@ def _file(given: Mapping[str, Given], options: Iterable[Option], wrong: dict[str
         return nothing
 
 
-def _setting(option: Option, given: Mapping[str, Given], wrong: dict[str, str]) -> Any:
+def _setting(option: Option, given: Mapping[str, GivenValue], wrong: dict[str, str]) -> Any:
     """The setting of an option. A default is checked like a value: plugins bring some.
 
     :param wrong: gets the fault of a value, by the name of its option.
@@ -153,7 +153,7 @@ def _setting(option: Option, given: Mapping[str, Given], wrong: dict[str, str]) 
     found = given.get(option.name)
     if found is None and option.unset:
         return option.default
-    value, place = found or Given(option.kind.plain(option.default), of_option(option.name))
+    value, place = found or GivenValue(option.kind.plain(option.default), of_option(option.name))
     try:
         return option.kind.check(value)
     except BadValue as error:
@@ -168,7 +168,7 @@ def _default(option: Option) -> Any:
         return None
 
 
-def _without_journal(given: Mapping[str, Given]) -> tuple[str, ...]:
+def _without_journal(given: Mapping[str, GivenValue]) -> tuple[str, ...]:
     names = [each.name for each in rows(ServerOptions) if each.group is JOURNAL and each.name != "journal"]
     off = given["journal"].place
     return tuple(f"{given[name].place}: has no effect: {off} is off" for name in names if name in given)

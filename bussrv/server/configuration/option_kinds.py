@@ -1,4 +1,4 @@
-"""Kinds of values that only options of the server take; see :class:`bussrv.options.Kind`."""
+"""Kinds of values that only options of the server take; see :class:`bussrv.options.ValueKind`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bussrv.errors import BadValue
-from bussrv.options import FILE, Kind, Network, Text
+from bussrv.options import FILE, Network, Text, ValueKind
 from bussrv.policy.logins.users import check_user
 from bussrv.values import shown
 
@@ -27,7 +27,7 @@ _MAX_DIGITS = 20
 """Text of more digits is not converted: Python raises an exception for very long numbers."""
 
 
-class Endpoint(Kind["str | None"]):
+class Endpoint(ValueKind["str | None"]):
     """The endpoint of a wire format. The setting is an endpoint description of Twisted; ``None``: off.
 
     :param default: the default of the option. A port alone gets the transport (``tcp`` or ``udp``) of this one.
@@ -63,7 +63,7 @@ class Endpoint(Kind["str | None"]):
         return OFF if setting is None else setting
 
 
-class JournalDirectory(Kind["Path | None"]):
+class JournalDirectory(ValueKind["Path | None"]):
     """The directory of the journal. The setting is a path; ``None``: off."""
 
     takes = "a directory, or `off`"
@@ -77,7 +77,7 @@ class JournalDirectory(Kind["Path | None"]):
         return OFF if setting is None else str(setting)
 
 
-class ServiceNames(Kind["tuple[str, ...] | None"]):
+class ServiceNames(ValueKind["tuple[str, ...] | None"]):
     """The services that the server itself provides. The setting has their names; ``None``: all that are installed.
 
     :param installed: the names of all installed services.
@@ -103,7 +103,7 @@ class ServiceNames(Kind["tuple[str, ...] | None"]):
         return ALL if setting is None else list(setting) or OFF
 
 
-class CheckerDescription(Kind[str]):
+class CheckerDescription(ValueKind[str]):
     """A checker of who clients are: its name, and after a colon what it takes. It may hold secrets.
 
     The setting has absolute paths: a server may change its working directory.
@@ -122,7 +122,7 @@ class CheckerDescription(Kind[str]):
         return f"{kind}:{FILE.check(argument)}" if kind in FILE_CHECKERS and colon else text
 
 
-class UserOfNetwork(Kind["tuple[Network, str]"]):
+class UserOfNetwork(ValueKind["tuple[Network, str]"]):
     """A network, and the user that clients in it are."""
 
     takes = "a network and a user"

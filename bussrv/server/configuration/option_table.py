@@ -7,7 +7,7 @@ Its rows (:class:`bussrv.options.Option`) come from three places:
 3. Each wire format that is installed has one option: where it listens. Wire formats and hosted services are plugins, so
    these rows, and the names that ``--services`` takes, are known only when the server starts.
 
-A *kind* (:class:`bussrv.options.Kind`, :mod:`bussrv.server.configuration.option_kinds`) checks a value from any of
+A *kind* (:class:`bussrv.options.ValueKind`, :mod:`bussrv.server.configuration.option_kinds`) checks a value from any of
 these sources, and makes the *setting* of it.
 """
 
@@ -28,10 +28,10 @@ from bussrv.options import (
     FLAG,
     SECONDS,
     Choice,
-    Group,
     ListOf,
     Network,
     Option,
+    OptionGroup,
     ServerId,
     Text,
     Whole,
@@ -50,11 +50,11 @@ from bussrv.settings import Settings
 ADMIN_ENDPOINT = "tcp:7280:interface=127.0.0.1"
 LogFormat = Literal["text", "json"]
 
-ENDPOINTS = Group("endpoints", "Endpoints of wire formats")
-ADMIN = Group("admin", "The admin interface")
-SERVER = Group("server", "The server")
-USERS = Group("users", "Who clients are")
-JOURNAL = Group("journal", "The journal")
+ENDPOINTS = OptionGroup("endpoints", "Endpoints of wire formats")
+ADMIN = OptionGroup("admin", "The admin interface")
+SERVER = OptionGroup("server", "The server")
+USERS = OptionGroup("users", "Who clients are")
+JOURNAL = OptionGroup("journal", "The journal")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,7 +19,7 @@ from bussrv.server.configuration.config import Config, build
 from bussrv.server.configuration.option_table import BUILT_IN, table
 from bussrv.server.configuration.option_texts import filled, help_text, sample_file, usage_entry, usage_text
 from bussrv.server.configuration.plugins import Installed, installed
-from bussrv.server.configuration.sources import Given, of_command_line, of_environment, unknown_variables
+from bussrv.server.configuration.sources import GivenValue, of_command_line, of_environment, unknown_variables
 from bussrv.server.log.text import one_line
 
 log = Logger()
@@ -56,7 +56,7 @@ def plugins() -> Installed:
     return installed({*NO_SERVER, *(each.name for each in BUILT_IN)})
 
 
-def values_given(command_line: Mapping[str, Any], rows: Iterable[Option]) -> dict[str, Given]:
+def values_given(command_line: Mapping[str, Any], rows: Iterable[Option]) -> dict[str, GivenValue]:
     """The values that the environment and a command line give, by the names of the options."""
     return {**of_environment(os.environ, rows), **of_command_line(command_line)}
 

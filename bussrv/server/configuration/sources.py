@@ -27,7 +27,7 @@ NO_OPTIONS = frozenset({f"{VARIABLES}SERVER", f"{VARIABLES}PROFILE", SWITCH})
 """Variables of the ``bussrv`` command, and the switch of the compiled module, which are no options of the server."""
 
 
-class Given(NamedTuple):
+class GivenValue(NamedTuple):
     """A value that a source gives.
 
     :ivar place: the option, the variable, or the line of the file, as an error names it.
@@ -42,15 +42,15 @@ def of_option(name: str) -> str:
     return f"--{name}"
 
 
-def of_command_line(values: Mapping[str, Any]) -> dict[str, Given]:
+def of_command_line(values: Mapping[str, Any]) -> dict[str, GivenValue]:
     """Values of options by name, as the command line gives them."""
-    return {name: Given(value, of_option(name)) for name, value in values.items()}
+    return {name: GivenValue(value, of_option(name)) for name, value in values.items()}
 
 
-def of_environment(variables: Mapping[str, str], table: Iterable[Option]) -> dict[str, Given]:
+def of_environment(variables: Mapping[str, str], table: Iterable[Option]) -> dict[str, GivenValue]:
     """Values of options that environment variables set."""
     return {
-        each.name: Given(each.kind.from_text(variables[each.variable]), each.variable)
+        each.name: GivenValue(each.kind.from_text(variables[each.variable]), each.variable)
         for each in table
         if each.variable in variables
     }
@@ -69,7 +69,7 @@ class OptionsFile(NamedTuple):
     :ivar faults: a sentence for each key that is no option.
     """
 
-    given: dict[str, Given]
+    given: dict[str, GivenValue]
     faults: list[str]
 
 
@@ -89,7 +89,7 @@ def of_file(path: str, place: str, table: Iterable[Option]) -> OptionsFile:
         raise ConfigError(error.within(path)) from error
     known = {each.name for each in table if each.in_file}
     places = {name: f"{path}:{lines[name,]}" for name in values}
-    given = {name: Given(value, f"{places[name]}: {name}") for name, value in values.items() if name in known}
+    given = {name: GivenValue(value, f"{places[name]}: {name}") for name, value in values.items() if name in known}
     unknown = [name for name in values if name not in known]
     faults = [f"{places[name]}: there is no option {shown(name)}{suggestion(name, known)}" for name in unknown]
     return OptionsFile(given, faults)

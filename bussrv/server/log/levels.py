@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from twisted.logger import LogEvent, LogLevel
 
 from bussrv.errors import BadValue
-from bussrv.options import Kind, Text
+from bussrv.options import Text, ValueKind
 from bussrv.values import shown
 
 LogLevelName = Literal["debug", "info", "warn", "error"]
@@ -77,7 +77,7 @@ def level_of(event: LogEvent) -> str:
 EVERYTHING = Levels("debug")
 
 
-class LogLevelsKind(Kind[Levels]):
+class LogLevelsKind(ValueKind[Levels]):
     """The levels of the log."""
 
     takes = "`debug`, `info`, `warn` or `error`; then `,PART=LEVEL` for parts"

@@ -26,7 +26,7 @@ SLOW = frozenset({"slow-consumer", "outbound-full"})
 log = Logger()
 
 
-class Kind(NamedTuple):
+class RefusalKind(NamedTuple):
     """A kind of refusals.
 
     :ivar event: the name of the event of its lines.
@@ -37,15 +37,15 @@ class Kind(NamedTuple):
     words: str
 
 
-LOGINS = Kind("auth.failures", "failed logins")
-DENIALS = Kind("access.denials", "actions that the policy denied")
-SLOW_CLIENTS = Kind("session.slow-consumers", "clients disconnected because they read too slowly")
-NAMES = Kind("registry.refusals", "services and subscriptions refused")
-LIMITS = Kind("limit.refusals", "refusals because of --")
+LOGINS = RefusalKind("auth.failures", "failed logins")
+DENIALS = RefusalKind("access.denials", "actions that the policy denied")
+SLOW_CLIENTS = RefusalKind("session.slow-consumers", "clients disconnected because they read too slowly")
+NAMES = RefusalKind("registry.refusals", "services and subscriptions refused")
+LIMITS = RefusalKind("limit.refusals", "refusals because of --")
 """The words of it end with the option of the limit."""
 
 
-def kind_of(event: ev.Event) -> Kind:
+def kind_of(event: ev.Event) -> RefusalKind:
     """The kind that a refusal belongs to."""
     if isinstance(event, ev.AuthFailed):
         return LOGINS
@@ -75,8 +75,8 @@ class Refusals:
 
     def __init__(self, reactor: Any) -> None:
         self._reactor = reactor
-        self._sums: dict[Kind, _Sum] = {}
-        self._calls: dict[Kind, Any] = {}
+        self._sums: dict[RefusalKind, _Sum] = {}
+        self._calls: dict[RefusalKind, Any] = {}
 
     def add(self, event: ev.Event, times: int) -> None:
         """Something was refused, so many times."""
@@ -92,7 +92,7 @@ class Refusals:
             call.cancel()
             self._sum_up(kind)
 
-    def _sum_up(self, kind: Kind) -> None:
+    def _sum_up(self, kind: RefusalKind) -> None:
         found = self._sums.pop(kind)
         del self._calls[kind]
         ((worst, most),) = found.by_host.most_common(1)

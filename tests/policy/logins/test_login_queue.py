@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from bussrv.policy.logins.login_history import OF_ADDRESS, LoginHistory, Origin
+from bussrv.policy.logins.login_history import OF_ADDRESS, LoginHistory, LoginOrigin
 from bussrv.policy.logins.login_queue import DEFAULT_LIMITS, LoginLimits, LoginQueue, SecretCheck
 
 MOST, MOST_OF_PAIR = 8, 3
-PLACES = [Origin("A", "AB"), Origin("B", "AB"), Origin("C", "C", is_exempt=True)]
+PLACES = [LoginOrigin("A", "AB"), LoginOrigin("B", "AB"), LoginOrigin("C", "C", is_exempt=True)]
 USERS, SECRETS = "xy", "12345"
 
 
@@ -25,19 +25,19 @@ class Queueing(RuleBasedStateMachine):
         self.now = 1000.0
         self.history = LoginHistory()
         self.queue: LoginQueue[int] = LoginQueue(self.history, Random(0), LoginLimits(MOST, MOST_OF_PAIR))
-        self.waiting: dict[int, tuple[Origin, str, str]] = {}
+        self.waiting: dict[int, tuple[LoginOrigin, str, str]] = {}
         self.numbers = count()
 
     def due(self, login: int) -> float:
         origin, user, _ = self.waiting[login]
         return self.history.due(origin, user)
 
-    def of_pair(self, origin: Origin, user: str) -> set[str]:
+    def of_pair(self, origin: LoginOrigin, user: str) -> set[str]:
         """The secrets that wait for a pair."""
         return {secret for place, name, secret in self.waiting.values() if (place, name) == (origin, user)}
 
     @rule(origin=st.sampled_from(PLACES), user=st.sampled_from(USERS), secret=st.sampled_from(SECRETS))
-    def put(self, origin: Origin, user: str, secret: str) -> None:
+    def put(self, origin: LoginOrigin, user: str, secret: str) -> None:
         login = next(self.numbers)
         self.waiting[login] = origin, user, secret
         key = f"{user}{secret}".encode()
@@ -67,12 +67,12 @@ class Queueing(RuleBasedStateMachine):
         self.queue.leave(login, origin)
 
     @rule(origin=st.sampled_from(PLACES), user=st.sampled_from(USERS), times=st.integers(1, 12))
-    def fail(self, origin: Origin, user: str, times: int) -> None:
+    def fail(self, origin: LoginOrigin, user: str, times: int) -> None:
         for _ in range(times):
             self.history.failed([origin], user, b"", self.now)
 
     @rule(origin=st.sampled_from(PLACES), user=st.sampled_from(USERS))
-    def succeed(self, origin: Origin, user: str) -> None:
+    def succeed(self, origin: LoginOrigin, user: str) -> None:
         self.history.succeeded([origin], user)
 
     @rule(seconds=st.sampled_from([0.1, 0.25, 100.0]))
@@ -103,8 +103,8 @@ class Queueing(RuleBasedStateMachine):
 
 TestQueueing = Queueing.TestCase
 
-HOME = Origin("10.0.0.1", "10.0.0.0/24")
-ELSEWHERE = Origin("10.9.9.9", "10.9.9.0/24")
+HOME = LoginOrigin("10.0.0.1", "10.0.0.0/24")
+ELSEWHERE = LoginOrigin("10.9.9.9", "10.9.9.0/24")
 
 
 class Waiting:
@@ -117,7 +117,7 @@ class Waiting:
         self.numbers = count()
         self.refused = 0
 
-    def put(self, origin: Origin, user: str, secret: str) -> bool:
+    def put(self, origin: LoginOrigin, user: str, secret: str) -> bool:
         """:returns: whether it waits."""
         login = next(self.numbers)
         displaced = self.queue.put(login, origin, f"{user}:{secret}".encode(), user, secret.encode(), self.now)
@@ -145,7 +145,7 @@ class Waiting:
         raise AssertionError
 
 
-def guessing(waiting: Waiting, origins: list[Origin], rounds: int) -> None:
+def guessing(waiting: Waiting, origins: list[LoginOrigin], rounds: int) -> None:
     """Addresses that keep three guesses waiting each, while some are checked."""
     number = count()
     for origin in origins:
@@ -157,12 +157,12 @@ def guessing(waiting: Waiting, origins: list[Origin], rounds: int) -> None:
         waiting.put(origins[next(number) % len(origins)], "ann", f"guess {next(number)}")
 
 
-def addresses(networks: int, each: int) -> list[Origin]:
-    return [Origin(f"10.1.{net}.{host}", f"10.1.{net}.0/24") for net in range(networks) for host in range(each)]
+def addresses(networks: int, each: int) -> list[LoginOrigin]:
+    return [LoginOrigin(f"10.1.{net}.{host}", f"10.1.{net}.0/24") for net in range(networks) for host in range(each)]
 
 
 @pytest.mark.parametrize("origins", [addresses(600, 1), addresses(3, 200)], ids=["600 networks", "3 networks"])
-def test_a_pair_that_succeeded_before_has_a_way_of_its_own(origins: list[Origin]) -> None:
+def test_a_pair_that_succeeded_before_has_a_way_of_its_own(origins: list[LoginOrigin]) -> None:
     waiting = Waiting()
     waiting.history.succeeded([HOME], "ann")
     for _ in range(20):
@@ -173,7 +173,7 @@ def test_a_pair_that_succeeded_before_has_a_way_of_its_own(origins: list[Origin]
 
 
 @pytest.mark.parametrize("origins", [addresses(600, 1), addresses(3, 200)], ids=["600 networks", "3 networks"])
-def test_an_address_without_failures_is_soon_served(origins: list[Origin]) -> None:
+def test_an_address_without_failures_is_soon_served(origins: list[LoginOrigin]) -> None:
     waiting = Waiting()
     guessing(waiting, origins, 50)
     waiting.put(HOME, "ann", "right")
@@ -230,7 +230,7 @@ def order(logins: list[tuple[str, str, str]]) -> list[tuple[str, str]]:
     """In which order checks are taken of logins that came in that order: user and secret."""
     queue: LoginQueue[int] = LoginQueue(LoginHistory(), Random(0))
     for number, (address, user, secret) in enumerate(logins):
-        queue.put(number, Origin(address, address), f"{user}:{secret}".encode(), user, secret.encode(), 0)
+        queue.put(number, LoginOrigin(address, address), f"{user}:{secret}".encode(), user, secret.encode(), 0)
     checks = iter(lambda: queue.take(0), None)
     return [(check.user, check.secret.decode()) for check in checks]
 

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 
 from bussrv import options as kinds
 from bussrv.errors import ConfigError
-from bussrv.options import Kind, Option, SlowPolicy
+from bussrv.options import Option, SlowPolicy, ValueKind
 from bussrv.server.configuration import config, option_kinds, option_table
 from bussrv.server.configuration.config import Config
 from bussrv.server.configuration.option_texts import sample_file, toml_value, usage_text
 from bussrv.server.configuration.options import NO_SERVER, Options, StartError
 from bussrv.server.configuration.plugins import installed
-from bussrv.server.configuration.sources import Given, of_environment, of_file
+from bussrv.server.configuration.sources import GivenValue, of_environment, of_file
 from bussrv.server.log import levels as loglevels
 from tests.size import sized
 
@@ -30,7 +30,7 @@ TABLE = option_table.table(FORMATS, SERVICES)
 ROWS = {each.name: each for each in TABLE}
 
 
-def configured(given_values: Mapping[str, Given]) -> Config:
+def configured(given_values: Mapping[str, GivenValue]) -> Config:
     return config.build(given_values, FORMATS, SERVICES)
 
 
@@ -58,7 +58,7 @@ def of_list(kind: Any) -> st.SearchStrategy[Any]:
     return st.lists(of_one, min_size=1, max_size=3)
 
 
-ELEMENTS: dict[type[Kind[Any]], st.SearchStrategy[str]] = {
+ELEMENTS: dict[type[ValueKind[Any]], st.SearchStrategy[str]] = {
     kinds.Text: NO_COMMA,
     kinds.WebOrigin: st.sampled_from(["https://Hall.example", "http://*.example:8000", "null", "*", "app://x"]),
     option_kinds.CheckerDescription: st.sampled_from(["users:users", "tokens:/etc/tokens", "certificates:cn", "unix"]),
@@ -66,7 +66,7 @@ ELEMENTS: dict[type[Kind[Any]], st.SearchStrategy[str]] = {
 }
 
 
-VALUES: dict[type[Kind[Any]], Callable[[Any], st.SearchStrategy[Any]]] = {
+VALUES: dict[type[ValueKind[Any]], Callable[[Any], st.SearchStrategy[Any]]] = {
     kinds.Whole: lambda kind: st.integers(kind.least, kind.most),
     kinds.Seconds: lambda kind: st.floats(0, kinds.MAX_SECONDS, exclude_min=not kind.may_be_zero),
     kinds.Flag: lambda _: st.just(True),

@@ -9,7 +9,7 @@ import click
 
 from bussrv.cli.asking import admin
 from bussrv.cli.command import command
-from bussrv.cli.connection import Connection, connects
+from bussrv.cli.connection import ConnectionOptions, connects
 from bussrv.cli.failure import NO
 from bussrv.cli.parameters import json_option
 
@@ -23,7 +23,7 @@ SERVING = ("ready", "degraded")
 @connects
 @click.option("--strict", is_flag=True, help="Fail as well if clients are refused that are within their limits.")
 @json_option
-def health(connection: Connection, strict: bool, as_json: bool) -> int:
+def health(connection: ConnectionOptions, strict: bool, as_json: bool) -> int:
     """Show whether a server takes clients, and the result of each of its checks. It asks the admin interface. bussrv
     alive asks the ports of a server on this machine instead.
     """

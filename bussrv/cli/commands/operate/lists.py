@@ -10,7 +10,7 @@ import click
 
 from bussrv.cli.asking import admin, existing, field, lists, moment, show_all, show_list, user
 from bussrv.cli.command import command
-from bussrv.cli.connection import Connection, connects
+from bussrv.cli.connection import ConnectionOptions, connects
 from bussrv.cli.parameters import json_option
 from bussrv.terminal import cleaned
 
@@ -23,7 +23,7 @@ NOT_SHOWN = " (members of the object network that receive everything, such as bu
 )
 @connects
 @lists
-def services(connection: Connection, **how: Any) -> int:
+def services(connection: ConnectionOptions, **how: Any) -> int:
     """List the services, each with the numbers and the wire formats of its providers and of its subscribers."""
     columns = {
         "SERVICE": field("service"),
@@ -42,7 +42,7 @@ def services(connection: Connection, **how: Any) -> int:
 )
 @connects
 @lists
-def sessions(connection: Connection, query: dict[str, Any], **how: Any) -> int:
+def sessions(connection: ConnectionOptions, query: dict[str, Any], **how: Any) -> int:
     """List the sessions, of this server and of linked ones. A user in brackets is a name that the client merely claims.
     bussrv session SESSION shows one of them.
     """
@@ -70,7 +70,7 @@ def sessions(connection: Connection, query: dict[str, Any], **how: Any) -> int:
 @click.option("--forget", metavar="ROUTING-ID", help="Forget a lost link: its server is gone for good.")
 @connects
 @lists
-def links(connection: Connection, forget: str | None, **how: Any) -> int:
+def links(connection: ConnectionOptions, forget: str | None, **how: Any) -> int:
     """List the links to other servers, each with its state, the time since which it is up, and the sessions that it
     leads to. A link that was lost is down, with the time since and the reason, until it is back. So is the link to a
     server of --expect-link that was never linked. With --forget, a lost link is not missed any more.
@@ -114,7 +114,7 @@ def _is_new(each: Mapping[str, Any]) -> bool:
 @click.argument("service", metavar="SERVICE")
 @connects
 @json_option
-def who(connection: Connection, service: str, as_json: bool) -> int:
+def who(connection: ConnectionOptions, service: str, as_json: bool) -> int:
     """Show the providers and the subscribers of a service, over every wire format and on linked servers. Members of the
     object network that receive everything are not subscribed to a service, and are not shown.
     """

@@ -9,7 +9,7 @@ import click
 
 from bussrv.cli.asking import admin, age, existing
 from bussrv.cli.command import command
-from bussrv.cli.connection import Connection, connects
+from bussrv.cli.connection import ConnectionOptions, connects
 from bussrv.cli.failure import NO, Failure
 from bussrv.cli.parameters import json_option
 from bussrv.terminal import cleaned
@@ -23,7 +23,7 @@ from bussrv.terminal import cleaned
 @click.option("--history", is_flag=True, help="Show the records of the journal about it.")
 @connects
 @json_option
-def session(connection: Connection, session: str, history: bool, as_json: bool) -> int:
+def session(connection: ConnectionOptions, session: str, history: bool, as_json: bool) -> int:
     """Show one session: its user and address, its services and subscriptions, and how much it has sent and received.
     --history shows the records of the journal about it, also after it was closed: the last one has the reason.
     """

@@ -9,7 +9,7 @@ import click
 
 from bussrv.cli.asking import admin, existing
 from bussrv.cli.command import command
-from bussrv.cli.connection import Connection, connects
+from bussrv.cli.connection import ConnectionOptions, connects
 from bussrv.cli.failure import LATE, NO, Failure
 from bussrv.cli.parameters import json_option
 from bussrv.terminal import cleaned
@@ -29,7 +29,7 @@ PAUSE = 0.2
 )
 @click.argument("session", metavar="SESSION")
 @connects
-def close(connection: Connection, session: str) -> int:
+def close(connection: ConnectionOptions, session: str) -> int:
     """Close a session: its client is disconnected; over Inbus, its subscriptions end. The client may come back
     immediately. The journal has the user who closed it.
     """
@@ -46,7 +46,7 @@ def close(connection: Connection, session: str) -> int:
 )
 @connects
 @json_option
-def reload(connection: Connection, as_json: bool) -> int:
+def reload(connection: ConnectionOptions, as_json: bool) -> int:
     """Let the server read its configuration, users, tokens, policy and certificates again, as SIGHUP does. If there is
     a fault, nothing changes, and the command shows it.
     """
@@ -74,7 +74,7 @@ def reload(connection: Connection, as_json: bool) -> int:
 )
 @click.option("--wait", is_flag=True, help="Wait until the server has stopped.")
 @connects
-def drain(connection: Connection, wait: bool) -> int:
+def drain(connection: ConnectionOptions, wait: bool) -> int:
     """Let the server accept no more connections, end its sessions one after the other within its --drain-seconds, and
     stop. Members of the object network hear the reason. The command prints how many sessions end, and returns at once.
     With --wait it returns when the server has closed its admin interface, which is right before it closes the journal.

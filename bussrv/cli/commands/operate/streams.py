@@ -13,7 +13,7 @@ import click
 
 from bussrv.cli.asking import admin
 from bussrv.cli.command import command
-from bussrv.cli.connection import Connection, connects
+from bussrv.cli.connection import ConnectionOptions, connects
 from bussrv.cli.parameters import EVENTS, whole
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ MOST_SHOWN = 200
 @click.option("--json", "as_json", is_flag=True, help="The records as they stand in the journal.")
 @connects
 def events(
-    connection: Connection,
+    connection: ConnectionOptions,
     after: int | None,
     events: frozenset[str] | None,
     count: int | None,
@@ -99,7 +99,7 @@ def _left_out(event: ServerSentEvent) -> str:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line; payloads are in base64.")
 @connects
 def tap(
-    connection: Connection,
+    connection: ConnectionOptions,
     content_type: str | None,
     wire_format: str | None,
     payload: bool,

@@ -15,7 +15,7 @@ import click
 from bussrv.audit.arguments import Converted
 from bussrv.cli.asking import admin
 from bussrv.cli.command import command
-from bussrv.cli.connection import Connection, connects
+from bussrv.cli.connection import ConnectionOptions, connects
 from bussrv.cli.parameters import whole
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def _field(text: str) -> str:
 @click.option("-n", "--count", metavar="N", type=whole(1), help="Show figures so many times, then end.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 @connects
-def top(connection: Connection, sort: str, count: int | None, as_json: bool) -> int:
+def top(connection: ConnectionOptions, sort: str, count: int | None, as_json: bool) -> int:
     """Watch a server: sessions, throughput, times of delivery and of the journal, the sessions with most bytes waiting,
     and the latest closed sessions and denials. The screen changes every second. Keys: q quits, s sorts the sessions by
     the next column, r turns their order around. Without a terminal, there is one line of figures a second.

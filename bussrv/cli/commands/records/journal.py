@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from bussrv.audit.arguments import Converted
-from bussrv.cli.command import Group
+from bussrv.cli.command import CommandGroup
 from bussrv.cli.failure import FAILED
 from bussrv.cli.parameters import EVENTS, MOMENT, PLACE, exclude, json_option, need_one, records
 from bussrv.errors import JournalError
@@ -28,7 +28,7 @@ _pseudonyms = click.option(
 )
 
 
-class JournalGroup(Group):
+class JournalGroup(CommandGroup):
     """The commands. If a journal cannot be used, they print one sentence."""
 
     def invoke(self, ctx: click.Context) -> Any:

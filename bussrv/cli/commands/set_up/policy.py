@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from bussrv.cli.command import Group
+from bussrv.cli.command import CommandGroup
 from bussrv.cli.failure import FAILED
-from bussrv.cli.parameters import OneOf, json_option, need_one
+from bussrv.cli.parameters import LazyChoice, json_option, need_one
 from bussrv.cli.show import output
 
 if TYPE_CHECKING:
     from bussrv.policy.permissions.permissions import Action
     from bussrv.policy.permissions.rules import Rules
 
-policy = Group(
+policy = CommandGroup(
     name="policy", help="Show what a policy file allows a user. It reads the file only, and asks no running server."
 )
 
 
-class Asker(NamedTuple):
+class AskedSession(NamedTuple):
     """The session that a question is about.
 
     :ivar peer: the address of the client.
@@ -66,7 +66,7 @@ def _asks(function: Callable[..., int]) -> Callable[..., int]:
         from bussrv.terminal import one_line
 
         need_one(policy=policy, config=config)
-        asker = Asker(user, peer, format)
+        asker = AskedSession(user, peer, format)
         try:
             return function(_rules(policy, config, asker), asker, **given)
         except ConfigError as error:
@@ -77,7 +77,7 @@ def _asks(function: Callable[..., int]) -> Callable[..., int]:
     return asked
 
 
-def _rules(policy_file: str | None, config_file: str | None, asker: Asker) -> Rules:
+def _rules(policy_file: str | None, config_file: str | None, asker: AskedSession) -> Rules:
     """The rules of the file.
 
     :raises ConfigError: there are no rules, or no session can have this wire format and address.
@@ -110,10 +110,10 @@ def _rules(policy_file: str | None, config_file: str | None, asker: Asker) -> Ru
     statuses={0: "yes", 1: "no", 2: "the file or the question makes no sense"},
 )
 @_asks
-@click.argument("action", metavar="ACTION", type=OneOf("ACTION", _actions))
+@click.argument("action", metavar="ACTION", type=LazyChoice("ACTION", _actions))
 @click.argument("target", metavar="TARGET")
 @json_option
-def test(rules: Rules, asker: Asker, action: Action, target: str, as_json: bool) -> int:
+def test(rules: Rules, asker: AskedSession, action: Action, target: str, as_json: bool) -> int:
     """Print yes or no, and the line of the policy that decides. TARGET is a service, a routing id, a content type, @
     and an event, or for the action admin: read or write.
     """
@@ -142,7 +142,7 @@ def test(rules: Rules, asker: Asker, action: Action, target: str, as_json: bool)
 )
 @_asks
 @json_option
-def show(rules: Rules, asker: Asker, as_json: bool) -> int:
+def show(rules: Rules, asker: AskedSession, as_json: bool) -> int:
     """Print the lines of the policy that apply to a user, in the order in which they are tried."""
     applying = rules.applying(asker.user, asker.peer, asker.format)
     lines = [rules.line_of(clause) for rule in applying for clause in rule.clauses]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bussrv.cli.command import command
-from bussrv.cli.connection import Connection, connects
+from bussrv.cli.connection import ConnectionOptions, connects
 from bussrv.cli.parameters import exclude, format_option, type_option
 from bussrv.cli.traffic.payloads import type_of
 
@@ -37,7 +37,7 @@ FORMATS = ("objects", "business", "inbus")
 @click.option("--app-type", metavar="N", type=int, help="The kind of message, for devices of Inbus.")
 @connects
 def pub(
-    connection: Connection,
+    connection: ConnectionOptions,
     *,
     service: str,
     payload: str | None,

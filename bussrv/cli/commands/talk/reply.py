@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bussrv.cli.command import command
-from bussrv.cli.connection import Connection, connects
+from bussrv.cli.connection import ConnectionOptions, connects
 from bussrv.cli.parameters import exclude, format_option, seconds, whole
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ FORMATS = ("objects", "business")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
 @connects
 def reply(
-    connection: Connection,
+    connection: ConnectionOptions,
     *,
     service: str,
     words: Sequence[str],
@@ -82,14 +82,14 @@ def reply(
     variables: REQUEST_SERVICE, REQUEST_FROM (a routing id), REQUEST_TYPE, REQUEST_ID. A line is printed for each
     request. When the connection is lost, the service ends; let systemd or a loop start it again.
     """
-    from bussrv.cli.traffic.answering import Limits, Service
+    from bussrv.cli.traffic.answering import AnsweringService, CommandLimits
     from bussrv.cli.traffic.members import REQUESTS, joined
 
     exclude(quiet=quiet, json=as_json)
-    limits = Limits(list(words), concurrency, waiting, seconds, max_reply)
+    limits = CommandLimits(list(words), concurrency, waiting, seconds, max_reply)
     with joined(connection, wire_format, REQUESTS) as member:
         member.register(service)
-        with Service(member, service, limits, content_type, _report(quiet=quiet, as_json=as_json)) as running:
+        with AnsweringService(member, service, limits, content_type, _report(quiet=quiet, as_json=as_json)) as running:
             running.serve(count)
     return 0
 

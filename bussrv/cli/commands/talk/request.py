@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bussrv.cli.command import command
-from bussrv.cli.connection import Connection, connects
+from bussrv.cli.connection import ConnectionOptions, connects
 from bussrv.cli.failure import NO
 from bussrv.cli.parameters import exclude, format_option, type_option
 
@@ -33,7 +33,7 @@ FORMATS = ("objects", "business")
 @click.option("--json", "as_json", is_flag=True, help="As JSON, with all attributes of the reply.")
 @connects
 def request(
-    connection: Connection,
+    connection: ConnectionOptions,
     service: str,
     payload: str | None,
     wire_format: str,

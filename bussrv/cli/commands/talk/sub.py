@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import click
 
 from bussrv.cli.command import command
-from bussrv.cli.connection import Connection, connects
+from bussrv.cli.connection import ConnectionOptions, connects
 from bussrv.cli.failure import LATE
 from bussrv.cli.parameters import exclude, format_option, seconds, whole
 from bussrv.cli.traffic.payloads import shown
 
 if TYPE_CHECKING:
-    from bussrv.cli.traffic.receiving import Publication
+    from bussrv.cli.traffic.receiving import ReceivedPublication
 
 FORMATS = ("objects", "business", "inbus", "spp")
 MEMBERS = ("objects", "business")
@@ -34,7 +34,7 @@ MEMBERS = ("objects", "business")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 @connects
 def sub(
-    connection: Connection,
+    connection: ConnectionOptions,
     services: Sequence[str],
     wire_format: str,
     count: int | None,
@@ -47,7 +47,7 @@ def sub(
     bus/…, have updates over SPP and Inbus only. Text that would steer the terminal is escaped, and a long payload is
     cut; --json and --raw have all of it.
     """
-    from bussrv.cli.traffic.members import Patience
+    from bussrv.cli.traffic.members import EventTimeout
     from bussrv.cli.traffic.receiving import receiving
 
     exclude(raw=raw, json=as_json)
@@ -56,7 +56,7 @@ def sub(
     if raw and sys.stdout.isatty():
         raise click.UsageError("--raw would let payloads steer the terminal: send the output to a file or a program")
     with receiving(connection, wire_format, services) as receiver:
-        patience, left = Patience(seconds), count
+        patience, left = EventTimeout(seconds), count
         while left is None or left > 0:
             if patience.is_over:
                 return 0 if left is None else LATE
@@ -82,7 +82,7 @@ def _check_updates(services: Sequence[str]) -> None:
         raise click.UsageError(f"{name!r} has no updates over objects and business: use --format spp{ask}")
 
 
-def _show(found: Publication, *, raw: bool, as_json: bool) -> None:
+def _show(found: ReceivedPublication, *, raw: bool, as_json: bool) -> None:
     from bussrv.cli.show import output
 
     if raw:
