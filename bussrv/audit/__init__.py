@@ -8,7 +8,6 @@
 - ``timeline``: the history of one client or service across journals, with causes: ``bussrv timeline``
 - ``aliases``: paths for DuckDB and Arrow to open
 - ``arguments``: the arguments of the audit on a command line
-- ``engine``: which engine an audit gets if nobody names one
 - ``job``: the audit as a job: ``bussrv audit``, ``python -m bussrv.audit.job`` and ``spark-submit`` run it; programs
   that have a Spark session call :func:`audit`
 - ``kinds``: the kinds of findings, how severe they are, and what they mean to people who did not write the server; and

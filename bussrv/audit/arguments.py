@@ -111,7 +111,7 @@ PARAMETERS: tuple[click.Parameter, ...] = (
     click.Option(["--csv"], is_flag=True, help="Write the tables as CSV, too."),
     click.Option(["--json", "as_json"], is_flag=True, help="Print the content of summary.json."),
 )
-"""The fields of :class:`bussrv.audit.job.Asked`."""
+"""The fields of :class:`bussrv.audit.job.AuditCommand`."""
 
 
 def command_line(given: Mapping[str, Any]) -> str:

@@ -1,35 +1,42 @@
 """The audit as a job: ``bussrv audit``, ``python -m bussrv.audit.job`` and ``spark-submit`` run it; programs that have
 a Spark session call :func:`audit`.
 
+The command is :func:`run`, which prepares an engine, calls :func:`audit`, and prints the outcome. :func:`audit` is the
+whole way from journals to the report, one step after the other: the snapshot, the fold, the tables, the report.
+
 Importing this module does not import Spark, so that the command can answer without it.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
+from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from bussrv.audit.arguments import AUTO, DEFAULT_MASTER, EMBEDDED, command_line
+from bussrv.audit.arguments import AUTO, DEFAULT_MASTER, EMBEDDED, PARAMETERS, SPARK, command_line
+from bussrv.audit.fold.stored import is_stored
 from bussrv.audit.kinds import INCIDENT, SEVERITIES
 from bussrv.audit.output import PUBLISHED, check_output, publish, writing
+from bussrv.audit.progress import Bars, Counted, Progress
+from bussrv.audit.reading.sources import HANDED_OUT, are_small, is_url, size_of, take_snapshot
 from bussrv.audit.spark.failure import INSTALL, SparkFailed, as_failure
+from bussrv.audit.spark.java import why_no_java
 from bussrv.errors import BussrvError
 from bussrv.journal.keys import PublicKey, read_public
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from bussrv.audit.progress import Progress
-    from bussrv.audit.reading import crew as of_processes
-    from bussrv.audit.reading.gather import Crew
-    from bussrv.audit.reading.snapshot import Snapshot
+    from bussrv.audit.fold.stripe import Period
+    from bussrv.audit.reading.stripes import Workers
     from bussrv.audit.sql.tables import Keeper
 
 CLEAN = 0
@@ -39,31 +46,6 @@ NOT_JUDGED = 2
 
 class AuditFailed(BussrvError):
     """The journals could not be judged. The message says why."""
-
-
-@dataclass(frozen=True)
-class Request:
-    """The arguments of an audit.
-
-    :ivar journals: directories on this machine, also of running servers, or URLs.
-    :ivar since, until: the period of the tables, UTC microseconds since 1970.
-    :ivar trusted: the key that the seals must be traceable to.
-    :ivar public_key: the file of that key, for commands in the report.
-    :ivar checkpoint: a directory that keeps what was read, so that the next audit reads only new records.
-    :ivar shared: if Spark runs on several machines, a directory that all of them see.
-    :ivar command: the command line that asks for it, for the report.
-    :ivar csv: whether the tables are written as CSV, too.
-    """
-
-    journals: Sequence[str]
-    since: int | None = None
-    until: int | None = None
-    trusted: PublicKey | None = None
-    checkpoint: Path | None = None
-    shared: Path | None = None
-    public_key: Path | None = None
-    command: str | None = None
-    csv: bool = False
 
 
 @dataclass(frozen=True)
@@ -108,7 +90,9 @@ def audit(
     since: int | None = None,
     until: int | None = None,
     trusted: PublicKey | None = None,
+    public_key: Path | None = None,
     checkpoint: Path | None = None,
+    shared: Path | None = None,
     csv: bool = False,
     command: str | None = None,
     progress: Progress | None = None,
@@ -123,7 +107,9 @@ def audit(
     :param out: the directory for tables, summary and report. An earlier audit in it is replaced.
     :param since, until: the period of the tables, UTC microseconds since 1970.
     :param trusted: the key that the seals must be traceable to.
+    :param public_key: the file of that key, for commands in the report.
     :param checkpoint: a directory that keeps what was read, so that the next audit reads only new records.
+    :param shared: if Spark runs on several machines, a directory that all of them see.
     :param csv: whether the tables are written as CSV, too.
     :param command: the command line that asks for it, for the report.
     :param progress: learns of each phase.
@@ -133,79 +119,71 @@ def audit(
     :raises bussrv.audit.output.OutputRefused: if ``out`` holds anything else.
     :raises OSError: if ``out`` cannot be written.
     """
-    locations = [str(each) for each in journals]
-    request = Request(locations, since, until, trusted, checkpoint, command=command, csv=csv)
-    return _examine(spark, request, out.resolve(), progress)
-
-
-def _examine(spark: SparkSession | None, request: Request, out: Path, progress: Progress | None) -> Verdict:
     from bussrv.audit.fold.stripe import Period
-    from bussrv.audit.progress import Progress as Silent
     from bussrv.audit.reading.checkpoint import opened
-    from bussrv.audit.reading.gather import gather
-    from bussrv.audit.reading.sources import take_snapshot
+    from bussrv.audit.reading.stripes import fold_journals
     from bussrv.audit.report.summary import evidence, finish, in_words
     from bussrv.audit.sql.database import BESIDE_WORKERS, MEMORY, published
 
-    progress = progress or Silent()
-    period = Period(request.since, request.until)
+    locations, out = [str(each) for each in journals], out.resolve()
+    period, progress = Period(since, until), progress or Progress()
     with ExitStack() as stack:
         place = stack.enter_context(writing(out))
-        checkpoint = None if request.checkpoint is None else stack.enter_context(opened(request.checkpoint))
+        kept = None if checkpoint is None else stack.enter_context(opened(checkpoint))
         stack.enter_context(_as_audit_failed())
-        own = stack.enter_context(closing(_processes(request, progress))) if spark is None else None
-        with take_snapshot(
-            spark,
-            request.journals,
-            trusted=request.trusted,
-            since=request.since,
-            until=request.until,
-            parent=request.shared,
-            index_of=None if checkpoint is None else checkpoint.index_of,
-        ) as snapshot:
-            with progress.phase("reading"), closing(own or _of_spark(spark, snapshot, place)) as crew:
-                gather(snapshot, period, place / "facts", crew, checkpoint)
-            memory = BESIDE_WORKERS if crew.keeps_workers else MEMORY
-            made = evidence(snapshot.journals, request.trusted, request.public_key, request.command, out)
+        workers = stack.enter_context(closing(_workers(spark, place, progress, locations if kept is None else [])))
+        taken = take_snapshot(
+            locations,
+            workers.directory,
+            trusted=trusted,
+            since=since,
+            until=until,
+            parent=shared,
+            index_of=None if kept is None else kept.index_of,
+        )
+        with taken as snapshot, progress.phase("reading"):
+            fold_journals(snapshot, period, place / "facts", workers, kept)
+            workers.close()
+        memory = BESIDE_WORKERS if workers.keep_memory else MEMORY
         with progress.phase("tables"):
-            _make_tables(spark, place, request, None if checkpoint is None else checkpoint.write_sessions, memory)
-        with progress.phase("report"), published(place, place / "scratch", memory) as asked:
-            totals = finish(asked, place, period, made, csv=request.csv)
+            _make_tables(spark, place, period, None if kept is None else kept.write_sessions, memory)
+        made = evidence(snapshot.journals, trusted, public_key, command, out)
+        with progress.phase("report"), published(place, place / "scratch", memory) as tables:
+            totals = finish(tables, place, period, made, csv=csv)
         path = publish(out, place, PUBLISHED, totals)
     return Verdict(totals, path, in_words(totals))
 
 
-def _processes(request: Request, progress: Progress) -> of_processes.Crew:
-    """Workers on this machine. They start at once, unless a checkpoint may know everything."""
-    from bussrv.audit.reading.crew import Crew
-    from bussrv.audit.reading.sources import size_of
+def _workers(spark: SparkSession | None, place: Path, progress: Progress, locations: Sequence[str]) -> Workers:
+    """Spark's workers, or those of this machine.
 
-    crew = Crew(progress=progress)
-    if request.checkpoint is None:
-        crew.start(size_of(request.journals) or 0)
-    return crew
+    :param locations: journals that are to be read for sure. Processes start at once if that is worth it.
+    """
+    if spark is None:
+        from bussrv.audit.reading.processes import ProcessWorkers
 
+        workers = ProcessWorkers(progress=progress)
+        workers.start(size_of(locations) or 0)
+        return workers
+    from bussrv.audit.spark.workers import SparkWorkers
 
-def _of_spark(spark: SparkSession | None, snapshot: Snapshot, place: Path) -> Crew:
-    """The workers of Spark."""
-    from bussrv.audit.spark.crew import Crew
-
-    assert spark is not None
-    return Crew(spark, snapshot, place)
+    return SparkWorkers(spark, place)
 
 
 def _make_tables(
-    spark: SparkSession | None, place: Path, request: Request, write_sessions: Keeper | None, memory: str
+    spark: SparkSession | None, place: Path, period: Period, write_sessions: Keeper | None, memory: str
 ) -> None:
-    facts, period = place / "facts", (request.since, request.until)
-    if spark is None:
-        from bussrv.audit.sql import tables
+    """Spark makes them of very large facts, and DuckDB of all others."""
+    facts = place / "facts"
+    if spark is not None:
+        from bussrv.audit.spark import tables as of_spark
 
-        tables.make_tables(facts, place, *period, write_sessions, memory)
-        return
-    from bussrv.audit.spark import tables as with_spark
+        if of_spark.are_large(facts):
+            of_spark.make_tables(spark, facts, place, period)
+            return
+    from bussrv.audit.sql.tables import make_tables
 
-    with_spark.make_tables(spark, facts, place, *period, write_sessions, memory)
+    make_tables(facts, place, period, write_sessions, memory)
 
 
 @contextmanager
@@ -224,7 +202,7 @@ def _as_audit_failed() -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Asked:
+class AuditCommand:
     """The command line. Times are UTC microseconds.
 
     :ivar out: the directory for the result.
@@ -251,22 +229,22 @@ class Asked:
     csv: bool = False
 
 
-def run(asked: Asked) -> int:
+def run(command: AuditCommand) -> int:
     """Audit in a Spark session of its own, or without Spark, and print the outcome.
 
     :returns: the exit status: ``CLEAN``, ``FINDINGS`` or ``NOT_JUDGED``.
     :raises click.UsageError: if no journal is named.
     """
-    if not asked.journals:
+    if not command.journals:
         raise click.UsageError("Missing argument 'JOURNAL...'.")
     try:
-        verdict = _audit_alone(asked)
+        verdict = _audited(command)
     except BussrvError as error:
         return _not_judged(str(error))
     except OSError as error:
         return _not_judged(f"{error.filename}: {error.strerror}" if error.filename else str(error))
-    _say(sys.stdout, json.dumps(verdict.summary) if asked.as_json else f"{verdict.text}\n{verdict.path}")
-    return FINDINGS if verdict.fails(*asked.fail_on) else CLEAN
+    _say(sys.stdout, json.dumps(verdict.summary) if command.as_json else f"{verdict.text}\n{verdict.path}")
+    return FINDINGS if verdict.fails(*command.fail_on) else CLEAN
 
 
 def _not_judged(why: str) -> int:
@@ -280,80 +258,43 @@ def _say(stream: TextIO, text: str) -> None:
     stream.write(text.encode(encoding, "replace").decode(encoding) + "\n")
 
 
-def _audit_alone(asked: Asked) -> Verdict:
-    if asked.master is not None and asked.remote is not None:
+def _audited(command: AuditCommand) -> Verdict:
+    """Audit with the engine that the command names, or the one that fits."""
+    if command.master is not None and command.remote is not None:
         raise AuditFailed("--remote is not allowed with --master")
-    out = asked.out.resolve()
-    check_output(out)
-    trusted = None if asked.public_key is None else read_public(asked.public_key)
+    check_output(command.out.resolve())
+    trusted = None if command.public_key is None else read_public(command.public_key)
     try:
         prepare()
     except ImportError as error:
         raise AuditFailed(f"the audit needs DuckDB, NumPy, PyArrow and Jinja2 ({error}): {INSTALL}") from error
-    request = Request(
-        asked.journals,
-        asked.since,
-        asked.until,
-        trusted,
-        asked.checkpoint and asked.checkpoint.resolve(),
-        public_key=asked.public_key and asked.public_key.resolve(),
-        command=command_line(vars(asked)),
-        csv=asked.csv,
-    )
-    engine, why = _engine(asked)
-    verdict = (_embedded if engine == EMBEDDED else _with_spark)(asked, request, out)
+    engine, why = command.engine, None
+    if engine == AUTO:
+        engine, why = choose(command.journals, command.master, command.remote)
+    for option in ("master", "remote") if engine == EMBEDDED else ():
+        if getattr(command, option) is not None:
+            raise AuditFailed(f"--{option} is not allowed with --engine {EMBEDDED}, which runs here")
+    is_local = command.remote is None and (command.master or DEFAULT_MASTER).startswith("local")
+    opened: AbstractContextManager[SparkSession | None] = nullcontext() if engine == EMBEDDED else _session(command)
+    with opened as spark:
+        verdict = audit(
+            spark,
+            command.journals,
+            command.out,
+            since=command.since,
+            until=command.until,
+            trusted=trusted,
+            public_key=command.public_key and command.public_key.resolve(),
+            checkpoint=command.checkpoint and command.checkpoint.resolve(),
+            shared=None if is_local else command.out.resolve().parent,
+            csv=command.csv,
+            command=command_line(vars(command)),
+            progress=_progress(spark),
+        )
     if why is not None:
         # Not before: a failure is one sentence.
         _say(sys.stderr, f"bussrv audit: --engine {engine}, since {why}")
     return verdict
-
-
-def _with_spark(asked: Asked, request: Request, out: Path) -> Verdict:
-    """Audit in a Spark session of its own.
-
-    :raises AuditFailed: if Spark is missing or fails. The message names the other engine, if that can do the same.
-    """
-    try:
-        return _in_session(asked, request, out)
-    except SparkFailed as error:
-        raise AuditFailed(f"{str(error).rstrip('.')}{_instead(asked)}") from error
-
-
-def _instead(asked: Asked) -> str:
-    """The end of a sentence about a failure of Spark: what can be done without it."""
-    from bussrv.audit.fold.stored import is_stored
-    from bussrv.audit.reading.sources import is_url
-
-    if any(is_url(each) and not is_stored(each) for each in asked.journals):
-        return ""
-    given = "--master" if asked.master is not None else "--remote"
-    without = "" if asked.master is None and asked.remote is None else f", without {given},"
-    return f" (--engine {EMBEDDED}{without} needs no Spark)"
-
-
-def _in_session(asked: Asked, request: Request, out: Path) -> Verdict:
-    try:
-        from bussrv.audit.spark.session import remote_session, spark_session
-    except ImportError as error:
-        raise SparkFailed(f"the audit needs PySpark ({error}): {INSTALL}") from error
-    from bussrv.audit.reading.sources import HANDED_OUT, are_small
-
-    quick_start = are_small(asked.journals, HANDED_OUT)
-    master = asked.master or DEFAULT_MASTER
-    if asked.remote is not None or not master.startswith("local"):
-        request = replace(request, shared=out.parent)
-    opened = spark_session(master, quick_start=quick_start) if asked.remote is None else remote_session(asked.remote)
-    with as_failure(SparkFailed), opened as spark:
-        return _examine(spark, request, out, _progress(spark))
-
-
-def _engine(asked: Asked) -> tuple[str, str | None]:
-    """The engine, and why it is that one, if nothing in the arguments says so."""
-    if asked.engine != AUTO:
-        return asked.engine, None
-    from bussrv.audit.engine import choose
-
-    return choose(asked.journals, asked.master, asked.remote)
 
 
 def prepare() -> None:
@@ -362,37 +303,81 @@ def prepare() -> None:
 
     :raises ImportError: if one is.
     """
-    import bussrv.audit.reading.gather
+    import bussrv.audit.reading.stripes
     import bussrv.audit.sql.tables  # noqa: F401
     from bussrv.audit.report.page import load_templates
 
     load_templates()
 
 
-def _embedded(asked: Asked, request: Request, out: Path) -> Verdict:
-    """Audit in this process."""
-    for option in ("master", "remote"):
-        if getattr(asked, option) is not None:
-            raise AuditFailed(f"--{option} is not allowed with --engine {EMBEDDED}, which runs here")
-    from bussrv.audit.progress import Counted
+def choose(journals: Sequence[str], master: str | None, remote: str | None) -> tuple[str, str | None]:
+    """The engine if nobody names one: Spark if it can run, or if something is asked for that only Spark can do.
 
-    return _examine(None, request, out, Counted() if sys.stderr.isatty() else None)
+    :param journals: directories of this machine, or URLs.
+    :param master, remote: where Spark is to run, if that was said.
+    :returns: the engine, and why it is that one; ``None``: the arguments say so.
+    """
+    if master is not None or remote is not None:
+        return SPARK, None
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        return SPARK, "spark-submit runs this"
+    if (far := next(filter(_is_for_spark, journals), None)) is not None:
+        return SPARK, f"only Spark reads {far}"
+    if find_spec("pyspark") is None:
+        return EMBEDDED, "PySpark is not installed"
+    why = why_no_java()
+    return (SPARK, "PySpark and Java are installed") if why is None else (EMBEDDED, why)
 
 
-def _progress(spark: SparkSession) -> Progress | None:
-    from bussrv.audit.progress import Bars
+def _is_for_spark(journal: str) -> bool:
+    """Whether only Spark can read a journal."""
+    return is_url(journal) and not is_stored(journal)
 
-    return Bars(spark) if sys.stderr.isatty() else None
+
+@contextmanager
+def _session(command: AuditCommand) -> Iterator[SparkSession]:
+    """A Spark session for one audit.
+
+    :raises AuditFailed: if Spark is missing or fails. The message names the other engine, if that can do the same.
+    """
+    try:
+        try:
+            from bussrv.audit.spark.session import remote_session, spark_session
+        except ImportError as error:
+            raise SparkFailed(f"the audit needs PySpark ({error}): {INSTALL}") from error
+        quick_start = are_small(command.journals, HANDED_OUT)
+        if command.remote is None:
+            opened = spark_session(command.master or DEFAULT_MASTER, quick_start=quick_start)
+        else:
+            opened = remote_session(command.remote)
+        with as_failure(SparkFailed), opened as spark:
+            yield spark
+    except SparkFailed as error:
+        raise AuditFailed(f"{str(error).rstrip('.')}{_instead(command)}") from error
+
+
+def _instead(command: AuditCommand) -> str:
+    """The end of a sentence about a failure of Spark: what can be done without it."""
+    if any(map(_is_for_spark, command.journals)):
+        return ""
+    given = "--master" if command.master is not None else "--remote"
+    without = "" if command.master is None and command.remote is None else f", without {given},"
+    return f" (--engine {EMBEDDED}{without} needs no Spark)"
+
+
+def _progress(spark: SparkSession | None) -> Progress | None:
+    """Bars, if there is a terminal."""
+    if not sys.stderr.isatty():
+        return None
+    return Counted() if spark is None else Bars(spark)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """``python -m bussrv.audit.job JOURNAL... [--out DIR]``, the same as ``bussrv audit``."""
-    from bussrv.audit.arguments import PARAMETERS
-
     command = click.Command(
         "bussrv.audit.job",
         params=list(PARAMETERS),
-        callback=lambda **given: run(Asked(**given)),
+        callback=lambda **given: run(AuditCommand(**given)),
         help="Audit the journals of bussrv servers.",
     )
     try:

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from bussrv.audit import job
 from bussrv.audit.job import Verdict, audit
 from bussrv.audit.reading import snapshot
-from bussrv.audit.reading.gather import gather
+from bussrv.audit.reading.stripes import fold_journals
 from bussrv.audit.report.facts import Facts
 from bussrv.audit.spark.session import spark_session
 from bussrv.cli.main import main as bussrv
@@ -147,8 +147,8 @@ def without_report() -> Iterator[None]:
 def by_workers() -> Iterator[None]:
     """Audits in which workers of Spark fold the journals, in several stripes, as if they were large."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("bussrv.audit.spark.crew.SMALL", -1)
-        patch.setitem(gather.__kwdefaults__, "size", 1 << 19)
+        patch.setattr("bussrv.audit.spark.workers.SMALL", -1)
+        patch.setitem(fold_journals.__kwdefaults__, "size", 1 << 19)
         yield
 
 

@@ -8,7 +8,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from bussrv.audit.spark import crew
+from bussrv.audit.spark import workers
 from bussrv.audit.spark.session import spark_session
 from tests.audit.ingested import Ingested, ingested
 
@@ -17,7 +17,7 @@ PROGRAM = ("-m", "tests.audit.far_reading")
 
 def main(master: str, place: str, *journals: str) -> None:
     # However small the journals are.
-    crew.SMALL = -1
+    workers.SMALL = -1
     with spark_session(master, quick_start=True) as spark:
         read = ingested(spark, journals, Path(place), size=20_000)
     json.dump(read.tables, sys.stdout)

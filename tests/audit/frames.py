@@ -14,14 +14,14 @@ import pyarrow as pa
 from msgspec.structs import replace
 from pyarrow.parquet import write_table
 
-from bussrv.audit.fold import seams
+from bussrv.audit.fold import border_join
 from bussrv.audit.fold.facts import write_tables
 from bussrv.audit.fold.lines import Line, decode_line
-from bussrv.audit.fold.stretch import in_order_of_places, stretch_of
+from bussrv.audit.fold.record_columns import columns_of, in_order_of_places
 from bussrv.audit.fold.stripe import Folding, Period
 from bussrv.audit.fold.tasks import Done
-from bussrv.audit.reading.gather import write_here
 from bussrv.audit.reading.judged import no_judgements
+from bussrv.audit.reading.stripes import write_here
 from bussrv.audit.sql.activity import NAMES
 from bussrv.audit.sql.database import Database
 from bussrv.audit.sql.tables import define
@@ -76,12 +76,12 @@ def facts(
     for server, mine in by_server.items():
         lines = [line_of(each) for each, _ in mine]
         moments = np.array([each.time for each, _ in mine], dtype=np.int64)
-        stretch = stretch_of(lines, moments, np.array([each.seq for each in lines], dtype=np.int64), 1)
-        stretch.segments = np.array([number for _, number in mine], dtype=np.int64)
-        folding.take(server, in_order_of_places([stretch]))
+        columns = columns_of(lines, moments, np.array([each.seq for each in lines], dtype=np.int64), 1)
+        columns.segments = np.array([number for _, number in mine], dtype=np.int64)
+        folding.take(server, in_order_of_places([columns]))
     folded = folding.end()
     (place / "1").mkdir(parents=True)
-    closed = seams.close(folded)
+    closed = border_join.close(folded)
     write_tables({name: pa.concat_tables([table, closed[name]]) for name, table in folded.tables.items()}, place / "1")
     write_here(place, [Done(number=1, extents=folded.extents, ends=folded.ends)], no_judgements())
     return place
@@ -99,7 +99,7 @@ def tables(
     """Some tables of an audit of records, by name. The other parameters are those of :func:`facts`."""
     made = facts(place, records, given, Period(since, until), segments)
     with closing(Database(place)) as database:
-        assert {*define(database, made, since, until)} >= {*names}
+        assert {*define(database, made, Period(since, until))} >= {*names}
         return {name: rows(database, name) for name in names}
 
 

@@ -15,10 +15,10 @@ from pyspark.sql import SparkSession
 from bussrv.audit.fold.stripe import Period
 from bussrv.audit.output import PUBLISHED
 from bussrv.audit.reading import checkpoint
-from bussrv.audit.reading import crew as embedded
-from bussrv.audit.reading.gather import gather
+from bussrv.audit.reading.processes import ProcessWorkers
 from bussrv.audit.reading.sources import take_snapshot
-from bussrv.audit.spark.crew import Crew
+from bussrv.audit.reading.stripes import fold_journals
+from bussrv.audit.spark.workers import SparkWorkers
 from bussrv.audit.sql.database import Database
 from bussrv.audit.sql.tables import define
 from bussrv.journal.keys import PublicKey
@@ -90,19 +90,19 @@ def ingested(
     place.mkdir()
     with ExitStack() as stack:
         used = None if kept is None else stack.enter_context(checkpoint.opened(kept))
+        workers = stack.enter_context(closing(ProcessWorkers() if spark is None else SparkWorkers(spark, place)))
         snapshot = stack.enter_context(
             take_snapshot(
-                spark,
                 [str(each) for each in journals],
+                workers.directory,
                 trusted=trusted,
                 since=since,
                 until=until,
                 index_of=None if used is None else used.index_of,
             )
         )
-        crew = stack.enter_context(closing(embedded.Crew() if spark is None else Crew(spark, snapshot, place)))
         more = {} if size is None else {"size": size}
-        gather(snapshot, Period(since, until), place / "facts", crew, used, **more)
+        fold_journals(snapshot, Period(since, until), place / "facts", workers, used, **more)
         database = stack.enter_context(closing(Database(place / "scratch")))
-        assert {*define(database, place / "facts", since, until)} >= {*PUBLISHED}
+        assert {*define(database, place / "facts", Period(since, until))} >= {*PUBLISHED}
         return Ingested({name: as_json(rows(database, name)) for name in PUBLISHED})

@@ -7,13 +7,13 @@ from __future__ import annotations
 import sys
 
 from bussrv.audit import job
-from bussrv.audit.spark import crew, tables
+from bussrv.audit.spark import tables, workers
 
 PROGRAM = ("-m", "tests.audit.nameless")
 
 
 def main() -> int:
-    crew.SMALL = -1
+    workers.SMALL = -1
     tables.LARGEST = -1
     return job.main([*sys.argv[1:], "--engine", "spark"])
 

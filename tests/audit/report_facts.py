@@ -128,7 +128,7 @@ def _replaced(facts: Facts, **changes: object) -> Facts:
     return Facts(**{**fields, **changes})
 
 
-def _finding(random: Random, severity: str, kind: str, names: tuple[str, ...]) -> journals.Finding:
+def _finding(random: Random, severity: str, kind: str, names: tuple[str, ...]) -> journals.FindingRow:
     seq = random.randrange(1, 90_000)
     is_session = kind.startswith(("session", "service"))
     messages = {
@@ -136,7 +136,7 @@ def _finding(random: Random, severity: str, kind: str, names: tuple[str, ...]) -
         "seq-gap": f"records {seq} to {seq + 4} are missing",
         "torn-tail": "the last line is not finished: 113 bytes",
     }
-    return journals.Finding(
+    return journals.FindingRow(
         severity=severity,
         kind=kind,
         server=random.choice(names),
@@ -265,9 +265,9 @@ def _facts(  # noqa: C901 - as many things as there are tables
             "kinds": tuple(journals.Kind(*each) for each in (*found, ("notice", "torn-tail", 1))),
             "findings": (*findings, _finding(random, "notice", "torn-tail", servers)),
             "unverified": Listing((
-                journals.Segment(segment=9001, file="/srv/hall/bussrv-journal/00000000000000009001.jsonl.gz",
+                journals.UnverifiedSegment(segment=9001, file="/srv/hall/bussrv-journal/00000000000000009001.jsonl.gz",
                               sealed="closed", server=who(servers), first_seq=9001, last_seq=9812),
-                journals.Segment(segment=12001, file="/srv/hall/bussrv-journal/00000000000000012001.jsonl",
+                journals.UnverifiedSegment(segment=12001, file="/srv/hall/bussrv-journal/00000000000000012001.jsonl",
                               sealed="none", server=who(servers)),
             ), 4),
             "orphans": Listing(tuple(

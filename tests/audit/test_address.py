@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bussrv.addresses import format_address
-from bussrv.audit.fold import life
+from bussrv.audit.fold import session_fold
 from tests.audit.oracles import address as oracle
 from tests.tables import each_row
 
@@ -28,7 +28,7 @@ CASES = {
 
 @each_row("peer", CASES)
 def test_a_peer_is_told_without_its_port(peer: str | None) -> None:
-    assert life.address_of(peer) == oracle.address_of(peer) == CASES[peer]
+    assert session_fold.address_of(peer) == oracle.address_of(peer) == CASES[peer]
 
 
 @given(st.ip_addresses().map(str), st.integers(0, 65535))

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from bussrv.audit.fold import segments
-from bussrv.audit.fold.lines import Read
-from bussrv.audit.fold.segments import Source, read_segment
+from bussrv.audit.fold.lines import SegmentContent
+from bussrv.audit.fold.segments import SegmentSource, read_segment
 from bussrv.audit.job import audit
 from bussrv.audit.reading import remote
 from bussrv.errors import JournalError
@@ -80,12 +80,12 @@ def test_an_unfinished_record_is_not_longer_than_a_line(tmp_path: Path) -> None:
 
 
 def test_a_segment_that_is_all_wrong_has_no_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    read: list[Read] = []
+    read: list[SegmentContent] = []
     monkeypatch.setattr(segments, "read_lines", lambda *given, **named: read.append(named))
     monkeypatch.setattr(bounds, "BAD_LINES", 20)
     path = tmp_path / segment_name(1)
     path.write_bytes(b"junk\n" * 100)
-    found, none = read_segment(Source(segment_name(1), str(path), 1, 500))
+    found, none = read_segment(SegmentSource(segment_name(1), str(path), 1, 500))
     assert (none, read) == (None, [])
     assert found.judged is not None
     assert found.judged.is_over
@@ -95,7 +95,7 @@ def test_a_segment_that_is_all_wrong_has_no_records(tmp_path: Path, monkeypatch:
 def test_content_that_is_given_has_the_same_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "SEGMENT", 1000)
     for content, name in ((bytes(1001), "x.jsonl"), (gzip.compress(bytes(1001)), "x.jsonl.gz")):
-        found, read = read_segment(Source("x", f"hdfs://{name}", 1, 500), content)
+        found, read = read_segment(SegmentSource("x", f"hdfs://{name}", 1, 500), content)
         assert read is None
         assert found.unreadable == "the segment is read no further: it has more than 1000 bytes, which no server writes"
 
@@ -119,9 +119,9 @@ def test_a_copy_beside_its_segment_is_not_read(journal: Path) -> None:
 
 def test_a_manifest_at_a_url_is_not_fetched_if_it_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Stored:
-        def files(self) -> Iterator[remote.File]:
-            yield remote.File(MANIFEST_NAME, "s3://a", bounds.MANIFEST + 1, "")
-            yield remote.File(segment_name(1), "s3://a", remote.LARGEST_FETCHED + 1, "")
+        def files(self) -> Iterator[remote.RemoteFile]:
+            yield remote.RemoteFile(MANIFEST_NAME, bounds.MANIFEST + 1, "")
+            yield remote.RemoteFile(segment_name(1), remote.LARGEST_FETCHED + 1, "")
 
         def fetch(self, name: str, target: Path) -> None:
             raise AssertionError(name)

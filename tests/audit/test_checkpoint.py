@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bussrv.audit.fold.tasks import Done, Seam, Stripe, Task
+from bussrv.audit.fold.tasks import BorderJoin, Done, Stripe, Task
 from bussrv.audit.reading import checkpoint
 from bussrv.audit.reading.checkpoint import MARKER, Checkpoint, CheckpointRefused, opened
-from bussrv.audit.reading.crew import Crew
+from bussrv.audit.reading.processes import ProcessWorkers
 from bussrv.journal.manifest import MANIFEST_NAME
 from bussrv.journal.segment import is_compressed, list_segments
 from tests.audit.conftest import Whole
@@ -179,20 +179,20 @@ def interrupted(whole: Whole, tmp_path_factory: pytest.TempPathFactory) -> Inter
 
 @pytest.fixture
 def was_read(monkeypatch: pytest.MonkeyPatch) -> dict[str, set[str]]:
-    """The segments that were folded and looked at, by the kind of the task; of seams, the stripes that were joined."""
-    seen: dict[str, set[str]] = {"Stripe": set(), "Look": set(), "Seam": set()}
-    perform = Crew.perform
+    """The segments that were folded and looked at, by the kind of the task; of borders, the joined stripes."""
+    seen: dict[str, set[str]] = {"Stripe": set(), "Reread": set(), "BorderJoin": set()}
+    perform = ProcessWorkers.perform
 
-    def watching(crew: Crew, tasks: Sequence[Task]) -> Iterator[Done]:
+    def watching(crew: ProcessWorkers, tasks: Sequence[Task]) -> Iterator[Done]:
         for task in tasks:
-            if isinstance(task, Seam):
-                seen["Seam"] |= {*task.stripes}
+            if isinstance(task, BorderJoin):
+                seen["BorderJoin"] |= {*task.stripes}
                 continue
             sources = task.sources if isinstance(task, Stripe) else [task.source]
             seen[type(task).__name__] |= {each.taken for each in sources}
         return perform(crew, tasks)
 
-    monkeypatch.setattr(Crew, "perform", watching)
+    monkeypatch.setattr(ProcessWorkers, "perform", watching)
     return seen
 
 
@@ -220,8 +220,8 @@ def test_more_is_written_and_every_table_is_that_of_a_full_audit(
     one, _, three, _, *new = halls.segments
     assert three == compressed
     assert is_compressed(three)
-    assert of_hall(one) not in was_read["Stripe"] | was_read["Look"]
-    assert of_hall(three) in was_read["Look"] - was_read["Stripe"]
+    assert of_hall(one) not in was_read["Stripe"] | was_read["Reread"]
+    assert of_hall(three) in was_read["Reread"] - was_read["Stripe"]
     assert was_read["Stripe"] >= {of_hall(halls.hall / away), *map(of_hall, new)}
 
 
@@ -263,9 +263,9 @@ def test_the_borders_of_stripes_are_joined_when_there_are_others(
     """Those of some of the journals are kept instead of those of all."""
 
     def read(*journals: Path) -> tuple[Ingested, int]:
-        was_read["Seam"].clear()
+        was_read["BorderJoin"].clear()
         place = tmp_path / f"{len([*tmp_path.iterdir()])}"
-        return ingested(None, journals, place, kept=tmp_path / "kept", size=30_000), len(was_read["Seam"])
+        return ingested(None, journals, place, kept=tmp_path / "kept", size=30_000), len(was_read["BorderJoin"])
 
     other = write_days(tmp_path / "house", Shape(events=160, segment=40), "house")
     both, joined = read(whole.hall, other)
@@ -275,7 +275,7 @@ def test_the_borders_of_stripes_are_joined_when_there_are_others(
     assert 1 < fewer < joined
     assert read(whole.hall) == (one, 0)
     assert read(whole.hall, other) == (both, joined)
-    assert len([*(tmp_path / "kept" / "seams").iterdir()]) == 1
+    assert len([*(tmp_path / "kept" / "borders").iterdir()]) == 1
 
 
 @given(
@@ -344,7 +344,7 @@ def test_another_audit_uses_it(tmp_path: Path) -> None:
     "ledger",
     [
         *("", "{", "[]", '{"format": FORMAT, "stripes": 7}', '{"format": FORMAT, "stripes": {"abc": KEPT}}'),
-        *('{"format": FORMAT, "seams": ["abc", 1]}', '{"format": FORMAT, "sessions": {"abc": ["def"]}}'),
+        *('{"format": FORMAT, "borders": ["abc", 1]}', '{"format": FORMAT, "sessions": {"abc": ["def"]}}'),
     ],
 )
 def test_a_damaged_ledger(tmp_path: Path, ledger: str) -> None:

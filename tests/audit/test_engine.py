@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bussrv.audit import engine, job
+from bussrv.audit import job
 from bussrv.audit.arguments import EMBEDDED, SPARK
-from bussrv.audit.engine import choose
 from bussrv.audit.spark.java import why_no_java
 from tests.audit.journals import day, write_journal
 from tests.tables import each_row
@@ -59,9 +58,9 @@ def test_what_is_chosen(
     why: str | None,
 ) -> None:
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
-    monkeypatch.setattr(engine, "find_spec", lambda name: object() if spark else None)
-    monkeypatch.setattr(engine, "why_no_java", lambda: java)
-    assert choose(journals, given.get("master"), given.get("remote")) == (engine_, why)
+    monkeypatch.setattr(job, "find_spec", lambda name: object() if spark else None)
+    monkeypatch.setattr(job, "why_no_java", lambda: java)
+    assert job.choose(journals, given.get("master"), given.get("remote")) == (engine_, why)
 
 
 def test_an_audit_without_java_says_why_it_is_made_without_spark(

@@ -21,9 +21,9 @@ from bussrv.audit import job
 from bussrv.audit.fold.stripe import Period
 from bussrv.audit.job import audit
 from bussrv.audit.output import PUBLISHED
-from bussrv.audit.reading.crew import Crew
-from bussrv.audit.reading.gather import gather
+from bussrv.audit.reading.processes import ProcessWorkers
 from bussrv.audit.reading.sources import take_snapshot
+from bussrv.audit.reading.stripes import fold_journals
 from bussrv.audit.spark import tables as with_spark
 from bussrv.audit.sql import tables
 from tests.audit.commands import BUSSRV, die, run
@@ -103,17 +103,17 @@ def test_spark_makes_the_same_tables_of_the_same_facts(
     """Of large ones, which are several files and partitions."""
     journals = [wild_journal(tmp_path / f"wild{seed}", seed) for seed in range(3)]
     journals += [stormy(tmp_path / "stormy"), *collection.journals]
-    with take_snapshot(None, [str(each) for each in journals]) as snapshot:
-        gather(snapshot, Period(), tmp_path / "facts", Crew(), size=300_000)
+    with take_snapshot([str(each) for each in journals]) as snapshot:
+        fold_journals(snapshot, Period(), tmp_path / "facts", ProcessWorkers(), size=300_000)
     assert len([*(tmp_path / "facts").iterdir()]) > 3
     outs = [tmp_path / name / "tables" for name in ("spark", "embedded")]
     for out in outs:
         out.mkdir(parents=True)
     before = last_job(spark)
     with of_spark_alone():
-        with_spark.make_tables(spark, tmp_path / "facts", outs[0], None, None)
+        with_spark.make_tables(spark, tmp_path / "facts", outs[0], Period())
     assert last_job(spark) - before >= len(PUBLISHED)
-    tables.make_tables(tmp_path / "facts", outs[1], None, None)
+    tables.make_tables(tmp_path / "facts", outs[1], Period())
     assert_same(read_table, tmp_path / "spark", tmp_path / "embedded")
 
 
@@ -196,9 +196,9 @@ def test_a_process_that_is_killed(
     journals = [str(tmp_path / name) for name in ("hall", "attic")]
     for each in journals:
         write_journal(Path(each), day().records)
-    monkeypatch.setitem(gather.__kwdefaults__, "size", 1)
-    monkeypatch.setattr(Crew, "_useful", lambda *_: 2)
-    monkeypatch.setattr("bussrv.audit.reading.crew.perform", die)
+    monkeypatch.setitem(fold_journals.__kwdefaults__, "size", 1)
+    monkeypatch.setattr(ProcessWorkers, "_useful", lambda *_: 2)
+    monkeypatch.setattr("bussrv.audit.reading.processes.perform", die)
     assert job.main([*journals, "--engine", "embedded", "--out", str(tmp_path / "out")]) == job.NOT_JUDGED
     assert capsys.readouterr().err == (
         "bussrv audit: a process that reads journals was killed, maybe because memory ran out\n"

@@ -13,7 +13,7 @@ import pytest
 
 from bussrv import events as ev
 from bussrv.audit.fold.lines import LINES, Line, read_lines
-from bussrv.audit.reading import crew
+from bussrv.audit.reading import processes
 from bussrv.journal.batch import Rotation
 from bussrv.journal.record import decode
 from bussrv.journal.segment import CORRUPT, first_seq, list_segments, open_segment
@@ -56,7 +56,7 @@ def test_several_processes_give_the_same_tables(
     journals: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = ingested(None, journals[:9], tmp_path / "one")
-    monkeypatch.setattr(crew, "STRIPE", 1)
+    monkeypatch.setattr(processes, "STRIPE", 1)
     assert ingested(None, journals[:9], tmp_path / "two", size=2000) == one
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from bussrv.audit.report.incidents import Incident, happenings, incidents
-from bussrv.audit.report.standing import standing
+from bussrv.audit.report.verdict import incident_text
 from bussrv.audit.sql.activity import NAMES
 from bussrv.audit.sql.database import Database
 from tests.audit.frames import add_table
@@ -286,6 +286,6 @@ def test_a_service_without_its_provider_is_down_until_its_return(
     ],
 )  # fmt: skip
 def test_an_incident_in_words(incident: Incident, expected: tuple[str, str, list[str]]) -> None:
-    told = standing(incident)
+    told = incident_text(incident)
     what = told.what.replace("\N{NO-BREAK SPACE}", " ")
     assert (told.title.replace("\N{NO-BREAK SPACE}", " "), what, list(told.commands)) == expected

@@ -14,9 +14,9 @@ from bussrv import events as ev
 from bussrv.audit.fold.lines import Line, read_lines
 from bussrv.audit.fold.segments import read_segment
 from bussrv.audit.kinds import KINDS
-from bussrv.audit.reading.gather import sources_of
 from bussrv.audit.reading.judged import tables
 from bussrv.audit.reading.sources import take_snapshot
+from bussrv.audit.reading.stripes import sources_of
 from bussrv.journal.evidence.lines import LineJudge
 from bussrv.journal.header import decode_header, decode_part, encode_header
 from bussrv.journal.record import Record, encode
@@ -180,7 +180,7 @@ def collected(tmp_path_factory: pytest.TempPathFactory) -> Read:
     records = [Record(seq, START + seq, seq, "hall", "b1", full(each)) for seq, each in enumerate(ev.EVENT_CLASSES, 1)]
     bad = [line + b"\n" for line, _ in EVERY_BAD]
     journal = write_journal(root / "journal [1]", [*records, *bad], [bad[0]], [*day().records, b"{"])
-    with take_snapshot(None, [str(journal)]) as snapshot:
+    with take_snapshot([str(journal)]) as snapshot:
         (sources,) = sources_of(snapshot)
         found, read = zip(*map(read_segment, sources), strict=True)
         findings = tables(snapshot, {each.taken: each for each in found})["findings"].to_pylist()

@@ -18,7 +18,8 @@ from pyspark.sql import SparkSession
 
 from bussrv.audit import job
 from bussrv.audit.job import Verdict, audit
-from bussrv.audit.reading.sources import choose, take_snapshot
+from bussrv.audit.reading.snapshot import choose
+from bussrv.audit.reading.sources import take_snapshot
 from bussrv.errors import JournalError
 from bussrv.journal.batch import Rotation
 from bussrv.journal.manifest import MANIFEST_NAME
@@ -137,7 +138,7 @@ def test_fail_on(worst: str | None, happened: bool, monkeypatch: pytest.MonkeyPa
     severities = {each: int(each == worst) for each in job.SEVERITIES}
     found = {"severities": severities, "incident_kinds": {"crash": 1} if happened else {}}
     verdict = Verdict(found, tmp_path / "summary.json", "said")
-    monkeypatch.setattr(job, "_audit_alone", lambda _: verdict)
+    monkeypatch.setattr(job, "_audited", lambda _: verdict)
     fails = FAILS[worst, happened]
     for count in range(1, 3):
         for bars in combinations(BARS, count):
@@ -160,7 +161,7 @@ def test_a_time_that_is_none(option: str, capsys: pytest.CaptureFixture[str]) ->
 
 def test_times_are_those_of_the_journal(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
-    monkeypatch.setattr(job, "_audit_alone", lambda arguments: seen.append((arguments.since, arguments.until)))
+    monkeypatch.setattr(job, "_audited", lambda arguments: seen.append((arguments.since, arguments.until)))
     with pytest.raises(AttributeError):
         run("journal", "--since", "2026-11-21T14:02:03Z", "--until", "2026-11-21T14:02:03.5Z")
     assert seen == [(parse_instant("2026-11-21T14:02:03Z"), parse_instant("2026-11-21T14:02:03.5Z"))]
@@ -251,7 +252,7 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
     first.mkdir()
     with (
         pytest.raises(JournalError, match=r"cannot read the segment .*1\.jsonl: Is a directory"),
-        take_snapshot(None, [str(journal)]),
+        take_snapshot([str(journal)]),
     ):
         pass
 
@@ -262,7 +263,7 @@ def test_what_may_not_be_read(tmp_path: Path) -> None:
     list_segments(journal)[0].chmod(0)
     with (
         pytest.raises(JournalError, match=r"cannot read the segment .*: Permission denied"),
-        take_snapshot(None, [str(journal)]),
+        take_snapshot([str(journal)]),
     ):
         pass
 

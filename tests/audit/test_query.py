@@ -20,7 +20,7 @@ from bussrv.audit.fold import tasks
 from bussrv.audit.job import audit
 from bussrv.audit.output import PUBLISHED
 from bussrv.audit.query import answered, write_csv
-from bussrv.audit.reading import gather
+from bussrv.audit.reading import stripes
 from bussrv.audit.report.page import TEMPLATES
 from bussrv.cli.main import main
 from tests.audit.conftest import Whole, without_patience, without_report
@@ -117,7 +117,7 @@ def test_so_may_that_of_an_audit_in_stripes(tmp_path: Path, monkeypatch: pytest.
     """Sessions that are open at the end of a stripe wait on the disk to be joined."""
     records, join, joined = day().records, tasks._join, []
     monkeypatch.setattr(tasks, "_join", lambda task: joined.append(task) or join(task))
-    monkeypatch.setitem(gather.gather.__kwdefaults__, "size", 1)
+    monkeypatch.setitem(stripes.fold_journals.__kwdefaults__, "size", 1)
     journal = write_journal(tmp_path / "hall", records[:9], records[9:])
 
     def check(name: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from bussrv.audit.reading.sources import size_of, take_snapshot
-from bussrv.audit.spark.crew import Crew
+from bussrv.audit.spark.workers import SparkWorkers
 from bussrv.errors import JournalError
 from bussrv.journal.batch import Rotation
 from bussrv.journal.segment import is_compressed, list_segments
@@ -66,7 +66,7 @@ def test_what_is_kept_of_urls(spark: SparkSession, tmp_path: Path) -> None:
     assert len([*(kept / "stripes").iterdir()]) == len(list_segments(barn)) > 2
     with pytest.MonkeyPatch.context() as patch:
         # Nothing is read any more.
-        patch.setattr(Crew, "_files", None)
+        patch.setattr(SparkWorkers, "_files", None)
         assert ingested(spark, [url_of(barn)], tmp_path / "2", kept=kept) == first
     assert first.found == []
 
@@ -85,7 +85,10 @@ def test_urls_of_nothing(spark: SparkSession, tmp_path: Path, name: str, sentenc
     for each in ("empty", "blank", "lost"):
         (tmp_path / each).mkdir()
     (tmp_path / "blank" / "00000000000000000001.jsonl").touch()
-    with pytest.raises(JournalError, match=sentence) as caught, take_snapshot(spark, [name.format(tmp_path)]):
+    with (
+        pytest.raises(JournalError, match=sentence) as caught,
+        take_snapshot([name.format(tmp_path)], SparkWorkers(spark, tmp_path).directory),
+    ):
         pass
     assert "\n" not in str(caught.value)
 

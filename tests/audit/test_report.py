@@ -173,7 +173,7 @@ def test_where_a_finding_is(finding: dict[str, object], shown: str) -> None:
     facts = Facts(
         records=1,
         kinds=(journals.Kind("error", "k", 1),),
-        findings=(journals.Finding(severity="error", kind="k", message="m", **finding),),
+        findings=(journals.FindingRow(severity="error", kind="k", message="m", **finding),),
     )
     assert f"Place Time Finding {shown} – m" in Page(render(facts)).text
 
@@ -203,7 +203,7 @@ def test_names_of_strangers_do_no_harm(one: str, two: str, three: str) -> None:
         axis=axis_between(0, HOUR),
         keys=(one,),
         kinds=(journals.Kind("error", two, 1), journals.Kind("error", one + "!", 7)),
-        findings=(journals.Finding(severity="error", kind=two, message=one, server=two, service=three, file=one),),
+        findings=(journals.FindingRow(severity="error", kind=two, message=one, server=two, service=three, file=one),),
         servers=Listing(
             (
                 journals.Server(

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from bussrv.audit.fold.segments import read_segment
-from bussrv.audit.reading.gather import sources_of
 from bussrv.audit.reading.judged import tables
-from bussrv.audit.reading.snapshot import Snapshot
-from bussrv.audit.reading.sources import choose, take_snapshot
+from bussrv.audit.reading.snapshot import Snapshot, choose
+from bussrv.audit.reading.sources import take_snapshot
+from bussrv.audit.reading.stripes import sources_of
 from bussrv.errors import JournalError
 from bussrv.journal import bounds
 from bussrv.journal.record import encode
@@ -22,7 +22,7 @@ from tests.audit.journals import compress, day, write_journal, write_lines
 @contextmanager
 def taken(*journals: Path, since: int | None = None, until: int | None = None) -> Iterator[Snapshot]:
     """A snapshot of journals of this machine, which takes no Spark."""
-    with take_snapshot(None, [*map(str, journals)], since=since, until=until) as snapshot:
+    with take_snapshot([*map(str, journals)], since=since, until=until) as snapshot:
         yield snapshot
 
 

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from bussrv.audit.fold.segments import Source
+from bussrv.audit.fold.segments import SegmentSource
 from bussrv.audit.fold.stripe import Period
 from bussrv.audit.job import audit
 from bussrv.audit.output import PUBLISHED, OutputRefused
-from bussrv.audit.reading import gather
+from bussrv.audit.reading import stripes
 from bussrv.audit.reading.snapshot import Snapshot
 from bussrv.audit.report import summary
 from bussrv.errors import JournalError
@@ -177,14 +177,14 @@ def test_nothing_is_said_of_a_segment_that_goes_away_meanwhile(
 ) -> None:
     journal = write_journal(tmp_path / "journal", day().records[:4], day().records[4:])
 
-    sources_of = gather.sources_of
+    sources_of = stripes.sources_of
 
-    def read_late(snapshot: Snapshot) -> list[list[Source]]:
+    def read_late(snapshot: Snapshot) -> list[list[SegmentSource]]:
         found = sources_of(snapshot)
         compress(journal / segment_name(1))
         return found
 
-    monkeypatch.setattr(gather, "sources_of", read_late)
+    monkeypatch.setattr(stripes, "sources_of", read_late)
     with pytest.raises(JournalError, match="went away while it was read"):
         audit(spark, [journal], tmp_path / "out")
     assert not (tmp_path / "out" / "summary.json").exists()

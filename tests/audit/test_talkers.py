@@ -10,6 +10,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from bussrv.audit.fold.facts import SESSIONS
+from bussrv.audit.fold.stripe import Period
 from bussrv.audit.sql.database import Database
 from bussrv.audit.sql.tables import recipe
 from tests.audit.frames import Answers, Rows, add_table, in_order, rows
@@ -51,7 +52,7 @@ def tables(place: Path, sessions: Rows) -> dict[str, Rows]:
     with closing(Database(place)) as database:
         add_table(database, "fact_sessions", pa.Table.from_pylist(facts, SESSIONS), place)
         for name in ("sessions", "talkers", "identities"):
-            database.make(name, recipe(name, None, None))
+            database.make(name, recipe(name, Period()))
         return {name: rows(database, name) for name in ("talkers", "identities")}
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from bussrv.audit.timeline.source import Source, open_source
+from bussrv.audit.timeline.source import TimelineRecords, open_source
 from bussrv.cli.main import main
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.long]
@@ -31,7 +31,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def source(spark: SparkSession, place: Path) -> Iterator[Source]:
+def source(spark: SparkSession, place: Path) -> Iterator[TimelineRecords]:
     """Opened once, in the one Spark session of all tests."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("bussrv.audit.spark.session.spark_session", lambda **_: nullcontext(spark))
@@ -40,7 +40,7 @@ def source(spark: SparkSession, place: Path) -> Iterator[Source]:
 
 
 @pytest.fixture(autouse=True)
-def _here(place: Path, source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+def _here(place: Path, source: TimelineRecords, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bussrv.audit.timeline.source.open_source", lambda _: nullcontext(source))
     monkeypatch.chdir(place)
 
@@ -59,7 +59,7 @@ def test_the_command_prints_what_the_page_shows(capsys: pytest.CaptureFixture[st
     assert len(said.out.splitlines()) > len(shown)
 
 
-def test_the_snippet(source: Source, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_snippet(source: TimelineRecords, capsys: pytest.CaptureFixture[str]) -> None:
     names: dict[str, Any] = {"records": source.records, "store": source.store}
     exec(block("python"), names)
     assert {row.service for row in names["rows"].collect()} >= {"doorbell"}

@@ -33,11 +33,12 @@ ALONE = "local[1]"
 _IMPORTS = """
 import sys
 from bussrv.audit import job
-from bussrv.audit.reading import gather
-from bussrv.audit.spark import crew, tables
+from bussrv.audit.reading import stripes
+from bussrv.audit.spark import workers, tables
 """
-_SETTINGS = "tables.LARGEST = tables.SMALL = crew.SMALL = -1; gather.gather.__kwdefaults__.update(size=20_000)"
-DEALT_OUT = ("-c", f"{_IMPORTS}{_SETTINGS}; sys.exit(job.main())")
+_SETTINGS = "tables.LARGEST = tables.SMALL = workers.SMALL = -1"
+_IN_PARTS = "stripes.fold_journals.__kwdefaults__.update(size=20_000)"
+DEALT_OUT = ("-c", f"{_IMPORTS}{_SETTINGS}; {_IN_PARTS}; sys.exit(job.main())")
 """The command, with all that Spark does of large journals, in as many pieces."""
 
 CLUSTER = "local-cluster[2,1,1024]"

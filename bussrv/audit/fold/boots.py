@@ -24,15 +24,9 @@ MOST = (
 )
 ANY = ("started", "stopped", "salvaged")
 
-COLUMNS = (
-    *("version", "records", "first_seq", "last_seq", "first_moment", "last_moment", "started", "stopped", "settled"),
-    *("last_settled", "first_start", "last_start", "first_stop", "last_stop", "last_of_server", "recovered"),
-    *("sessions_closed", "torn_bytes", "closed", "salvaged"),
-)
-
-Boot = dict[str, Any]
-"""The facts of a boot, by the names of ``COLUMNS``. ``settled`` is the first record, and ``last_settled`` the last
-one, that a server writes only after it closed the sessions that the boot before it left open."""
+BootFacts = dict[str, Any]
+"""The facts of a boot, by name. ``settled`` is the first record, and ``last_settled`` the last one, that a server
+writes only after it closed the sessions that the boot before it left open."""
 
 
 def by_journal(event: str) -> bool:
@@ -43,12 +37,12 @@ def by_journal(event: str) -> bool:
     return event.startswith("journal.")
 
 
-def new_boot() -> Boot:
+def new_boot() -> BootFacts:
     """A boot of which nothing is known."""
-    return {**dict.fromkeys(COLUMNS), "records": 0, "closed": 0, **dict.fromkeys(ANY, False)}
+    return {**dict.fromkeys((*LEAST, *MOST)), **dict.fromkeys(SUM, 0), **dict.fromkeys(ANY, False)}
 
 
-def add(boot: Boot, other: Boot) -> None:
+def add(boot: BootFacts, other: BootFacts) -> None:
     """Add what another stripe knows of a boot."""
     for name in SUM:
         boot[name] += other[name]
@@ -60,7 +54,7 @@ def add(boot: Boot, other: Boot) -> None:
             boot[name] = choose(known) if known else None
 
 
-def run_of(records: Sequence[Line], first_moment: int, last_moment: int) -> Boot:
+def run_of(records: Sequence[Line], first_moment: int, last_moment: int) -> BootFacts:
     """A boot, as successive records of it tell.
 
     :param first_moment, last_moment: the earliest and the latest time of the records.
@@ -80,7 +74,7 @@ def has_settled(event: str) -> bool:
     return event not in _OF_START and not by_journal(event)
 
 
-def tell(boot: Boot, record: Line) -> None:
+def tell(boot: BootFacts, record: Line) -> None:
     """Take in a record of the server itself."""
     found = new_boot()
     seq, event = record.seq, record.event

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -13,14 +13,14 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from bussrv.audit.fold.holdings import LEFT
-from bussrv.audit.fold.life import COUNTERS, Life, address_of
 from bussrv.audit.fold.lines import Numbers
+from bussrv.audit.fold.session_fold import COUNTERS, SessionFold, address_of
 from bussrv.audit.fold.suspicions import suspicions
 
 Rows = dict[str, list[tuple[Any, ...]]]
 """Rows of facts, by the name of the table."""
 
-Tables = dict[str, pa.Table]
+FactTables = dict[str, pa.Table]
 
 Column: TypeAlias = "pa.Array | NDArray[Any] | Sequence[Any]"
 
@@ -93,7 +93,7 @@ def no_rows() -> Rows:
     return {name: [] for name in FACTS}
 
 
-def as_tables(rows: Rows) -> Tables:
+def as_tables(rows: Rows) -> FactTables:
     """Rows as columns."""
     return {name: as_table(name, _columns(rows[name], schema)) for name, schema in FACTS.items()}
 
@@ -123,34 +123,34 @@ def _array(column: Column, kind: pa.DataType) -> pa.Array:
     return pa.array(column, kind)
 
 
-def finish(lives: Sequence[Life], rows: Rows) -> None:
+def finish(folds: Sequence[SessionFold], rows: Rows) -> None:
     """Add the rows of one session.
 
-    :param lives: of each server that names it: nearly always one.
+    :param folds: of each server that names it: nearly always one.
     """
-    for life in lives:
-        server, session = life.server, life.session
+    for fold in folds:
+        server, session = fold.server, fold.session
         if session is not None:
-            rows["sessions"].append(_session(life))
-        for is_provided, service, span in life.spans():
+            rows["sessions"].append(_session(fold))
+        for is_provided, service, span in fold.spans():
             end = None if span.end is None else span.end[1]
             about = server, session, service, is_provided, span.protocol, span.routing_id
             rows["spans"].append((*about, span.begin[1], end, span.reason not in LEFT))
-        rows["leases"] += _leases(life)
-    if lives[0].session is not None:
-        rows["suspicions"] += _suspicions(lives)
+        rows["leases"] += _leases(fold)
+    if folds[0].session is not None:
+        rows["suspicions"] += _suspicions(folds)
 
 
-def _session(life: Life) -> tuple[Any, ...]:
-    opened, closed, told = (_record(each) for each in (life.opening, life.closing, life.identified))
-    peer = _first(opened and opened.peer, closed and closed.peer, life.peer)
+def _session(fold: SessionFold) -> tuple[Any, ...]:
+    opened, closed, told = (_record(each) for each in (fold.opening, fold.closing, fold.identified))
+    peer = _first(opened and opened.peer, closed and closed.peer, fold.peer)
     counters = [None if closed is None else getattr(closed, name) or 0 for name in COUNTERS]
-    acting, claiming = _record(life.acting), _record(life.claiming)
+    acting, claiming = _record(fold.acting), _record(fold.claiming)
     return (
-        life.session,
-        life.server,
-        _first(opened and opened.protocol, closed and closed.protocol, life.protocol),
-        _first(closed and closed.routing_id, told and told.routing_id, opened and opened.routing_id, life.routing_id),
+        fold.session,
+        fold.server,
+        _first(opened and opened.protocol, closed and closed.protocol, fold.protocol),
+        _first(closed and closed.routing_id, told and told.routing_id, opened and opened.routing_id, fold.routing_id),
         _first(closed and closed.actor, acting and acting.actor, opened and opened.actor),
         _first(closed and closed.claimed, claiming and claiming.claimed, opened and opened.claimed),
         told and told.name,
@@ -158,17 +158,17 @@ def _session(life: Life) -> tuple[Any, ...]:
         peer,
         address_of(peer),
         "open" if closed is None else "closed",
-        None if life.opening is None else life.opening[0][1],
-        None if life.closing is None else life.closing[0][1],
+        None if fold.opening is None else fold.opening[0][1],
+        None if fold.closing is None else fold.closing[0][1],
         closed and closed.duration,
         closed and closed.reason,
         *counters,
         None if opened is None else bool(opened.persistent),
         opened and opened.home,
-        sorted(life.provided),
-        sorted(life.wanted),
-        life.objects_wanted,
-        life.first_moment,
+        sorted(fold.provided),
+        sorted(fold.wanted),
+        fold.objects_wanted,
+        fold.first_moment,
     )
 
 
@@ -180,37 +180,36 @@ def _first(*values: str | None) -> str | None:
     return next((each for each in values if each is not None), None)
 
 
-def _leases(life: Life) -> Iterator[tuple[Any, ...]]:
-    for (is_subscription, service), holding in life.holdings.items():
+def _leases(fold: SessionFold) -> Iterator[tuple[Any, ...]]:
+    for (is_subscription, service), holding in fold.holdings.items():
         kind = "subscription" if is_subscription else "service"
         for lease in holding.settled().leases:
             yield (
-                life.server, life.session, kind, lease.routing_id, lease.address, service, lease.added, lease.renewed,
+                fold.server, fold.session, kind, lease.routing_id, lease.address, service, lease.added, lease.renewed,
                 lease.expired, lease.renewals, lease.reason,
             )  # fmt: skip
 
 
-def _suspicions(lives: Sequence[Life]) -> Iterator[tuple[Any, ...]]:
-    life = lives[0] if len(lives) == 1 else _together(lives)
-    session = life.session or ""
+def _suspicions(folds: Sequence[SessionFold]) -> Iterator[tuple[Any, ...]]:
+    fold = folds[0] if len(folds) == 1 else _together(folds)
+    session = fold.session or ""
     boot = session.rpartition(".")[0] or None
-    for each in suspicions(life):
+    for each in suspicions(fold):
         yield (
-            life.server, session, boot, each.kind, each.service, each.first_seq, each.last_seq, each.at, each.what,
+            fold.server, session, boot, each.kind, each.service, each.first_seq, each.last_seq, each.at, each.what,
             each.if_known, each.seq, each.mono, each.is_loss,
         )  # fmt: skip
 
 
-def _together(lives: Iterable[Life]) -> Life:
+def _together(folds: Sequence[SessionFold]) -> SessionFold:
     """One session that several servers name."""
-    first, *others = lives
-    found = Life(first.server, first.session)
-    for life in (first, *others):
-        found.follow(life)
+    found = SessionFold(folds[0].server, folds[0].session)
+    for fold in folds:
+        found.follow(fold)
     return found
 
 
-def write_tables(tables: Tables, place: Path) -> None:
+def write_tables(tables: FactTables, place: Path) -> None:
     """Write tables as Parquet, those with rows. Spans and sessions are also written as ``covers`` and ``formats``."""
     formats = tables["sessions"].group_by(["server", "protocol"], use_threads=False).aggregate([])
     for name, table in {**tables, "covers": covers(tables["spans"]), "formats": formats}.items():

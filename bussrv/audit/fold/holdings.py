@@ -69,7 +69,7 @@ class Span(NamedTuple):
     reason: str | None
 
 
-class Lease(NamedTuple):
+class ExpiredLease(NamedTuple):
     """A lease that ran out. Times are UTC microseconds."""
 
     routing_id: str | None
@@ -81,7 +81,7 @@ class Lease(NamedTuple):
     reason: str | None
 
 
-class Suspicion(NamedTuple):
+class Contradiction(NamedTuple):
     """A record that begins what has begun, or ends or renews what has not.
 
     :ivar is_loss: whether no client asked for it.
@@ -102,8 +102,8 @@ class Holding(Struct, array_like=True):
 
     deferred: list[Step] | None
     spans: list[Span] = []
-    leases: list[Lease] = []
-    suspicions: list[Suspicion] = []
+    leases: list[ExpiredLease] = []
+    suspicions: list[Contradiction] = []
     _last: tuple[int, Place] | None = None
     _open: Step | None = None
     _bound: tuple[bool, int] | None = None
@@ -184,7 +184,7 @@ class Holding(Struct, array_like=True):
             if not (is_first or (ended and not (code in ENDS and is_loss))):
                 return
             kind = "service-not-registered" if code == UNREGISTERED else "subscription-not-added"
-        self.suspicions.append(Suspicion(kind, step.place, is_loss, is_first))
+        self.suspicions.append(Contradiction(kind, step.place, is_loss, is_first))
 
     def _lease(self, step: Step) -> None:
         if step.code == RENEWED:
@@ -195,7 +195,7 @@ class Holding(Struct, array_like=True):
             added = self._bound[1] if self._bound is not None and self._bound[0] else None
             renewed = self._renewed if self._renewals else None
             self.leases.append(
-                Lease(step.routing_id, step.address, added, renewed, step.place[1], self._renewals, step.reason)
+                ExpiredLease(step.routing_id, step.address, added, renewed, step.place[1], self._renewals, step.reason)
             )
         self._bound, self._renewals = (step.code in BEGINS, step.place[1]), 0
 

@@ -146,7 +146,7 @@ _Records = tuple[list[Line], Numbers, Numbers]
 """Records, their times and their numbers."""
 
 
-class Read(Struct):
+class SegmentContent(Struct):
     """The content of a segment, as far as it can be read.
 
     :ivar header: its header, if that is its own and its first line.
@@ -165,7 +165,7 @@ class Read(Struct):
     is_sound: bool
 
 
-def read_lines(content: bytes, number: int, *, is_chained: bool) -> Read:
+def read_lines(content: bytes, number: int, *, is_chained: bool) -> SegmentContent:
     """Read the lines of a segment.
 
     :param content: all of it, uncompressed, without an unfinished line at the end.
@@ -182,7 +182,7 @@ def read_lines(content: bytes, number: int, *, is_chained: bool) -> Read:
     for record in records:
         if record.v < FIRST_WITH_CLAIMS:
             _of_today(record)
-    return Read(header, parts, records, moments, seqs, sound is not None)
+    return SegmentContent(header, parts, records, moments, seqs, sound is not None)
 
 
 def header_of(text: bytes, number: int) -> Header | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from bussrv.audit.fold.lines import Read, read_lines
+from bussrv.audit.fold.lines import SegmentContent, read_lines
 from bussrv.audit.fold.stored import is_stored, read_stored
 from bussrv.journal.bounded import bounded
 from bussrv.journal.bounds import MAX_LINE
@@ -22,7 +22,7 @@ from bussrv.journal.segment import COMPRESSED_SUFFIX, CORRUPT, open_segment
 from bussrv.registry.state.fold import RegistryFold
 
 
-class Source(Struct, frozen=True):
+class SegmentSource(Struct, frozen=True):
     """A segment to read.
 
     :ivar taken: its name, unlike all others.
@@ -73,7 +73,7 @@ class Judged(Struct, frozen=True):
     is_over: bool = False
 
 
-class Found(Struct, frozen=True, kw_only=True):
+class SegmentFacts(Struct, frozen=True, kw_only=True):
     """The properties of a segment. Times are UTC microseconds.
 
     :ivar digests: ``None`` if it cannot be read to its end, which leaves it out; ``unreadable`` says why.
@@ -94,7 +94,9 @@ class Found(Struct, frozen=True, kw_only=True):
     judged: Judged | None = None
 
 
-def read_segment(source: Source, stored: bytes | None = None, *, most: int | None = None) -> tuple[Found, Read | None]:
+def read_segment(
+    source: SegmentSource, stored: bytes | None = None, *, most: int | None = None
+) -> tuple[SegmentFacts, SegmentContent | None]:
     """Read a segment. There are no records of one that cannot be decompressed, exceeds a bound, or is all wrong.
 
     :param stored: the content of its file, if it is given.
@@ -105,7 +107,7 @@ def read_segment(source: Source, stored: bytes | None = None, *, most: int | Non
     try:
         content = content_of(source, stored)
     except CORRUPT as error:
-        return Found(taken=source.taken, unreadable=why_unreadable(error)), None
+        return SegmentFacts(taken=source.taken, unreadable=why_unreadable(error)), None
     digests = digests_in(BytesIO(content), source.sizes)
     verified = source.seal is not None and is_verified(digests, source.seal)
     judged = None
@@ -114,12 +116,12 @@ def read_segment(source: Source, stored: bytes | None = None, *, most: int | Non
         judged = judge(source.number, content, to_the_byte=not verified, follow=follow, most=most)
     if judged is not None and judged.is_over:
         # Its lines would take as much memory as those of a segment that a server wrote, and say nothing.
-        return Found(taken=source.taken, digests=digests, judged=judged), None
+        return SegmentFacts(taken=source.taken, digests=digests, judged=judged), None
     read = read_lines(content, source.number, is_chained=verified or (judged is not None and judged.is_sound))
     if judged is None and not read.is_sound:
         judged = judge(source.number, content, to_the_byte=False, follow=False, most=most)
     is_empty = not read.records
-    return Found(
+    return SegmentFacts(
         taken=source.taken,
         digests=digests,
         header=read.header,
@@ -133,7 +135,7 @@ def read_segment(source: Source, stored: bytes | None = None, *, most: int | Non
     ), read
 
 
-def content_of(source: Source, stored: bytes | None = None) -> bytes:
+def content_of(source: SegmentSource, stored: bytes | None = None) -> bytes:
     """The lines of a segment.
 
     :param stored: the content of its file, if it is given and not empty.

@@ -12,13 +12,13 @@ import numpy as np
 import pyarrow as pa
 from msgspec import Struct
 
-from bussrv.audit.fold.boots import COLUMNS, Boot, Stamp, add, backwards, by_journal, new_boot, run_of, tell
-from bussrv.audit.fold.facts import FACTS, Tables, as_table, as_tables, finish, no_rows
+from bussrv.audit.fold.boots import BootFacts, Stamp, add, backwards, by_journal, new_boot, run_of, tell
+from bussrv.audit.fold.facts import FACTS, FactTables, as_table, as_tables, finish, no_rows
 from bussrv.audit.fold.holdings import Place
-from bussrv.audit.fold.life import Life, address_of
 from bussrv.audit.fold.lines import Flags, Line, Numbers
-from bussrv.audit.fold.stretch import KINDS, Coded, Stretch, among, coded, in_order_of_places
-from bussrv.audit.fold.usual import usual_sessions
+from bussrv.audit.fold.record_columns import KINDS, Coded, RecordColumns, among, coded, in_order_of_places
+from bussrv.audit.fold.session_fold import SessionFold, address_of
+from bussrv.audit.fold.vectorised import usual_sessions
 
 REFUSALS = frozenset({"service.refused", "subscription.refused", "auth.failed", "access.denied", "limit.reached"})
 """The events of refusals, denials of the policy, failed logins and limits."""
@@ -69,7 +69,7 @@ class _Taken(NamedTuple):
     """All records of a server."""
 
     server: str
-    stretch: Stretch
+    columns: RecordColumns
     sessions: Coded
 
 
@@ -84,15 +84,15 @@ class Folded:
     """
 
     def __init__(self) -> None:
-        self.tables: Tables = {}
-        self.border: dict[tuple[str, str | None], Life] = {}
+        self.tables: FactTables = {}
+        self.border: dict[tuple[str, str | None], SessionFold] = {}
         self.whole: list[str] = []
         self.extents: dict[str, tuple[Place, Place]] = {}
         self.ends: dict[str, Ends] = {}
 
 
 def fold_stripe(
-    segments: Iterable[tuple[str, Stretch]], baselines: Mapping[str, Sequence[tuple[Line, int]]], period: Period
+    segments: Iterable[tuple[str, RecordColumns]], baselines: Mapping[str, Sequence[tuple[Line, int]]], period: Period
 ) -> Folded:
     """The facts of successive segments.
 
@@ -103,12 +103,12 @@ def fold_stripe(
     folding = Folding(period)
     for server, baseline in baselines.items():
         folding.take_baseline(server, baseline)
-    found: dict[str, list[Stretch]] = {}
-    for server, stretch in segments:
-        if period.until is not None and stretch.records and stretch.moments.max() >= period.until:
-            stretch = stretch.chosen(np.flatnonzero(stretch.moments < period.until))
-        if stretch.records:
-            found.setdefault(server, []).append(stretch)
+    found: dict[str, list[RecordColumns]] = {}
+    for server, columns in segments:
+        if period.until is not None and columns.records and columns.moments.max() >= period.until:
+            columns = columns.chosen(np.flatnonzero(columns.moments < period.until))
+        if columns.records:
+            found.setdefault(server, []).append(columns)
     for server, some in found.items():
         folding.take(server, in_order_of_places(some))
     return folding.end()
@@ -121,8 +121,8 @@ class Folding:
         self._period = period
         self._found = Folded()
         self._rows = no_rows()
-        self._lives: dict[tuple[str, str | None], Life] = {}
-        self._boots: dict[tuple[str, str], Boot] = {}
+        self._folds: dict[tuple[str, str | None], SessionFold] = {}
+        self._boots: dict[tuple[str, str], BootFacts] = {}
         self._events: Counter[tuple[Any, ...]] = Counter()
         self._suppressed: Counter[tuple[Any, ...]] = Counter()
         self._refusals: dict[tuple[Any, ...], list[int]] = {}
@@ -136,7 +136,7 @@ class Folding:
         for record, at in records:
             if self._period.is_over(at):
                 continue
-            self._live(server, record.session).take(record, at, True)
+            self._fold_of(server, record.session).take(record, at, True)
             session = record.session or ""
             if record.event == "session.opened":
                 opened[session] = record, at
@@ -150,41 +150,41 @@ class Folding:
                 row = (server, record.routing_id, record.seq, at, 0, boot, None, True, True)
                 self._rows["links"].append(row)
 
-    def take(self, server: str, stretch: Stretch) -> None:
+    def take(self, server: str, columns: RecordColumns) -> None:
         """Take in all records of a server."""
-        records, moments = stretch.records, stretch.moments
+        records, moments = columns.records, columns.moments
         first, last = records[0], records[-1]
         self._found.extents[server] = (
             (first.seq, int(moments[0]), first.mono),
             (last.seq, int(moments[-1]), last.mono),
         )
-        self._take_boots(server, stretch)
-        self._take_clocks(server, stretch)
+        self._take_boots(server, columns)
+        self._take_clocks(server, columns)
         self._count(server, records, moments)
-        self._take_mentions(server, stretch)
-        self._take_openings(server, stretch)
-        for place in np.flatnonzero(_IS_OTHER[stretch.columns.kinds]).tolist():
+        self._take_mentions(server, columns)
+        self._take_openings(server, columns)
+        for place in np.flatnonzero(_IS_OTHER[columns.kinds]).tolist():
             record = records[place]
             _OTHERS[record.event](self, server, record, int(moments[place]))
-        self._taken.append(_Taken(server, stretch, coded(stretch.columns.sessions)))
+        self._taken.append(_Taken(server, columns, coded(columns.sessions)))
 
-    def _take_boots(self, server: str, stretch: Stretch) -> None:
+    def _take_boots(self, server: str, columns: RecordColumns) -> None:
         begin = 0
-        for boot, runs in groupby(stretch.boots, key=itemgetter(0)):
+        for boot, runs in groupby(columns.boots, key=itemgetter(0)):
             end = begin + sum(length for _, length in runs)
-            moments = stretch.moments[begin:end]
-            run = run_of(stretch.records[begin:end], int(moments.min()), int(moments.max()))
+            moments = columns.moments[begin:end]
+            run = run_of(columns.records[begin:end], int(moments.min()), int(moments.max()))
             add(self._boots.setdefault((server, boot), new_boot()), run)
             begin = end
 
-    def _take_clocks(self, server: str, stretch: Stretch) -> None:
+    def _take_clocks(self, server: str, columns: RecordColumns) -> None:
         """Records whose time runs backwards: inside each segment. Its ends are held against other segments later."""
-        records = stretch.records
-        order = np.argsort(stretch.segments, kind="stable")
-        order = order[~_IS_BY_JOURNAL[stretch.columns.kinds[order]]]
+        records = columns.records
+        order = np.argsort(columns.segments, kind="stable")
+        order = order[~_IS_BY_JOURNAL[columns.kinds[order]]]
         if not order.size:
             return
-        segments, moments, monos = (each[order] for each in (stretch.segments, stretch.moments, stretch.monos))
+        segments, moments, monos = (each[order] for each in (columns.segments, columns.moments, columns.monos))
         begins = np.flatnonzero(np.diff(segments, prepend=-1))
         ends = np.append(begins[1:], order.size) - 1
 
@@ -217,12 +217,12 @@ class Folding:
                 if suppressed is not None:
                     self._suppressed[about] += suppressed * number
 
-    def _take_mentions(self, server: str, stretch: Stretch) -> None:
+    def _take_mentions(self, server: str, columns: RecordColumns) -> None:
         """When services are first named, and how often they are registered and subscribed to."""
-        kinds, services = stretch.columns.kinds, stretch.columns.services
+        kinds, services = columns.kinds, columns.services
         those = np.flatnonzero(_IS_OF_SERVICES[kinds] & services.is_valid().to_numpy(zero_copy_only=False))
-        those = those[self._period.which(stretch.moments[those])]
-        moments, is_registered = stretch.moments[those], kinds[those] == _REGISTERED
+        those = those[self._period.which(columns.moments[those])]
+        moments, is_registered = columns.moments[those], kinds[those] == _REGISTERED
         steps = pa.table({
             "service": services.take(pa.array(those)),
             "registered": pa.array(moments, mask=~is_registered),
@@ -234,20 +234,20 @@ class Folding:
         ])  # fmt: skip
         self._add_groups("mentions", server, found)
 
-    def _take_openings(self, server: str, stretch: Stretch) -> None:
+    def _take_openings(self, server: str, columns: RecordColumns) -> None:
         """How many sessions are opened each minute, by address."""
-        those = np.flatnonzero(stretch.columns.kinds == _OPENED)
-        those = those[self._period.which(stretch.moments[those])]
-        opened = [(place, stretch.records[place]) for place in those.tolist()]
+        those = np.flatnonzero(columns.kinds == _OPENED)
+        those = those[self._period.which(columns.moments[those])]
+        opened = [(place, columns.records[place]) for place in those.tolist()]
         mine = [(place, record) for place, record in opened if record.home is None and record.peer is not None]
         places = np.array([place for place, _ in mine], dtype=np.int64)
         openings = pa.table({
-            "protocol": stretch.columns.protocols.take(pa.array(places)),
+            "protocol": columns.protocols.take(pa.array(places)),
             "address": [address_of(record.peer) for _, record in mine],
-            "minute": stretch.moments[places] // _MINUTE,
+            "minute": columns.moments[places] // _MINUTE,
             "openings": [1 + (record.suppressed or 0) for _, record in mine],
-            "seq": stretch.seqs[places],
-            "moment": stretch.moments[places],
+            "seq": columns.seqs[places],
+            "moment": columns.moments[places],
         }, schema=_OPENINGS)  # fmt: skip
         found = openings.group_by(["protocol", "address", "minute"], use_threads=False).aggregate([
             ("openings", "sum"), ("seq", "min"), ("moment", "min"), ("moment", "max")
@@ -263,24 +263,24 @@ class Folding:
         self._tables[name].append(as_table(name, {"server": [server] * len(groups), **columns}))
 
     def _finish_usual(self) -> None:
-        """Make the rows of the usual sessions. All others remain in ``lives``."""
+        """Make the rows of the usual sessions. All others remain in ``folds``."""
         several = self._several()
-        for server, stretch, sessions in self._taken:
-            known = [session for owner, session in self._lives if owner == server and session is not None]
-            usual = usual_sessions(stretch, sessions, [*several, *known])
+        for server, columns, sessions in self._taken:
+            known = [session for owner, session in self._folds if owner == server and session is not None]
+            usual = usual_sessions(columns, sessions, [*several, *known])
             self._found.whole += usual.sessions
             for name, table in usual.tables.items():
                 self._tables[name].append(table)
             for session, places in usual.others.items():
-                life = self._live(server, session)
-                for place, at in zip(places.tolist(), stretch.moments[places].tolist(), strict=True):
-                    life.take(stretch.records[place], at, False)
+                fold = self._fold_of(server, session)
+                for place, at in zip(places.tolist(), columns.moments[places].tolist(), strict=True):
+                    fold.take(columns.records[place], at, False)
         self._taken.clear()
 
     def _several(self) -> set[str]:
         """The sessions that several servers name."""
         named: dict[str, set[str]] = {}
-        for server, session in self._lives:
+        for server, session in self._folds:
             if session is not None:
                 named.setdefault(server, set()).add(session)
         for server, _, sessions in self._taken:
@@ -290,8 +290,8 @@ class Folding:
         counts = Counter(session for sessions in named.values() for session in sessions)
         return {session for session, count in counts.items() if count > 1}
 
-    def _live(self, server: str, session: str | None) -> Life:
-        return self._lives.setdefault((server, session), Life(server, session))
+    def _fold_of(self, server: str, session: str | None) -> SessionFold:
+        return self._folds.setdefault((server, session), SessionFold(server, session))
 
     def _close(self, server: str, record: Line, at: int) -> None:
         if record.reason == "server-crashed":
@@ -315,20 +315,29 @@ class Folding:
             return
         about = (record.event, record.reason, record.limit, record.actor, record.claimed, address_of(record.peer))
         key = (server, *about, record.protocol, at // _DAY)
-        _add(self._refusals, key, [1, record.suppressed or 0], record.seq, at)
+        known = self._refusals.setdefault(key, [0, 0, record.seq, at, at])
+        number, suppressed, seq, first, last = known
+        known[:] = (
+            number + 1,
+            suppressed + (record.suppressed or 0),
+            min(seq, record.seq),
+            min(first, at),
+            max(last, at),
+        )
 
     def end(self) -> Folded:
         """No more records follow."""
         found, rows = self._found, self._rows
         self._finish_usual()
-        several = Counter(session for _, session in self._lives)
-        for (server, session), life in self._lives.items():
-            if session is not None and life.is_whole and several[session] == 1:
+        several = Counter(session for _, session in self._folds)
+        for (server, session), fold in self._folds.items():
+            if session is not None and fold.is_whole and several[session] == 1:
                 found.whole.append(session)
-                finish([life], rows)
+                finish([fold], rows)
             else:
-                found.border[server, session] = life
-        rows["boots"] = [(*key, *(boot[name] for name in COLUMNS)) for key, boot in self._boots.items()]
+                found.border[server, session] = fold
+        names = FACTS["boots"].names[2:]
+        rows["boots"] = [(*key, *(boot[name] for name in names)) for key, boot in self._boots.items()]
         rows["events"] = [(*key, number, self._suppressed[key]) for key, number in self._events.items()]
         rows["refusals"] = [(*key, *numbers) for key, numbers in self._refusals.items()]
         found.tables = {name: pa.concat_tables([*self._tables[name], table]) for name, table in as_tables(rows).items()}
@@ -345,14 +354,3 @@ _OTHERS: dict[str, Callable[[Folding, str, Line, int], None]] = {
 """The further facts in a record of an event, beside those of its session."""
 
 _IS_OTHER = among(_OTHERS)
-
-
-def _add(table: dict[tuple[Any, ...], list[int]], key: tuple[Any, ...], numbers: list[int], seq: int, at: int) -> None:
-    """Add numbers to a row, and move its first record, and its first and last moment."""
-    known = table.get(key)
-    if known is None:
-        table[key] = [*numbers, seq, at, at]
-        return
-    for place, number in enumerate(numbers):
-        known[place] += number
-    known[-3:] = min(known[-3], seq), min(known[-2], at), max(known[-1], at)

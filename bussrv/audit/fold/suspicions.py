@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from bussrv.audit.fold.holdings import Holding
-from bussrv.audit.fold.life import CARRIED, FAR, GIVEN, NEGATIVE, PERSISTENT, UNEVEN, Life
+from bussrv.audit.fold.session_fold import CARRIED, FAR, GIVEN, NEGATIVE, PERSISTENT, UNEVEN, SessionFold
 
 TOLERANCE = 60 * 1_000_000
 """Microseconds. The monotonic clock measures durations, unless the session began in an earlier boot. In older journals
@@ -43,55 +43,55 @@ class Suspicion(NamedTuple):
     is_loss: bool | None = None
 
 
-def suspicions(life: Life) -> Iterator[Suspicion]:
+def suspicions(fold: SessionFold) -> Iterator[Suspicion]:
     """Everything suspicious about a session."""
-    if life.openings or life.closings or life.first_change is not None:
-        for kind, first, last, what, if_known in _about_session(life):
-            yield Suspicion(kind, None, first, last, life.latest, what, if_known)
-    for (_, service), holding in life.holdings.items():
-        yield from _about_service(life, service, holding.settled())
+    if fold.openings or fold.closings or fold.first_change is not None:
+        for kind, first, last, what, if_known in _about_session(fold):
+            yield Suspicion(kind, None, first, last, fold.latest, what, if_known)
+    for (_, service), holding in fold.holdings.items():
+        yield from _about_service(fold, service, holding.settled())
 
 
 _Found = tuple[str, "int | None", "int | None", str, bool]
 
 
-def _about_session(life: Life) -> Iterator[_Found]:
-    opened, closed = life.openings > 0, life.closings > 0
-    first_opening, first_closing = life.first_opening, life.first_closing
-    if life.openings > 1:
-        again = life.last_opening if life.flags & GIVEN else first_opening
-        yield "session-opened-twice", again, life.last_opening, f"was opened {life.openings} times", False
-    if life.closings > 1:
-        what = f"was closed {life.closings} times"
-        yield "session-closed-twice", first_closing, life.last_closing, what, False
+def _about_session(fold: SessionFold) -> Iterator[_Found]:
+    opened, closed = fold.openings > 0, fold.closings > 0
+    first_opening, first_closing = fold.first_opening, fold.first_closing
+    if fold.openings > 1:
+        again = fold.last_opening if fold.flags & GIVEN else first_opening
+        yield "session-opened-twice", again, fold.last_opening, f"was opened {fold.openings} times", False
+    if fold.closings > 1:
+        what = f"was closed {fold.closings} times"
+        yield "session-closed-twice", first_closing, fold.last_closing, what, False
     if closed and not opened:
         yield "session-closed-unopened", first_closing, first_closing, "was closed, but never opened", True
-    if opened and not closed and not life.flags & PERSISTENT:
+    if opened and not closed and not fold.flags & PERSISTENT:
         yield STILL_OPEN, first_opening, first_opening, "was never closed, though its boot ended", False
-    yield from _outside(life)
+    yield from _outside(fold)
     if closed:
-        yield from _numbers(life)
+        yield from _numbers(fold)
 
 
-def _outside(life: Life) -> Iterator[_Found]:
+def _outside(fold: SessionFold) -> Iterator[_Found]:
     """Records before the opening or after the closing."""
-    kind, opening, closing = "session-record-before-opening", life.first_opening, life.first_closing
-    change = life.first_change
+    kind, opening, closing = "session-record-before-opening", fold.first_opening, fold.first_closing
+    change = fold.first_change
     earliest = min((each for each in (change, closing) if each is not None), default=None)
     if opening is not None and earliest is not None and earliest < opening:
         what = f"is named in record {earliest}, before it was opened in record {opening}"
         yield kind, earliest, opening, what, False
     if opening is None and closing is None:
         what = "was never opened, but something is said to have changed of it"
-        yield kind, change, life.last_change, what, True
-    if closing is not None and life.last_change is not None and life.last_change > closing:
-        what = f"was closed in record {closing}, but changed in record {life.last_change}"
-        yield "session-record-after-end", closing, life.last_change, what, False
+        yield kind, change, fold.last_change, what, True
+    if closing is not None and fold.last_change is not None and fold.last_change > closing:
+        what = f"was closed in record {closing}, but changed in record {fold.last_change}"
+        yield "session-record-after-end", closing, fold.last_change, what, False
 
 
-def _numbers(life: Life) -> Iterator[_Found]:
+def _numbers(fold: SessionFold) -> Iterator[_Found]:
     """Counters and durations that cannot be."""
-    flags, first, last = life.flags, life.first_closing, life.last_closing
+    flags, first, last = fold.flags, fold.first_closing, fold.last_closing
     if flags & NEGATIVE:
         yield "session-miscounted", first, last, "has a negative counter or duration", False
         return
@@ -99,41 +99,41 @@ def _numbers(life: Life) -> Iterator[_Found]:
         yield "session-miscounted", first, last, "has bytes without objects, or objects without bytes", False
     elif flags & FAR and flags & CARRIED:
         yield "session-miscounted", first, last, "belongs to another server, but has counters here", False
-    if life.openings != 1 or life.closings != 1:
+    if fold.openings != 1 or fold.closings != 1:
         return
-    duration, lasted = life.duration or 0, max(0, (life.closed_at or 0) - (life.opened_at or 0))
-    if _differs(duration, lasted) and _differs(duration, _ran(life)):
+    duration, lasted = fold.duration or 0, max(0, (fold.closed_at or 0) - (fold.opened_at or 0))
+    if _differs(duration, lasted) and _differs(duration, _ran(fold)):
         what = f"is said to have lasted {_seconds(duration)} s, but was open {_seconds(lasted)} s"
-        yield "session-duration-wrong", life.first_opening, first, what, False
+        yield "session-duration-wrong", fold.first_opening, first, what, False
 
 
-def _ran(life: Life) -> int | None:
+def _ran(fold: SessionFold) -> int | None:
     """How long it lasted by the monotonic clock; the baseline does not have that."""
-    if "opened" not in life.boots or life.boots["opened"] != life.boots["closed"]:
+    if "opened" not in fold.boots or fold.boots["opened"] != fold.boots["closed"]:
         return None
-    return (life.closed_mono or 0) - (life.opened_mono or 0)
+    return (fold.closed_mono or 0) - (fold.opened_mono or 0)
 
 
 def _differs(duration: int, lasted: int | None) -> bool:
     return lasted is None or abs(duration - lasted) > TOLERANCE
 
 
-def _about_service(life: Life, service: str | None, holding: Holding) -> Iterator[Suspicion]:
+def _about_service(fold: SessionFold, service: str | None, holding: Holding) -> Iterator[Suspicion]:
     name = "objects" if service is None else service
-    first_closing = life.first_closing
+    first_closing = fold.first_closing
     for each in holding.suspicions:
         seq, at, mono = each.place
         # Records after the closing of a session are another finding.
         if first_closing is None or seq <= first_closing:
-            if_known = each.is_first and not life.openings
+            if_known = each.is_first and not fold.openings
             what = _WORDS[each.kind].format(name)
             yield Suspicion(each.kind, service, seq, seq, at, what, if_known, seq, mono, each.is_loss)
     left = holding.left
     if left is not None and first_closing is not None and first_closing > left[0]:
         what = f"was closed, but never unregistered {name}"
         yield Suspicion(
-            NEVER_UNREGISTERED, service, left[0], first_closing, life.closed_at, what, False, first_closing,
-            life.closed_mono, True,
+            NEVER_UNREGISTERED, service, left[0], first_closing, fold.closed_at, what, False, first_closing,
+            fold.closed_mono, True,
         )  # fmt: skip
 
 

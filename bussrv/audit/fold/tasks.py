@@ -3,7 +3,7 @@
 A *stripe* is a run of successive segments that is folded at once. The directory of its facts::
 
     sessions.parquet  spans.parquet  …     facts; tables without rows are left out
-    border.arrow  whole.npy                see bussrv.audit.fold.seams
+    border.arrow  whole.npy                see bussrv.audit.fold.border_join
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from pathlib import Path
 import pyarrow as pa
 from msgspec import Struct
 
-from bussrv.audit.fold import seams
+from bussrv.audit.fold import border_join
 from bussrv.audit.fold.baseline import baseline
 from bussrv.audit.fold.facts import write_tables
 from bussrv.audit.fold.holdings import Place
-from bussrv.audit.fold.segments import Found, Source, read_segment
-from bussrv.audit.fold.stretch import Stretch, by_server
+from bussrv.audit.fold.record_columns import RecordColumns, by_server
+from bussrv.audit.fold.segments import SegmentFacts, SegmentSource, read_segment
 from bussrv.audit.fold.stripe import Ends, Period, fold_stripe
 from bussrv.journal import bounds
 
@@ -43,20 +43,20 @@ class Stripe(Struct, frozen=True):
 
     number: int
     place: str
-    sources: tuple[Source, ...]
+    sources: tuple[SegmentSource, ...]
     first: frozenset[str]
     period: Period
     is_alone: bool = False
 
 
-class Look(Struct, frozen=True):
+class Reread(Struct, frozen=True):
     """Read a segment again, of which the facts are known."""
 
     number: int
-    source: Source
+    source: SegmentSource
 
 
-class Seam(Struct, frozen=True):
+class BorderJoin(Struct, frozen=True):
     """Join a part of the sessions at the borders of stripes.
 
     :ivar place: the directory for their facts, which is made.
@@ -71,7 +71,7 @@ class Seam(Struct, frozen=True):
     parts: int
 
 
-Task = Stripe | Look | Seam
+Task = Stripe | Reread | BorderJoin
 
 
 class Done(Struct, kw_only=True):
@@ -81,21 +81,21 @@ class Done(Struct, kw_only=True):
     :ivar extents: of a stripe: the first and the last place of the records of each server.
     :ivar ends: the first and the last record of each segment, by server.
     :ivar loose: how many bytes the next tasks have to read of the borders.
-    :ivar torn: of a seam: the stripes that have to be folded as one, as indexes. Only journals that were changed or
+    :ivar torn: of borders: the stripes that have to be folded as one, as indexes. Only journals that were changed or
         copied have some.
     """
 
     number: int
-    segments: list[Found] = []
+    segments: list[SegmentFacts] = []
     extents: dict[str, tuple[Place, Place]] = {}
     ends: dict[str, Ends] = {}
     loose: int = 0
     torn: list[set[int]] = []
 
 
-def divided(journal: Sequence[Source], size: int) -> list[tuple[Source, ...]]:
+def divided(journal: Sequence[SegmentSource], size: int) -> list[tuple[SegmentSource, ...]]:
     """The stripes of a journal: at most ``size`` bytes each, but at least one segment."""
-    stripes: list[list[Source]] = []
+    stripes: list[list[SegmentSource]] = []
     room = 0
     for source in journal:
         if not stripes or source.size > room:
@@ -115,7 +115,7 @@ def perform(task: Task, stored: Mapping[str, bytes]) -> Done:
     with _without_collection():
         if isinstance(task, Stripe):
             return _fold(task, stored)
-        if isinstance(task, Look):
+        if isinstance(task, Reread):
             found, _ = read_segment(task.source, stored.get(task.source.path))
             return Done(number=task.number, segments=[found])
         return _join(task)
@@ -134,9 +134,9 @@ def _without_collection() -> Iterator[None]:
 
 
 def _fold(task: Stripe, stored: Mapping[str, bytes]) -> Done:
-    found: list[Found] = []
+    found: list[SegmentFacts] = []
     left = bounds.ALL_FINDINGS
-    segments: list[tuple[str, Stretch]] = []
+    segments: list[tuple[str, RecordColumns]] = []
     baselines = {}
     for source in task.sources:
         like, read = read_segment(source, stored.get(source.path), most=left)
@@ -152,16 +152,16 @@ def _fold(task: Stripe, stored: Mapping[str, bytes]) -> Done:
     with _written(Path(task.place)) as place:
         tables = folded.tables
         if task.is_alone:
-            closed = seams.close(folded)
+            closed = border_join.close(folded)
             tables = {name: pa.concat_tables([tables[name], closed[name]]) for name in tables}
         else:
-            done.loose = seams.write(folded, place)
+            done.loose = border_join.write(folded, place)
         write_tables(tables, place)
     return done
 
 
-def _join(task: Seam) -> Done:
-    tables, torn = seams.join([Path(each) for each in task.stripes], task.part, task.parts)
+def _join(task: BorderJoin) -> Done:
+    tables, torn = border_join.join([Path(each) for each in task.stripes], task.part, task.parts)
     with _written(Path(task.place)) as place:
         write_tables(tables, place)
     return Done(number=task.number, torn=torn)

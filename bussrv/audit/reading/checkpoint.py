@@ -6,7 +6,7 @@
         .bussrv-audit-checkpoint   marks the directory as a checkpoint; locked while it is used
         ledger.json                what is kept: the journals, and each stripe with what its segments are like
         stripes/KEY/               the facts of a stripe
-        seams/KEY/0/  1/  …        the facts of the sessions at the borders of stripes
+        borders/KEY/0/  1/  …      the facts of the sessions at the borders of stripes
         sessions/KEY/              the sessions of some stripes, as an audit publishes them
 
 Kept are stripes of segments that are what their closing seals say. The key of a stripe is made of the digests of its
@@ -31,7 +31,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from bussrv.audit import fold
-from bussrv.audit.fold.segments import Found, Source
+from bussrv.audit.fold.segments import SegmentFacts, SegmentSource
 from bussrv.audit.fold.stripe import Period
 from bussrv.audit.fold.tasks import Done, Stripe
 from bussrv.audit.output import Ownership
@@ -42,7 +42,7 @@ from bussrv.version import VERSION
 
 MARKER = ".bussrv-audit-checkpoint"
 
-FORMAT = 6
+FORMAT = 7
 """The version of what is in the directory; with another one, everything is read again."""
 
 MOST_PORTIONS = 16
@@ -57,7 +57,7 @@ class CheckpointRefused(BussrvError):
     """The directory cannot be used. The message says why."""
 
 
-_DIRECTORIES = ("stripes", "seams", "sessions")
+_DIRECTORIES = ("stripes", "borders", "sessions")
 
 _OURS = Ownership(
     MARKER,
@@ -67,7 +67,7 @@ _OURS = Ownership(
 )
 
 
-class Kept(Struct, frozen=True):
+class KeptStripe(Struct, frozen=True):
     """A stripe whose facts are kept.
 
     :ivar segments: the names of its segments, and ``stamps`` those of their files when they were read.
@@ -80,7 +80,7 @@ class Kept(Struct, frozen=True):
     first: frozenset[str]
     done: Done
 
-    def is_doubtful(self, source: Source) -> bool:
+    def is_doubtful(self, source: SegmentSource) -> bool:
         """Whether a segment has to be looked at: its file is another one, or more has to be known of it."""
         place = self.segments.index(source.taken)
         found = self.done.segments[place]
@@ -99,14 +99,14 @@ class _Ledger(Struct):
     :ivar format: ``FORMAT``, and the version of the fold.
     :ivar journals: the locations of the journals; the index of each is part of the names of its segments.
     :ivar stripes: by key.
-    :ivar seams: the key of the seams, and in how many parts they are.
+    :ivar borders: the key of the borders, and in how many parts they are.
     :ivar sessions: the stripes whose sessions are in a directory, by its key.
     """
 
     format: tuple[int, str]
     journals: list[str] = []
-    stripes: dict[str, Kept] = {}
-    seams: tuple[str, int] | None = None
+    stripes: dict[str, KeptStripe] = {}
+    borders: tuple[str, int] | None = None
     sessions: dict[str, list[str]] = {}
 
 
@@ -124,7 +124,7 @@ class Checkpoint:
     def __init__(self, directory: Path) -> None:
         self._path = directory / "ledger.json"
         self._directory = directory
-        self._stripes, self._seams, self._sessions = (directory / name for name in _DIRECTORIES)
+        self._stripes, self._borders, self._sessions = (directory / name for name in _DIRECTORIES)
         self._ledger = self._read()
         self._saved = _names(self._ledger)
         for name in _DIRECTORIES:
@@ -151,7 +151,7 @@ class Checkpoint:
         except msgspec.DecodeError as error:
             raise self._damaged(str(error)) from error
         # The others are what versions before this one kept.
-        for name in (*_DIRECTORIES, "lines", "inbox", "stream"):
+        for name in (*_DIRECTORIES, "lines", "inbox", "stream", "seams"):
             shutil.rmtree(self._directory / name, ignore_errors=True)
         return _Ledger((FORMAT, version()))
 
@@ -159,8 +159,8 @@ class Checkpoint:
         for key in ledger.stripes:
             if not (self._stripes / key).is_dir():
                 raise self._damaged(f"there are no facts in {key}")
-        if ledger.seams is not None and not (self._seams / ledger.seams[0]).is_dir():
-            raise self._damaged("there are no facts of seams")
+        if ledger.borders is not None and not (self._borders / ledger.borders[0]).is_dir():
+            raise self._damaged("there are no facts of borders")
         for key, stripes in ledger.sessions.items():
             if not (self._sessions / key).is_dir() or not ledger.stripes.keys() >= {*stripes}:
                 raise self._damaged(f"there are no sessions in {key}")
@@ -175,7 +175,9 @@ class Checkpoint:
             journals.append(location)
         return journals.index(location)
 
-    def known(self, sources: Sequence[Source], first: frozenset[str], period: Period) -> tuple[str, Kept] | None:
+    def known(
+        self, sources: Sequence[SegmentSource], first: frozenset[str], period: Period
+    ) -> tuple[str, KeptStripe] | None:
         """The longest stripe with which a journal goes on whose facts are kept, and its key.
 
         :param sources: the segments of the rest of the journal.
@@ -191,7 +193,7 @@ class Checkpoint:
         ]
         return max(found, key=lambda each: len(each[1].segments), default=None)
 
-    def kept(self, key: str) -> Kept:
+    def kept(self, key: str) -> KeptStripe:
         """A stripe that is kept."""
         return self._ledger.stripes[key]
 
@@ -199,7 +201,7 @@ class Checkpoint:
         """The facts of a stripe."""
         return self._stripes / key
 
-    def update(self, key: str, found: Mapping[str, Found], sources: Sequence[Source]) -> bool:
+    def update(self, key: str, found: Mapping[str, SegmentFacts], sources: Sequence[SegmentSource]) -> bool:
         """Take in what segments of a stripe are like by now.
 
         :returns: whether they are the same. If not, nothing is kept of the stripe any more.
@@ -234,31 +236,31 @@ class Checkpoint:
             return None
         key = _key(done.segments, stripe.first)
         names, stamps = ([getattr(each, name) for each in stripe.sources] for name in ("taken", "stamp"))
-        self._ledger.stripes[key] = Kept(names, stamps, stripe.first, done)
+        self._ledger.stripes[key] = KeptStripe(names, stamps, stripe.first, done)
         shutil.rmtree(self.place(key), ignore_errors=True)
         Path(stripe.place).rename(self.place(key))
         return key
 
-    def seams(self, stripes: Iterable[str]) -> list[Path]:
+    def borders(self, stripes: Iterable[str]) -> list[Path]:
         """The directories with the facts of the sessions at the borders of stripes; none if they are not kept.
 
         :param stripes: the keys of all stripes.
         """
-        key, parts = self._ledger.seams or ("", 0)
-        return [self._seams / key / str(part) for part in range(parts)] if key == _key_of(stripes) else []
+        key, parts = self._ledger.borders or ("", 0)
+        return [self._borders / key / str(part) for part in range(parts)] if key == _key_of(stripes) else []
 
-    def keep_seams(self, stripes: Iterable[str], parts: Sequence[Path]) -> list[Path]:
+    def keep_borders(self, stripes: Iterable[str], parts: Sequence[Path]) -> list[Path]:
         """Keep the facts of the sessions at the borders of stripes, instead of those that were kept before.
 
         :param stripes: the keys of all stripes.
-        :param parts: the directories with the facts: those of :meth:`seams`, or new ones.
+        :param parts: the directories with the facts: those of :meth:`borders`, or new ones.
         :returns: where they are now.
         """
         key = _key_of(stripes)
-        place = self._seams / key
-        if self._ledger.seams == (key, len(parts)):
+        place = self._borders / key
+        if self._ledger.borders == (key, len(parts)):
             return [*parts]
-        self._ledger.seams = key, len(parts)
+        self._ledger.borders = key, len(parts)
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir()
         return [path.rename(place / str(part)) for part, path in enumerate(parts)]
@@ -266,7 +268,7 @@ class Checkpoint:
     def write_sessions(self, facts: Path, place: Path, write: Write) -> None:
         """Write the table of sessions for an audit. The portions that are kept are copied.
 
-        :param facts: the directory of :mod:`bussrv.audit.reading.gather`.
+        :param facts: the directory of :mod:`bussrv.audit.reading.stripes`.
         :param place: the directory of the table.
         """
         stripes = self._stripes.resolve()
@@ -319,10 +321,10 @@ class Checkpoint:
 
 def _names(ledger: _Ledger) -> set[str]:
     """The names of the directories of facts."""
-    return {*ledger.stripes, *ledger.sessions, *(() if ledger.seams is None else ledger.seams[:1])}
+    return {*ledger.stripes, *ledger.sessions, *(() if ledger.borders is None else ledger.borders[:1])}
 
 
-def is_uncut(segments: Sequence[Found], first: frozenset[str], period: Period) -> bool:
+def is_uncut(segments: Sequence[SegmentFacts], first: frozenset[str], period: Period) -> bool:
     """Whether a stripe is in the period as a whole, so that its facts are the same without a period."""
     if first and period.until is not None:
         # Of what was there before the first record, a part may be after the period.
@@ -333,7 +335,7 @@ def is_uncut(segments: Sequence[Found], first: frozenset[str], period: Period) -
     )
 
 
-def _key(segments: Sequence[Found], first: frozenset[str]) -> str:
+def _key(segments: Sequence[SegmentFacts], first: frozenset[str]) -> str:
     digests = [(None if each.digests is None else each.digests.digest, each.taken in first) for each in segments]
     names = [each.taken for each in segments]
     return sha256(msgspec.json.encode([version(), names, digests])).hexdigest()[:32]

@@ -13,9 +13,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from bussrv.audit.fold.segments import Found
+from bussrv.audit.fold.segments import SegmentFacts
 from bussrv.audit.output import in_utf8
-from bussrv.audit.reading.snapshot import Journal, Segment, Snapshot
+from bussrv.audit.reading.snapshot import Journal, Snapshot, TakenSegment
 from bussrv.journal import bounds
 from bussrv.journal.evidence import findings as of_journals
 from bussrv.journal.evidence import segments as evidence
@@ -63,7 +63,7 @@ def to_judge(snapshot: Snapshot) -> dict[str, bool]:
     """
     found: dict[str, bool] = {}
     for journal in snapshot.journals:
-        before: Segment | None = None
+        before: TakenSegment | None = None
         for segment in journal.segments:
             if not evidence.is_closed(journal.late.seals.get(segment.number)):
                 found[segment.taken] = True
@@ -73,7 +73,7 @@ def to_judge(snapshot: Snapshot) -> dict[str, bool]:
     return found
 
 
-def tables(snapshot: Snapshot, found: Mapping[str, Found]) -> dict[str, pa.Table]:
+def tables(snapshot: Snapshot, found: Mapping[str, SegmentFacts]) -> dict[str, pa.Table]:
     """The tables ``findings`` and ``segments``.
 
     :param found: what each segment is like, by its name.
@@ -106,7 +106,7 @@ def no_judgements() -> dict[str, pa.Table]:
     return {"findings": _FINDINGS.empty_table(), "segments": _SEGMENTS.empty_table()}
 
 
-def verified(snapshot: Snapshot, found: Mapping[str, Found]) -> set[str]:
+def verified(snapshot: Snapshot, found: Mapping[str, SegmentFacts]) -> set[str]:
     """The names of the segments that are, to the last byte, what their closing seal says."""
     names = set()
     for journal in snapshot.journals:
@@ -118,7 +118,7 @@ def verified(snapshot: Snapshot, found: Mapping[str, Found]) -> set[str]:
 
 
 class _Judging:
-    def __init__(self, snapshot: Snapshot, found: Mapping[str, Found]) -> None:
+    def __init__(self, snapshot: Snapshot, found: Mapping[str, SegmentFacts]) -> None:
         self._snapshot = snapshot
         self._found = found
         self._asked = to_judge(snapshot)
@@ -129,7 +129,7 @@ class _Judging:
             yield from self._of_journal(journal)
         yield from self._of_lines()
 
-    def _is_proved(self, found: Found) -> bool:
+    def _is_proved(self, found: SegmentFacts) -> bool:
         """Whether a segment is what its server wrote, as far as its closing seal says, or its own lines."""
         if self._asked.get(found.taken):
             return found.judged is not None and found.judged.is_sound
@@ -189,7 +189,7 @@ class _Judging:
         missing = evidence.judge_missing(journal.manifest, journal.numbers)
         yield from (_as_row(each, None, server) for each in missing)
 
-    def _registries(self, segment: Segment, found: Found) -> Registries | None:
+    def _registries(self, segment: TakenSegment, found: SegmentFacts) -> Registries | None:
         """The registries that a segment begins and ends with, if they are known."""
         is_known = self._asked.get(segment.taken) or segment.taken in self._verified
         return found.judged.registries if found.judged is not None and is_known and not segment.torn else None

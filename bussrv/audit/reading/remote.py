@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from bussrv.audit.fold.stored import reading
-from bussrv.audit.reading.snapshot import Journal, Segment, cut_torn_tail, taken_as
+from bussrv.audit.reading.snapshot import Journal, TakenSegment, cut_torn_tail, taken_as
 from bussrv.errors import JournalError
 from bussrv.journal import bounds
 from bussrv.journal.keys import PublicKey
@@ -26,24 +26,22 @@ LARGEST_FETCHED = 256 << 20
 
 
 @dataclass(frozen=True)
-class File:
+class RemoteFile:
     """A file of a directory.
 
-    :ivar directory: the URL of the directory, as the reader of its files knows it.
     :ivar bytes: its size.
     :ivar stamp: a text that differs if the file was replaced or written to.
     """
 
     name: str
-    directory: str
     bytes: int
     stamp: str
 
 
-class Directory(Protocol):
+class RemoteDirectory(Protocol):
     """A directory at a URL. Methods raise :exc:`JournalError` if it cannot be read."""
 
-    def files(self) -> Iterable[File]:
+    def files(self) -> Iterable[RemoteFile]:
         """The files in it, in any order."""
 
     def fetch(self, name: str, target: Path) -> None:
@@ -51,7 +49,7 @@ class Directory(Protocol):
 
 
 class StoredDirectory:
-    """A directory in an object store, see :class:`Directory`.
+    """A directory in an object store, see :class:`RemoteDirectory`.
 
     :param url: ``s3://BUCKET/PATH``.
     """
@@ -59,7 +57,7 @@ class StoredDirectory:
     def __init__(self, url: str) -> None:
         self._url = url.rstrip("/")
 
-    def files(self) -> Iterator[File]:
+    def files(self) -> Iterator[RemoteFile]:
         """The files in it."""
         from pyarrow.fs import FileSelector, FileType
 
@@ -67,7 +65,7 @@ class StoredDirectory:
             found = store.get_file_info(FileSelector(path))
         for each in found:
             if each.type == FileType.File:
-                yield File(each.base_name, self._url, each.size, f"{each.size} {each.mtime_ns}")
+                yield RemoteFile(each.base_name, each.size, f"{each.size} {each.mtime_ns}")
 
     def fetch(self, name: str, target: Path) -> None:
         """Copy a file to this machine."""
@@ -79,7 +77,7 @@ class StoredDirectory:
             shutil.copyfileobj(source, file, 1 << 20)
 
 
-def take_remote(directory: Directory, url: str, index: int, root: Path, trusted: PublicKey | None) -> Journal:
+def take_remote(directory: RemoteDirectory, url: str, index: int, root: Path, trusted: PublicKey | None) -> Journal:
     """Find the segments of a journal, and read its manifest.
 
     :param root: a directory on this machine for the manifest and the last segment.
@@ -98,28 +96,28 @@ def take_remote(directory: Directory, url: str, index: int, root: Path, trusted:
         directory.fetch(MANIFEST_NAME, manifest_path)
     manifest = read_manifest(manifest_path, trusted)
     numbers = frozenset(segment.number for segment in segments)
-    return Journal(index, url, next(iter(files.values())).directory, tuple(segments), numbers, manifest, manifest)
+    return Journal(index, url, tuple(segments), numbers, manifest, manifest)
 
 
-def _segments(files: Iterable[File], url: str, index: int) -> list[Segment]:
+def _segments(files: Iterable[RemoteFile], url: str, index: int) -> list[TakenSegment]:
     """The segments in order."""
     found = {}
     # If both files exist, the one that is not compressed comes last, and counts.
     for file in sorted(files, key=lambda file: file.name, reverse=True):
         if is_segment_name(file.name):
             number, path = int(file.name.partition(".")[0]), f"{url}/{file.name}"
-            found[number] = Segment(path, taken_as(index, number), number, file.bytes, file.stamp, in_place=True)
+            found[number] = TakenSegment(path, taken_as(index, number), number, file.bytes, file.stamp, in_place=True)
     return [found[number] for number in sorted(found)]
 
 
-def _check_manifest(file: File, url: str) -> None:
+def _check_manifest(file: RemoteFile, url: str) -> None:
     if file.bytes > bounds.MANIFEST:
         raise JournalError(
             f"the manifest of {url} is too large ({file.bytes} bytes): no server writes more than {bounds.MANIFEST}"
         )
 
 
-def _fetch_last(directory: Directory, segments: list[Segment], root: Path) -> None:
+def _fetch_last(directory: RemoteDirectory, segments: list[TakenSegment], root: Path) -> None:
     """Put the last segment into the snapshot, without an unfinished record at its end."""
     if not segments or segments[-1].is_compressed or segments[-1].bytes > LARGEST_FETCHED:
         return

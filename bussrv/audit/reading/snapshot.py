@@ -19,10 +19,8 @@ A running server may compress or remove a linked segment. :meth:`Snapshot.check`
 from __future__ import annotations
 
 import os
-import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -31,6 +29,7 @@ from bussrv.journal import bounds
 from bussrv.journal.keys import PublicKey
 from bussrv.journal.manifest import MANIFEST_NAME, Manifest
 from bussrv.journal.manifest_file import read_manifest
+from bussrv.journal.reading import read_header, read_segments
 from bussrv.journal.regular import read_regular
 from bussrv.journal.segment import COMPRESSED_SUFFIX, DIGITS, SUFFIX, count_lines, first_seq, list_segments, torn_size
 
@@ -40,12 +39,9 @@ PATIENCE = 1.0
 _POLL = 0.05
 _BLOCK = 1 << 20
 
-Choice = Callable[[Sequence[Path]], Sequence[Path]]
-"""Chooses the segments of a journal to audit."""
-
 
 @dataclass(frozen=True)
-class Segment:
+class TakenSegment:
     """A segment of a journal.
 
     :ivar file: its path or URL.
@@ -86,8 +82,7 @@ class Journal:
     """A journal as it was at one moment.
 
     :ivar index: the first part of the names of its segments.
-    :ivar location: its directory, as it was named.
-    :ivar root: the directory of the snapshot; of a journal at a URL, the URL of its directory, as Spark writes it.
+    :ivar location: its directory or URL.
     :ivar segments: those that are audited, in order.
     :ivar numbers: the numbers of all its segments, audited or not.
     :ivar manifest: their seals. It was read before the segments, so that they have all that is sealed.
@@ -96,8 +91,7 @@ class Journal:
 
     index: int
     location: str
-    root: str
-    segments: tuple[Segment, ...]
+    segments: tuple[TakenSegment, ...]
     numbers: frozenset[int]
     manifest: Manifest
     late: Manifest
@@ -105,7 +99,7 @@ class Journal:
     @property
     def is_remote(self) -> bool:
         """Whether it is at a URL."""
-        return not self.root.startswith("/")
+        return "://" in self.location
 
 
 @dataclass(frozen=True)
@@ -113,14 +107,14 @@ class Snapshot:
     """Journals as they were at one moment.
 
     :ivar journals: one or more.
-    :ivar local: the directory of the snapshot on this machine.
+    :ivar local: the directory of the snapshot.
     """
 
     journals: tuple[Journal, ...]
     local: Path = field(default_factory=Path)
 
     @property
-    def segments(self) -> tuple[Segment, ...]:
+    def segments(self) -> tuple[TakenSegment, ...]:
         """All segments, those of a journal in order."""
         return tuple(segment for journal in self.journals for segment in journal.segments)
 
@@ -136,21 +130,11 @@ class Snapshot:
         """
         for journal in self.journals:
             for segment in journal.segments:
-                if not journal.is_remote and not segment.path_in(Path(journal.root)).exists():
+                if not journal.is_remote and not segment.path_in(self.local).exists():
                     raise JournalError(
                         f"{segment.file} went away while it was read, for the server compressed or removed it: "
                         "try again"
                     )
-
-
-@contextmanager
-def scratch(parent: Path | None = None) -> Iterator[Path]:
-    """A directory for a snapshot, removed afterwards.
-
-    :param parent: its parent. If Spark runs on several machines, all of them must see it.
-    """
-    with tempfile.TemporaryDirectory(prefix="bussrv-audit-", dir=parent) as name:
-        yield Path(name)
 
 
 def segments_of(directory: Path) -> list[Path]:
@@ -164,17 +148,19 @@ def segments_of(directory: Path) -> list[Path]:
     return paths
 
 
-def take_journal(directory: Path, index: int, root: Path, trusted: PublicKey | None, choice: Choice) -> Journal:
+def take_journal(
+    directory: Path, index: int, root: Path, trusted: PublicKey | None, since: int | None, until: int | None
+) -> Journal:
     """Take a journal directory on this machine into the snapshot at ``root``.
 
-    :param choice: chooses the segments to audit.
+    :param since, until: UTC microseconds. Segments entirely before or after this period are left out.
     :raises JournalError: if it is not a journal, holds no record, or cannot be read.
     """
     paths = segments_of(directory)
     manifest = read_manifest(directory / MANIFEST_NAME, trusted)
-    chosen = choice(paths)
+    chosen = choose(paths, since, until)
     (root / str(index)).mkdir()
-    segments: list[Segment] = []
+    segments: list[TakenSegment] = []
     try:
         for path in chosen:
             segment = _take(path, root, index, last=path == paths[-1])
@@ -185,25 +171,54 @@ def take_journal(directory: Path, index: int, root: Path, trusted: PublicKey | N
         raise JournalError(f"cannot read the segment {error.filename}: {error.strerror}") from error
     late = _await_seals(directory, manifest, paths, trusted)
     numbers = frozenset(first_seq(path) for path in (*paths, *list_segments(directory)))
-    return Journal(index, str(directory), str(root), tuple(segments), numbers, manifest, late)
+    return Journal(index, str(directory), tuple(segments), numbers, manifest, late)
 
 
-def _take(path: Path, root: Path, index: int, last: bool) -> Segment:
+def choose(paths: Sequence[Path], since: int | None, until: int | None) -> Sequence[Path]:
+    """The segments of a journal that may have records of a period, by the times of their headers.
+
+    Each segment has the registry before it, so earlier segments than the first of these are not needed.
+
+    :raises JournalError: if all segments begin after the period.
+    """
+    end = len(paths)
+    while until is not None and end and not _is_begun_before(paths[end - 1], until):
+        end -= 1
+    if not end:
+        raise JournalError(f"{paths[0].parent} holds no journal records before the end of the period")
+    later = (index for index in range(end) if since is not None and not _is_begun_before(paths[index], since + 1))
+    begin = max(0, next(later, end if since is not None else 0) - 1)
+    return paths[begin:end]
+
+
+def _is_begun_before(path: Path, moment: int) -> bool:
+    """Whether a segment begins or has a record before a moment. True also if it cannot be read."""
+    try:
+        if read_header(path).time < moment:
+            return True
+        # Records wait until they are written, so the first may be older than its segment.
+        first = next(read_segments([path]), None)
+    except JournalError:
+        return True
+    return first is not None and first.time < moment
+
+
+def _take(path: Path, root: Path, index: int, last: bool) -> TakenSegment:
     """Put a segment into the snapshot."""
     with read_regular(path) as file:
         about = os.fstat(file.fileno())
     number = first_seq(path)
     stamp = f"{about.st_ino} {about.st_size} {about.st_mtime_ns}"
-    segment = Segment(str(path), taken_as(index, number), number, about.st_size, stamp, in_place=True)
+    segment = TakenSegment(str(path), taken_as(index, number), number, about.st_size, stamp, in_place=True)
     return _copied(segment, root, about.st_size) if last and may_be_torn(segment) else segment
 
 
-def may_be_torn(segment: Segment) -> bool:
+def may_be_torn(segment: TakenSegment) -> bool:
     """Whether an unfinished record at the end is left out. One that exceeds the bounds is not read anyway."""
     return not segment.is_compressed and segment.bytes <= bounds.SEGMENT
 
 
-def _copied(segment: Segment, root: Path, size: int) -> Segment:
+def _copied(segment: TakenSegment, root: Path, size: int) -> TakenSegment:
     """The first ``size`` bytes of a segment that is read in place, copied into the snapshot at ``root``."""
     copied = replace(segment, in_place=False)
     with read_regular(Path(segment.file)) as source, copied.path_in(root).open("wb") as target:
@@ -218,7 +233,7 @@ def taken_as(index: int, number: int) -> str:
     return f"{index}/{number:0{DIGITS}d}"
 
 
-def cut_torn_tail(segment: Segment, root: Path) -> Segment:
+def cut_torn_tail(segment: TakenSegment, root: Path) -> TakenSegment:
     """Leave an unfinished record at the end of a segment out of the snapshot.
 
     :param root: the directory of the snapshot.

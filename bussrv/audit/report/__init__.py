@@ -10,10 +10,10 @@
   it
 - ``page``: the report as one HTML file that needs nothing else: no other file, no network
 - ``questions``: questions to the tables of an audit that have short answers, as SQL that DuckDB runs
-- ``standing``: the verdict, what stands out in words, the findings in groups, and the sessions by duration, made from
-  facts
 - ``summary``: the last step of every audit: how it was made, its summary for programs and for people, and its report
 - ``text``: numbers, lengths of time, moments and names, formatted for people
 - ``trouble``: the parts of a report about refusals, attacks, contested ids, links, leases and events, each with its
   query
+- ``verdict``: the verdict, what stands out in words, the findings in groups, and the sessions by duration, made from
+  facts
 """

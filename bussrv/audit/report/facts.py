@@ -93,7 +93,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     until: int | None = None
     axis: Axis | None = None
     kinds: tuple[journals.Kind, ...] = ()
-    findings: tuple[journals.Finding, ...] = ()
+    findings: tuple[journals.FindingRow, ...] = ()
     incidents: Listing[Incident] = Listing()
     happenings: Happened = Happened()
 
@@ -104,7 +104,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     boots: Listing[journals.Boot] = Listing()
     sealing: Listing[journals.Sealing] = Listing()
     all_seals: journals.Sealing | None = None
-    unverified: Listing[journals.Segment] = Listing()
+    unverified: Listing[journals.UnverifiedSegment] = Listing()
     keys: tuple[str, ...] | None = None
     trusted: str | None = None
     public_key: str | None = None

@@ -155,7 +155,7 @@ def kinds(tables: Tables) -> tuple[Kind, ...]:
     return rows(tables, counts, Kind, MOST_KINDS, first("severity", "kind"))
 
 
-class Finding(Struct, frozen=True, kw_only=True):
+class FindingRow(Struct, frozen=True, kw_only=True):
     """A row of the table of findings, with the client of its session.
 
     :ivar moment: of a record that it is about; otherwise its segment has records from ``seg_begin`` to ``seg_end``.
@@ -192,7 +192,7 @@ class Finding(Struct, frozen=True, kw_only=True):
         return self.journal or (str(PurePosixPath(self.file).parent) if self.file else None)
 
 
-def findings(tables: Tables) -> tuple[Finding, ...]:
+def findings(tables: Tables) -> tuple[FindingRow, ...]:
     """The first findings of each severity, with the same share for each kind."""
     severities = ", ".join(f"'{each}'" for each in SEVERITIES)
     chosen = f"""
@@ -215,7 +215,7 @@ def findings(tables: Tables) -> tuple[Finding, ...]:
         FROM ({located(f"SELECT {columns} FROM ({chosen}) AS chosen", "seq", "moment")}) AS f
         LEFT JOIN @sessions AS s ON f.server = s.server AND f.session = s.session"""
     most = MOST_FINDINGS * len(SEVERITIES)
-    return rows(tables, in_segments, Finding, most, first("severity", "kind", *_PLACE))
+    return rows(tables, in_segments, FindingRow, most, first("severity", "kind", *_PLACE))
 
 
 class Sealing(Struct, frozen=True, kw_only=True):
@@ -248,7 +248,7 @@ def all_seals(tables: Tables) -> Sealing:
     return Sealing(journal="", server=None, **only_row(tables, f"SELECT {_SEALS} FROM @segments"))
 
 
-class Segment(Struct, frozen=True, kw_only=True):
+class UnverifiedSegment(Struct, frozen=True, kw_only=True):
     """A segment that no seal verifies."""
 
     segment: int
@@ -264,10 +264,10 @@ class Segment(Struct, frozen=True, kw_only=True):
         return PurePosixPath(self.file).name
 
 
-def unverified(tables: Tables) -> Listing[Segment]:
+def unverified(tables: Tables) -> Listing[UnverifiedSegment]:
     """The segments that no seal verifies."""
     found = "SELECT * FROM @segments WHERE NOT coalesce(vouched, false)"
-    return listing(tables, found, Segment, first("server", "segment", "file"), most=MOST_UNVERIFIED)
+    return listing(tables, found, UnverifiedSegment, first("server", "segment", "file"), most=MOST_UNVERIFIED)
 
 
 def keys(summary: Mapping[str, Any]) -> tuple[tuple[str, ...] | None, str | None]:

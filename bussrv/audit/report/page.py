@@ -23,7 +23,7 @@ from markupsafe import Markup
 from msgspec import Struct
 
 from bussrv.audit import kinds
-from bussrv.audit.report import charts, commands, standing, text
+from bussrv.audit.report import charts, commands, text, verdict
 from bussrv.audit.report.facts import Facts
 
 PAGE = 20
@@ -40,14 +40,14 @@ def render(facts: Facts) -> str:
         .get_template("page.html")
         .render(
             facts=facts,
-            integrity=standing.integrity(facts),
-            gravity=standing.gravity(facts),
-            title=standing.headline(facts),
-            counts=standing.counts(facts),
-            standing=standing.first_screen(facts),
-            incidents_left_out=standing.left_out(facts),
-            severities=standing.severities(facts),
-            bands=standing.bands(facts),
+            integrity=verdict.integrity(facts),
+            gravity=verdict.gravity(facts),
+            title=verdict.headline(facts),
+            counts=verdict.counts(facts),
+            standing=verdict.first_screen(facts),
+            incidents_left_out=verdict.left_out(facts),
+            severities=verdict.severities(facts),
+            bands=verdict.bands(facts),
             style=_source("page.css"),
             script=script,
             policy=_policy(script),
@@ -93,14 +93,14 @@ def environment() -> Environment:
         "minutes": lambda moment: moment[:-3],
         "percent_of": _percent_of,
         "largest": _largest,
-        "place": standing.place,
+        "place": verdict.place,
         "shown": text.shown,
         "plain": text.plain,
         "extent": _extent,
         "filled": _filled,
         "ticks": charts.ticks,
     }
-    made.globals |= {"column": Column, "draw": charts, "kinds": kinds, "commands": commands, "told": standing}
+    made.globals |= {"column": Column, "draw": charts, "kinds": kinds, "commands": commands, "told": verdict}
     made.globals |= {"page_size": PAGE}
     return made
 

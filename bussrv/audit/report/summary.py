@@ -17,7 +17,7 @@ from bussrv.audit.report.facts import Evidence, facts
 from bussrv.audit.report.incidents import Happened, Incident, happenings
 from bussrv.audit.report.journals import LastSeal
 from bussrv.audit.report.questions import Tables, all_rows, count_if, only_row
-from bussrv.audit.report.standing import standing, standing_out
+from bussrv.audit.report.verdict import incident_text, standing_out
 from bussrv.journal.manifest import Manifest, Seal
 from bussrv.journal.record import format_time
 from bussrv.version import VERSION
@@ -150,7 +150,7 @@ def summarize(tables: Tables, made: Evidence, happened: Happened) -> dict[str, A
 
 
 def _incident(incident: Incident, key: str | None) -> dict[str, Any]:
-    told = standing(incident, key)
+    told = incident_text(incident, key)
     return {
         "kind": incident.what,
         "time": incident.begin and format_time(incident.begin),

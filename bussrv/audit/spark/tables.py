@@ -1,6 +1,4 @@
-"""The tables of an audit with Spark: DuckDB makes them in this process, but of very large facts Spark does, by the same
-SQL.
-"""
+"""The tables of an audit, made of very large facts: by Spark, with the SQL by which DuckDB makes those of others."""
 
 from __future__ import annotations
 
@@ -14,11 +12,10 @@ import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
 
+from bussrv.audit.fold.stripe import Period
 from bussrv.audit.output import MOMENTS, PARTITIONED, PUBLISHED, UNKNOWN
 from bussrv.audit.spark.store import literal, set_for, write_parquet
-from bussrv.audit.sql import tables
 from bussrv.audit.sql.activity import NAMES
-from bussrv.audit.sql.database import MEMORY
 from bussrv.audit.sql.tables import FROM_FACTS, RECIPES, recipe
 
 LARGEST = 1 << 30
@@ -61,45 +58,35 @@ _NAMES_OF = re.compile(r"names_of\((\w+)\)")
 _IN_SQL = {name: in_sql for in_sql, name in NAMES.items()}
 
 
-def make_tables(
-    spark: SparkSession,
-    facts: Path,
-    place: Path,
-    since: int | None,
-    until: int | None,
-    write_sessions: tables.Keeper | None = None,
-    memory: str = MEMORY,
-) -> None:
+def are_large(facts: Path) -> bool:
+    """Whether Spark makes tables of these facts, and not DuckDB."""
+    return _size_of(facts) > LARGEST
+
+
+def make_tables(spark: SparkSession, facts: Path, place: Path, period: Period) -> None:
     """Write every table that is published, as Parquet, into directories of their names.
 
-    :param facts: the directory of :mod:`bussrv.audit.reading.gather`.
-    :param since, until: the period, UTC microseconds.
-    :param write_sessions: writes the table of sessions, of which a part may be kept, unless Spark makes the tables.
-    :param memory: the most that DuckDB takes.
+    :param facts: the directory of :mod:`bussrv.audit.reading.stripes`.
     """
-    size = sum(each.stat().st_size for each in facts.glob("*/*.parquet"))
-    if size <= LARGEST:
-        tables.make_tables(facts, place, since, until, write_sessions, memory)
-        return
     settings = {
         # Few and known stages: planning anew after each of them takes longer than it saves.
         "spark.sql.adaptive.enabled": "false",
-        "spark.sql.shuffle.partitions": str(max(2, -(-size // PARTITION))),
+        "spark.sql.shuffle.partitions": str(max(2, -(-_size_of(facts) // PARTITION))),
         "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "false",
         # Not the deprecated type, which has no time zone for others that read it.
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
     }
     with set_for(spark, settings):
-        _Making(spark, facts, place, since, until).make()
+        _Making(spark, facts, place, period).make()
 
 
 class _Making:
-    def __init__(self, spark: SparkSession, facts: Path, place: Path, since: int | None, until: int | None) -> None:
+    def __init__(self, spark: SparkSession, facts: Path, place: Path, period: Period) -> None:
         self._spark = spark
         self._facts = facts
         self._place = place
-        self._period = since, until
+        self._period = period
         self._prefix = f"bussrv_{uuid4().hex}_"
         self._shared: list[DataFrame] = []
 
@@ -107,7 +94,7 @@ class _Making:
         ready: dict[str, Future[None]] = {}
 
         def make(name: str) -> None:
-            query = recipe(name, *self._period)
+            query = recipe(name, self._period)
             for other in _TABLE.findall(query):
                 if other in ready:
                     ready[other].result()
@@ -133,10 +120,7 @@ class _Making:
             schema = pq.read_schema(file)
         columns = ", ".join(f"{field.name} {_TYPES.get(field.type, 'array<string>')}" for field in schema)
         table = self._spark.read.schema(columns).parquet(f"file://{literal(str(self._facts))}/*/{name}.parquet")
-        return table.coalesce(1) if self._is_small(name) else table
-
-    def _is_small(self, *names: str) -> bool:
-        return sum(each.stat().st_size for name in names for each in self._facts.glob(f"*/{name}.parquet")) <= SMALL
+        return table.coalesce(1) if _size_of(self._facts, name) <= SMALL else table
 
     def _name(self, name: str, table: DataFrame) -> None:
         table.createOrReplaceTempView(self._prefix + name)
@@ -165,6 +149,10 @@ class _Making:
         write_parquet(published, place, partitioned)
         if not any(place.rglob("*.parquet")):
             write_parquet(published, place)
+
+
+def _size_of(facts: Path, name: str = "*") -> int:
+    return sum(each.stat().st_size for each in facts.glob(f"*/{name}.parquet"))
 
 
 def _published(name: str, is_partition: bool) -> Column:

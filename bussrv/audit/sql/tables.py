@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from bussrv.audit.fold.facts import FACTS
+from bussrv.audit.fold.stripe import Period
 from bussrv.audit.output import PARTITIONED, PUBLISHED
 from bussrv.audit.sql import activity, findings, services
 from bussrv.audit.sql.database import MEMORY, Database
@@ -75,17 +76,11 @@ Keeper = Callable[[Path, Path, Callable[[Sequence[Path], Path], None]], None]
 
 
 def make_tables(
-    facts: Path,
-    place: Path,
-    since: int | None,
-    until: int | None,
-    write_sessions: Keeper | None = None,
-    memory: str = MEMORY,
+    facts: Path, place: Path, period: Period, write_sessions: Keeper | None = None, memory: str = MEMORY
 ) -> None:
     """Write every table that is published, as Parquet, into directories of their names.
 
-    :param facts: the directory of :mod:`bussrv.audit.reading.gather`.
-    :param since, until: the period, UTC microseconds.
+    :param facts: the directory of :mod:`bussrv.audit.reading.stripes`.
     :param write_sessions: writes the table of sessions, of which a part may be kept.
     :param memory: the most that DuckDB takes.
     """
@@ -94,14 +89,14 @@ def make_tables(
         table = place / name
         table.mkdir()
         if name == "sessions" and write_sessions is not None:
-            write_sessions(facts, table, partial(_write_sessions, database, recipe(name, since, until)))
+            write_sessions(facts, table, partial(_write_sessions, database, recipe(name, period)))
         elif "date" in database.columns(name):
             database.write(name, table, PARTITIONED)
         if not any(table.iterdir()):
             database.write(name, table / FILE)
 
     with closing(Database(place / "scratch", memory)) as database, ThreadPoolExecutor(AT_ONCE) as pool:
-        names = (name for name in define(database, facts, since, until) if name in PUBLISHED)
+        names = (name for name in define(database, facts, period) if name in PUBLISHED)
         for written in [pool.submit(write, name) for name in names]:
             written.result()
 
@@ -113,16 +108,14 @@ def _write_sessions(database: Database, query: str, files: Sequence[Path], place
         database.write(f"({query.replace('@fact_sessions', some)})", place, PARTITIONED)
 
 
-def recipe(name: str, since: int | None, until: int | None) -> str:
-    """The query of a table.
-
-    :param since, until: the period, UTC microseconds.
-    """
-    begin, end = (-ALWAYS if since is None else since), (ALWAYS if until is None else until)
+def recipe(name: str, period: Period) -> str:
+    """The query of a table."""
+    begin = -ALWAYS if period.since is None else period.since
+    end = ALWAYS if period.until is None else period.until
     return RECIPES[name].replace(":since", str(begin)).replace(":until", str(end))
 
 
-def define(database: Database, facts: Path, since: int | None, until: int | None) -> Iterator[str]:
+def define(database: Database, facts: Path, period: Period) -> Iterator[str]:
     """Make every table known to a database. Those that several others are made of are computed on the way.
 
     :returns: the name of each table, as soon as it is known.
@@ -132,5 +125,5 @@ def define(database: Database, facts: Path, since: int | None, until: int | None
         yield name
     for name in RECIPES:
         make = database.make if _NAMED[name] > 1 else database.define
-        make(name, recipe(name, since, until))
+        make(name, recipe(name, period))
         yield name

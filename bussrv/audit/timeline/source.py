@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from bussrv.audit.fold.lines import Line
-    from bussrv.audit.fold.segments import Source as Segment
+    from bussrv.audit.fold.segments import SegmentSource as Segment
     from bussrv.audit.spark.store import Store
 
 _TEXTS = (
@@ -47,7 +47,7 @@ class TimelineFailed(BussrvError):
 
 
 @dataclass(frozen=True)
-class Source:
+class TimelineRecords:
     """The records of journals.
 
     :ivar records: with the columns :data:`bussrv.audit.timeline.query.NEEDED`.
@@ -59,7 +59,7 @@ class Source:
 
 
 @contextmanager
-def open_source(locations: Sequence[str]) -> Iterator[Source]:
+def open_source(locations: Sequence[str]) -> Iterator[TimelineRecords]:
     """Read the records of journals. They are removed afterwards; the journals stay as they are.
 
     :param locations: directories of one or more journals, also of running servers, or URLs that Spark can read.
@@ -79,7 +79,7 @@ def open_source(locations: Sequence[str]) -> Iterator[Source]:
         yield load(spark, locations, Path(place))
 
 
-def load(spark: SparkSession, locations: Sequence[str], place: Path) -> Source:
+def load(spark: SparkSession, locations: Sequence[str], place: Path) -> TimelineRecords:
     """Read the records of journals.
 
     :param place: a directory for them.
@@ -87,23 +87,23 @@ def load(spark: SparkSession, locations: Sequence[str], place: Path) -> Source:
     from pyspark.sql import DataFrame
     from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
 
-    from bussrv.audit.reading.gather import first_segments, sources_of
-    from bussrv.audit.spark.crew import Crew, one_by_one
+    from bussrv.audit.reading.stripes import first_segments, sources_of
     from bussrv.audit.spark.store import Store
+    from bussrv.audit.spark.workers import SparkWorkers, one_by_one
 
-    store = Store(spark, place)
-    with take_snapshot(spark, locations) as snapshot:
+    store, workers = Store(spark, place), SparkWorkers(spark, place)
+    with take_snapshot(locations, workers.directory) as snapshot:
         journals = sources_of(snapshot)
         first = first_segments(journals)
         units = [(each, (each, each.taken in first)) for journal in journals for each in journal]
         try:
             with one_by_one(spark):
-                tables = Crew(spark, snapshot, place).frames(units, _records, _COLUMNS)
+                tables = workers.frames(units, _records, _COLUMNS)
                 records = reduce(DataFrame.unionByName, tables)
                 kept = store.keep("records", records.withColumn("moment", F.timestamp_micros("moment")))
         finally:
             snapshot.check()
-    return Source(kept, store)
+    return TimelineRecords(kept, store)
 
 
 def _records(unit: tuple[Segment, bool], stored: Mapping[str, bytes]) -> Iterator[RecordBatch]:
@@ -134,7 +134,7 @@ def batch_of(rows: Sequence[tuple[Line, int]], is_given: bool) -> RecordBatch:
     import msgspec
     import pyarrow as pa
 
-    from bussrv.audit.fold.life import address_of
+    from bussrv.audit.fold.session_fold import address_of
 
     records = [record for record, _ in rows]
     interests = [each.interest and msgspec.json.encode(each.interest).decode() for each in records]

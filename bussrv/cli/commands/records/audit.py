@@ -46,9 +46,9 @@ def audit(sql: str | None, **given: Any) -> int:
         with explained():
             _answer(sql, **{name: given[name] for name in _OF_ANSWERS})
         return 0
-    from bussrv.audit.job import Asked, run
+    from bussrv.audit.job import AuditCommand, run
 
-    return run(Asked(**given))
+    return run(AuditCommand(**given))
 
 
 def _check(context: click.Context) -> None:

@@ -15,7 +15,7 @@ from bussrv.errors import BussrvError
 from bussrv.terminal import word
 
 if TYPE_CHECKING:
-    from bussrv.audit.timeline.source import Source
+    from bussrv.audit.timeline.source import TimelineRecords
 
 
 @command(
@@ -53,7 +53,7 @@ def timeline(name: str, journals: Sequence[str], since: int | None, until: int |
     return FAILED
 
 
-def _write_timeline(source: Source, name: str, since: int | None, until: int | None, *, as_json: bool) -> bool:
+def _write_timeline(source: TimelineRecords, name: str, since: int | None, until: int | None, *, as_json: bool) -> bool:
     """Print it, and return whether there was anything to print."""
     from bussrv.audit.fold.stripe import Period
     from bussrv.audit.timeline.query import timeline, with_microseconds

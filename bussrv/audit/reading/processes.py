@@ -9,20 +9,22 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 
 import pyarrow as pa
 
-from bussrv.audit.fold.segments import Source
-from bussrv.audit.fold.tasks import STRIPE, Done, Seam, Stripe, Task, perform
+from bussrv.audit.fold.segments import SegmentSource
+from bussrv.audit.fold.tasks import STRIPE, BorderJoin, Done, Stripe, Task, perform
 from bussrv.audit.progress import Progress
-from bussrv.audit.reading.gather import SEAM
+from bussrv.audit.reading.sources import only_spark
+from bussrv.audit.reading.stripes import JOINED_AT_ONCE
 
 
-class Crew:
-    """See :class:`bussrv.audit.reading.gather.Crew`.
+class ProcessWorkers:
+    """See :class:`bussrv.audit.reading.stripes.Workers`.
 
     :param workers: how many processes do tasks; by default one for each processor, but none for small journals.
     :param progress: is told of the tasks.
     """
 
-    keeps_workers = False
+    keep_memory = False
+    directory = staticmethod(only_spark)
 
     def __init__(self, workers: int | None = None, progress: Progress | None = None) -> None:
         self._workers = workers
@@ -64,7 +66,7 @@ class Crew:
         # To start a process takes longer than to fold a few megabytes.
         return min(1 + size // STRIPE, os.cpu_count() or 1) if self._workers is None else self._workers
 
-    def bring(self, source: Source) -> Source:
+    def bring(self, source: SegmentSource) -> SegmentSource:
         """Every process here can read all of them."""
         return source
 
@@ -89,6 +91,6 @@ def size_of(tasks: Sequence[Task]) -> int:
 
 
 def _size(task: Task) -> int:
-    if isinstance(task, Seam):
-        return SEAM
+    if isinstance(task, BorderJoin):
+        return JOINED_AT_ONCE
     return sum(each.size for each in (task.sources if isinstance(task, Stripe) else [task.source]))

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from bussrv import events as ev
 from bussrv.audit.fold.facts import Rows, finish, no_rows
-from bussrv.audit.fold.life import Life
-from bussrv.audit.fold.stretch import coded, stretch_of
-from bussrv.audit.fold.usual import usual_sessions
+from bussrv.audit.fold.record_columns import coded, columns_of
+from bussrv.audit.fold.session_fold import SessionFold
+from bussrv.audit.fold.vectorised import usual_sessions
 from bussrv.journal.record import Record
 from tests.audit.frames import line_of
 from tests.size import sized
@@ -109,11 +109,11 @@ def session(random: Random, name: str) -> list[Record]:
 
 def by_state(session: str, records: list[Record]) -> Rows:
     """The rows that the state machine makes."""
-    life = Life("hall", session)
+    fold = SessionFold("hall", session)
     for record in records:
-        life.take(line_of(record), record.time, False)
+        fold.take(line_of(record), record.time, False)
     rows = no_rows()
-    finish([life], rows)
+    finish([fold], rows)
     return rows
 
 
@@ -124,8 +124,8 @@ def by_columns(found: dict[str, list[Record]], unusual: list[str]) -> tuple[dict
     records = sorted(each_of, key=lambda each: (each.seq, str(each.event)[::-1]))
     lines = [line_of(each) for each in records]
     moments, seqs = (np.array([getattr(each, name) for each in records]) for name in ("time", "seq"))
-    stretch = stretch_of(lines, moments, seqs, 1)
-    usual = usual_sessions(stretch, coded(stretch.columns.sessions), unusual)
+    columns = columns_of(lines, moments, seqs, 1)
+    usual = usual_sessions(columns, coded(columns.sessions), unusual)
     rows = {session: no_rows() for session in usual.sessions}
     for name, table in usual.tables.items():
         for row in table.to_pylist():

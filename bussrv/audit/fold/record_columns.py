@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 
-from bussrv.audit.fold.lines import LINES, Flags, Line, Numbers, Read
+from bussrv.audit.fold.lines import LINES, Flags, Line, Numbers, SegmentContent
 
 KINDS = {event: number for number, event in enumerate(LINES)}
 """The kinds of records as numbers, by event."""
@@ -19,30 +19,14 @@ KINDS = {event: number for number, event in enumerate(LINES)}
 _KIND_OF = {kind: KINDS[event] for event, kind in LINES.items()}
 
 
-class Columns(NamedTuple):
-    """Columns of successive records.
-
-    :ivar kinds: numbers of ``KINDS``.
-    """
-
-    kinds: Numbers
-    sessions: pa.Array
-    services: pa.Array
-    protocols: pa.Array
-
-    def chosen(self, places: Numbers) -> Columns:
-        """Those of some of the records, in another order maybe."""
-        indexes = pa.array(places)
-        return Columns(self.kinds[places], *(each.take(indexes) for each in self[1:]))
-
-
-class Stretch(Struct):
+class RecordColumns(Struct):
     """Records of one server, in order.
 
-    :ivar moments, seqs: those of :class:`bussrv.audit.fold.lines.Read`.
+    :ivar moments, seqs: those of :class:`bussrv.audit.fold.lines.SegmentContent`.
     :ivar monos: their monotonic clocks in microseconds.
     :ivar boots: their boots, in order, and how many records in a row each one has.
     :ivar segments: the number of the segment of each.
+    :ivar kinds: numbers of ``KINDS``.
     """
 
     records: list[Line]
@@ -51,34 +35,56 @@ class Stretch(Struct):
     monos: Numbers
     boots: list[tuple[str, int]]
     segments: Numbers
-    columns: Columns
+    kinds: Numbers
+    sessions: pa.Array
+    services: pa.Array
+    protocols: pa.Array
 
-    def chosen(self, places: Numbers) -> Stretch:
+    def chosen(self, places: Numbers) -> RecordColumns:
         """Some of the records, in another order maybe."""
-        records = [self.records[place] for place in places.tolist()]
-        moments, seqs, monos, segments = (each[places] for each in (self.moments, self.seqs, self.monos, self.segments))
-        return Stretch(records, moments, seqs, monos, _boots_of(records), segments, self.columns.chosen(places))
+        records, indexes = [self.records[place] for place in places.tolist()], pa.array(places)
+        return RecordColumns(
+            records,
+            self.moments[places],
+            self.seqs[places],
+            self.monos[places],
+            _boots_of(records),
+            self.segments[places],
+            self.kinds[places],
+            self.sessions.take(indexes),
+            self.services.take(indexes),
+            self.protocols.take(indexes),
+        )
 
 
-def stretch_of(records: list[Line], moments: Numbers, seqs: Numbers, segment: int) -> Stretch:
+def columns_of(records: list[Line], moments: Numbers, seqs: Numbers, segment: int) -> RecordColumns:
     """Records of one segment.
 
     To be made at once: later, most records are not in the cache of the processor any more.
     """
-    monos = np.fromiter([record.mono for record in records], np.int64, len(records))
-    segments = np.full(len(records), segment, dtype=np.int64)
-    return Stretch(records, moments, seqs, monos, _boots_of(records), segments, _columns_of(records))
+    return RecordColumns(
+        records,
+        moments,
+        seqs,
+        np.fromiter([record.mono for record in records], np.int64, len(records)),
+        _boots_of(records),
+        np.full(len(records), segment, dtype=np.int64),
+        np.fromiter(map(_KIND_OF.__getitem__, map(type, records)), np.int8, len(records)),
+        pa.array([record.session for record in records], pa.string()),
+        pa.array([record.service for record in records], pa.string()),
+        pa.array([record.protocol for record in records], pa.string()),
+    )
 
 
-def by_server(number: int, read: Read) -> list[tuple[str, Stretch]]:
+def by_server(number: int, read: SegmentContent) -> list[tuple[str, RecordColumns]]:
     """The records of each server in a segment."""
-    stretch = stretch_of(read.records, read.moments, read.seqs, number)
+    columns = columns_of(read.records, read.moments, read.seqs, number)
     if read.is_sound:
-        return [] if read.header is None else [(read.header.server, stretch)]
+        return [] if read.header is None else [(read.header.server, columns)]
     places: dict[str, list[int]] = {}
     for place, record in enumerate(read.records):
         places.setdefault(record.server, []).append(place)
-    return [(server, stretch.chosen(np.array(some))) for server, some in places.items()]
+    return [(server, columns.chosen(np.array(some))) for server, some in places.items()]
 
 
 def _boots_of(records: Sequence[Line]) -> list[tuple[str, int]]:
@@ -88,26 +94,19 @@ def _boots_of(records: Sequence[Line]) -> list[tuple[str, int]]:
     return [(boot, sum(1 for _ in some)) for boot, some in groupby(boots)]
 
 
-def _columns_of(records: Sequence[Line]) -> Columns:
-    return Columns(
-        np.fromiter(map(_KIND_OF.__getitem__, map(type, records)), np.int8, len(records)),
-        pa.array([record.session for record in records], pa.string()),
-        pa.array([record.service for record in records], pa.string()),
-        pa.array([record.protocol for record in records], pa.string()),
-    )
-
-
-def in_order_of_places(some: Sequence[Stretch]) -> Stretch:
+def in_order_of_places(some: Sequence[RecordColumns]) -> RecordColumns:
     """The records of a server, in order, however they stood in segments."""
-    kinds, *texts = zip(*(stretch.columns for stretch in some), strict=True)
-    joined = Stretch(
-        [record for stretch in some for record in stretch.records],
-        np.concatenate([stretch.moments for stretch in some]),
-        np.concatenate([stretch.seqs for stretch in some]),
-        np.concatenate([stretch.monos for stretch in some]),
-        [each for stretch in some for each in stretch.boots],
-        np.concatenate([stretch.segments for stretch in some]),
-        Columns(np.concatenate(kinds), *map(pa.concat_arrays, texts)),
+    joined = RecordColumns(
+        [record for each in some for record in each.records],
+        np.concatenate([each.moments for each in some]),
+        np.concatenate([each.seqs for each in some]),
+        np.concatenate([each.monos for each in some]),
+        [boot for each in some for boot in each.boots],
+        np.concatenate([each.segments for each in some]),
+        np.concatenate([each.kinds for each in some]),
+        pa.concat_arrays([each.sessions for each in some]),
+        pa.concat_arrays([each.services for each in some]),
+        pa.concat_arrays([each.protocols for each in some]),
     )
     if (np.diff(joined.seqs) > 0).all():
         return joined

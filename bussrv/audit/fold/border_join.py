@@ -23,23 +23,23 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bussrv.audit.fold.facts import Tables, as_tables, finish, no_rows
+from bussrv.audit.fold.facts import FactTables, as_tables, finish, no_rows
 from bussrv.audit.fold.holdings import Place
-from bussrv.audit.fold.life import Life
+from bussrv.audit.fold.session_fold import SessionFold
 from bussrv.audit.fold.stripe import Folded
 
 BORDER, WHOLE = "border.arrow", "whole.npy"
 
 _SCHEMA = pa.schema(
     [("hash", pa.uint64()), ("session", pa.string()), ("server", pa.string()), ("seq", pa.int64()),
-     ("moment", pa.int64()), ("mono", pa.int64()), ("life", pa.binary())]
+     ("moment", pa.int64()), ("mono", pa.int64()), ("fold", pa.binary())]
 )  # fmt: skip
 
 _HASHES = 1 << 64
 _NONE = np.empty(0, dtype=np.uint64)
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Life).decode
+_decode = msgspec.msgpack.Decoder(SessionFold).decode
 
 
 class _Piece(NamedTuple):
@@ -51,18 +51,18 @@ class _Piece(NamedTuple):
     place: Place
     server: str
     stripe: int
-    life: Life
+    fold: SessionFold
 
 
-def close(folded: Folded) -> Tables:
+def close(folded: Folded) -> FactTables:
     """The facts of the sessions at the borders of a stripe, if there is no other one."""
     rows = no_rows()
     found: dict[Any, list[_Piece]] = {}
-    for (server, session), life in folded.border.items():
+    for (server, session), fold in folded.border.items():
         same = (server,) if session is None else session
-        found.setdefault(same, []).append(_Piece(_begin(folded, server), server, 0, life))
+        found.setdefault(same, []).append(_Piece(_begin(folded, server), server, 0, fold))
     for pieces in found.values():
-        finish(_lives(pieces), rows)
+        finish(_folds(pieces), rows)
     return as_tables(rows)
 
 
@@ -74,8 +74,8 @@ def write(folded: Folded, place: Path) -> int:
     whole = np.sort(np.array([_hash_of("", session) for session in folded.whole], dtype=np.uint64))
     np.save(place / WHOLE, whole)
     rows = [
-        (_hash_of(server, session), session, server, *_begin(folded, server), _encode(life))
-        for (server, session), life in folded.border.items()
+        (_hash_of(server, session), session, server, *_begin(folded, server), _encode(fold))
+        for (server, session), fold in folded.border.items()
     ]
     rows.sort(key=lambda row: row[0])
     columns = zip(*rows, strict=True) if rows else [()] * len(_SCHEMA)
@@ -86,7 +86,7 @@ def write(folded: Folded, place: Path) -> int:
     return int(batch.nbytes + whole.nbytes)
 
 
-def join(stripes: Sequence[Path], part: int, parts: int) -> tuple[Tables, list[set[int]]]:
+def join(stripes: Sequence[Path], part: int, parts: int) -> tuple[FactTables, list[set[int]]]:
     """The facts of a part of the sessions, and the stripes that have to be folded as one.
 
     :param stripes: their directories.
@@ -100,7 +100,7 @@ def join(stripes: Sequence[Path], part: int, parts: int) -> tuple[Tables, list[s
         if session is not None and _is_torn(pieces):
             torn.append({each.stripe for each in pieces})
         elif not torn:
-            finish(_lives(pieces), rows)
+            finish(_folds(pieces), rows)
     return (as_tables(no_rows()) if torn else as_tables(rows)), torn
 
 
@@ -149,25 +149,25 @@ def _by_session(border: Sequence[pa.Table]) -> Iterator[tuple[str | None, list[_
     found: dict[Any, list[tuple[Any, ...]]] = {}
     for stripe, table in enumerate(border):
         columns = (table.column(name).to_pylist() for name in _SCHEMA.names[1:])
-        for session, server, seq, moment, mono, life in zip(*columns, strict=True):
+        for session, server, seq, moment, mono, fold in zip(*columns, strict=True):
             same = (server,) if session is None else session
-            found.setdefault(same, []).append(((seq, moment, mono), server, stripe, life))
+            found.setdefault(same, []).append(((seq, moment, mono), server, stripe, fold))
     for some in found.values():
-        pieces = [_Piece(place, server, stripe, _decode(life)) for place, server, stripe, life in some]
-        yield pieces[0].life.session, pieces
+        pieces = [_Piece(place, server, stripe, _decode(fold)) for place, server, stripe, fold in some]
+        yield pieces[0].fold.session, pieces
 
 
 def _is_torn(pieces: Iterable[_Piece]) -> bool:
     """Whether the pieces of a session cannot be put together: not only the first one of a server has its opening."""
     by_server = groupby(sorted(pieces, key=lambda each: (each.server, each.place)), key=lambda each: each.server)
-    return any(each.life.openings for _, some in by_server for each in [*some][1:])
+    return any(each.fold.openings for _, some in by_server for each in [*some][1:])
 
 
-def _lives(pieces: Iterable[_Piece]) -> list[Life]:
+def _folds(pieces: Iterable[_Piece]) -> list[SessionFold]:
     """The pieces of a session put together, those of several servers side by side."""
-    found: dict[str, Life] = {}
+    found: dict[str, SessionFold] = {}
     for each in sorted(pieces, key=lambda each: (each.place, each.server)):
-        first = found.setdefault(each.server, each.life)
-        if first is not each.life:
-            first.follow(each.life)
+        first = found.setdefault(each.server, each.fold)
+        if first is not each.fold:
+            first.follow(each.fold)
     return [*found.values()]

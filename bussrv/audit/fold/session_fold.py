@@ -1,4 +1,9 @@
-"""One session of one server: what its records say of it."""
+"""One session of one server: what its records say of it.
+
+This is the plain form of the fold of sessions: a state machine that is given one record after the other, for sessions
+of any kind. :mod:`bussrv.audit.fold.vectorised` is the fast form of the same, for usual sessions only. Both make the
+same rows of a session, and a test holds them to that.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +49,7 @@ def address_of(peer: str | None) -> str | None:
     return peer if ":" in rest else address
 
 
-class Life(Struct, array_like=True):
+class SessionFold(Struct, array_like=True):
     """The known facts of a session. Places are of records, times are UTC microseconds.
 
     :ivar opening, closing: the first record of each kind, with its place.
@@ -180,7 +185,7 @@ class Life(Struct, array_like=True):
         """Whether it was opened and closed in this stripe, once each."""
         return self.openings == self.closings == 1
 
-    def follow(self, later: Life) -> None:
+    def follow(self, later: SessionFold) -> None:
         """Take in the same session of the next stripe, in which it was not opened."""
         for name, choose in _CHOICES:
             value = getattr(later, name)

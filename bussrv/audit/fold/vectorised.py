@@ -1,7 +1,9 @@
 """Usual sessions: opened, then closed, all in one stripe, with nothing suspicious in between.
 
-Nearly all sessions are usual. Their rows are made of columns of all their records at once, which is several times as
-fast as the state of a :class:`bussrv.audit.fold.life.Life` each. In any doubt a session is not a usual one.
+This is the fast form of the fold of sessions: the rows of all usual sessions, which nearly all are, are made at once,
+of columns of their records. :mod:`bussrv.audit.fold.session_fold` is the plain form of the same, several times as slow,
+for every other session. Both make the same rows of a session, and a test holds them to that. In any doubt a session is
+not a usual one.
 """
 
 from __future__ import annotations
@@ -14,11 +16,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bussrv.audit.fold.facts import Tables, as_table
+from bussrv.audit.fold.facts import FactTables, as_table
 from bussrv.audit.fold.holdings import ADDED, BEGINS, CODES, ENDS, LEASED, LEFT, RAN_OUT
-from bussrv.audit.fold.life import COUNTERS, TELLING, address_of
 from bussrv.audit.fold.lines import Flags, Line, Numbers
-from bussrv.audit.fold.stretch import KINDS, Coded, Stretch, among, coded
+from bussrv.audit.fold.record_columns import KINDS, Coded, RecordColumns, among, coded
+from bussrv.audit.fold.session_fold import COUNTERS, TELLING, address_of
 from bussrv.audit.fold.suspicions import TOLERANCE
 
 _OPENED, _IDENTIFIED, _CLOSED = (KINDS[f"session.{what}"] for what in ("opened", "identified", "closed"))
@@ -30,7 +32,7 @@ Places = Numbers
 """Indexes of records."""
 
 
-class Usual(NamedTuple):
+class UsualSessions(NamedTuple):
     """The usual sessions of a server.
 
     :ivar tables: their rows.
@@ -38,7 +40,7 @@ class Usual(NamedTuple):
     :ivar others: the records of all other sessions, by their ids; by ``None`` changes without a session.
     """
 
-    tables: Tables
+    tables: FactTables
     sessions: list[str]
     others: dict[str | None, Places]
 
@@ -46,13 +48,13 @@ class Usual(NamedTuple):
 class _Whole(NamedTuple):
     """Sessions that were opened first, and closed last, once each.
 
-    :ivar services: of each record of the stretch, in the order of names.
+    :ivar services: of each record of the columns, in the order of names.
     :ivar places: their records, one session after the other, in order.
     :ivar rows: the session of each, as a number.
     :ivar opened, closed: the first and the last record of each session.
     """
 
-    stretch: Stretch
+    columns: RecordColumns
     services: Coded
     protocols: Coded
     places: Places
@@ -62,15 +64,15 @@ class _Whole(NamedTuple):
 
     @property
     def moments(self) -> Numbers:
-        return self.stretch.moments
+        return self.columns.moments
 
     @property
     def kinds(self) -> Numbers:
         """Of the record at each of ``places``."""
-        return self.stretch.columns.kinds[self.places]
+        return self.columns.kinds[self.places]
 
     def at(self, places: Places) -> list[Line]:
-        return [self.stretch.records[place] for place in places.tolist()]
+        return [self.columns.records[place] for place in places.tolist()]
 
 
 class _Steps(NamedTuple):
@@ -103,10 +105,10 @@ class _Steps(NamedTuple):
         return _Steps(places, rows, codes, services, self.is_first[those], self.is_last[those])
 
 
-def usual_sessions(stretch: Stretch, sessions: Coded, unusual: Sequence[str]) -> Usual:
+def usual_sessions(columns: RecordColumns, sessions: Coded, unusual: Sequence[str]) -> UsualSessions:
     """The usual sessions of a server.
 
-    :param stretch: all its records.
+    :param columns: all its records.
     :param sessions: the session of each.
     :param unusual: the ids of sessions that are none, whatever these records say.
     """
@@ -116,8 +118,8 @@ def usual_sessions(stretch: Stretch, sessions: Coded, unusual: Sequence[str]) ->
     ends = np.cumsum(np.bincount(codes[places], minlength=len(ids)))
     begins = np.concatenate([[0], ends])[: len(ids)]
     may_be = ~pc.is_in(ids, pa.array(unusual, pa.string())).to_numpy(zero_copy_only=False)
-    services, protocols = coded(stretch.columns.services).in_order(), coded(stretch.columns.protocols)
-    some = _Whole(stretch, services, protocols, places, codes[places], places[begins], places[ends - 1])
+    services, protocols = coded(columns.services).in_order(), coded(columns.protocols)
+    some = _Whole(columns, services, protocols, places, codes[places], places[begins], places[ends - 1])
     found = _whole(some, may_be)
     steps = _steps(found)
     counters = {name: _numbers(found.at(found.closed), name) for name in COUNTERS}
@@ -129,15 +131,15 @@ def usual_sessions(stretch: Stretch, sessions: Coded, unusual: Sequence[str]) ->
     others: dict[str | None, Places] = {
         ids[each].as_py(): places[begins[each] : ends[each]] for each in np.flatnonzero(is_other).tolist()
     }
-    without = without[_CHANGES[stretch.columns.kinds[without]] > 0]
+    without = without[_CHANGES[columns.kinds[without]] > 0]
     if without.size:
         others[None] = without
-    return Usual(tables, tables["sessions"].column("session").to_pylist(), others)
+    return UsualSessions(tables, tables["sessions"].column("session").to_pylist(), others)
 
 
 def _whole(all_sessions: _Whole, may_be: Flags) -> _Whole:
     """Those of all sessions that are whole."""
-    kinds, opened, closed = all_sessions.stretch.columns.kinds, all_sessions.opened, all_sessions.closed
+    kinds, opened, closed = all_sessions.columns.kinds, all_sessions.opened, all_sessions.closed
     is_whole = may_be & (kinds[opened] == _OPENED) & (kinds[closed] == _CLOSED)
     for kind in (_OPENED, _CLOSED):
         is_whole &= np.bincount(all_sessions.rows[all_sessions.kinds == kind], minlength=opened.size) == 1
@@ -187,7 +189,7 @@ def _numbers(records: Sequence[Line], name: str) -> Numbers:
     return np.fromiter([value or 0 for value in map(attrgetter(name), records)], np.int64, len(records))
 
 
-def _tables(found: _Whole, steps: _Steps, counters: Mapping[str, Numbers], is_usual: Flags) -> Tables:
+def _tables(found: _Whole, steps: _Steps, counters: Mapping[str, Numbers], is_usual: Flags) -> FactTables:
     sessions = as_table("sessions", {**_sessions(found, steps), **counters})
     begins = _beginnings(steps)
     return {
@@ -204,7 +206,7 @@ def _sessions(found: _Whole, steps: _Steps) -> dict[str, Any]:
     begins = np.flatnonzero(np.diff(found.rows, prepend=-1))
     peers = _or_least(found, "peer", _texts("peer", opened, closed))
     return {
-        "session": found.stretch.columns.sessions.take(pa.array(found.opened)),
+        "session": found.columns.sessions.take(pa.array(found.opened)),
         "server": _server(found, found.opened),
         "protocol": _or_least(found, "protocol", _protocols(found)),
         "routing_id": _or_least(found, "routing_id", _texts("routing_id", closed, identified, opened)),
@@ -230,7 +232,7 @@ def _sessions(found: _Whole, steps: _Steps) -> dict[str, Any]:
 
 def _server(found: _Whole, places: Places) -> Sequence[str]:
     """The one server of some records."""
-    return [found.stretch.records[0].server] * places.size
+    return [found.columns.records[0].server] * places.size
 
 
 def _protocols(found: _Whole) -> pa.Array:
@@ -307,7 +309,7 @@ def _spans(found: _Whole, steps: _Steps, begins: Numbers) -> dict[str, Any]:
     last = np.where(some.is_end, some.places, found.closed[some.rows])
     return {
         "server": _server(found, begun),
-        "session": found.stretch.columns.sessions.take(pa.array(begun)),
+        "session": found.columns.sessions.take(pa.array(begun)),
         "service": found.services.texts_of(some.services),
         "is_provided": some.codes < ADDED,
         "protocol": found.protocols.texts_of(found.protocols.codes[begun]),
@@ -334,7 +336,7 @@ def _leases(found: _Whole, steps: _Steps, begins: Numbers) -> dict[str, Any]:
     renewed = found.moments[steps.places[ends - 1]]
     return {
         "server": _server(found, some.places),
-        "session": found.stretch.columns.sessions.take(pa.array(some.places)),
+        "session": found.columns.sessions.take(pa.array(some.places)),
         "kind": ["service" if code < ADDED else "subscription" for code in some.codes.tolist()],
         "routing_id": _texts("routing_id", expired),
         "address": [address_of(record.peer) for record in expired],

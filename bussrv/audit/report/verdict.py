@@ -14,7 +14,7 @@ from bussrv.audit.report import commands, text
 from bussrv.audit.report.activity import BANDS, Named
 from bussrv.audit.report.facts import Facts
 from bussrv.audit.report.incidents import Happened, Incident
-from bussrv.audit.report.journals import Finding
+from bussrv.audit.report.journals import FindingRow
 
 MOST_FOUND = 2
 """The most incidents on the first screen that are about findings."""
@@ -42,7 +42,7 @@ _LOGIN = "auth.failed"
 T = TypeVar("T")
 
 
-class Standing(Struct, frozen=True):
+class IncidentText(Struct, frozen=True):
     """An incident in words.
 
     :ivar chapter: the part of the page that has more about it.
@@ -57,9 +57,9 @@ class Standing(Struct, frozen=True):
     commands: tuple[str, ...]
 
 
-def first_screen(facts: Facts) -> list[Standing]:
+def first_screen(facts: Facts) -> list[IncidentText]:
     """The incidents that stand out most."""
-    return [standing(each, facts.public_key) for each in _chosen(facts)]
+    return [incident_text(each, facts.public_key) for each in _chosen(facts)]
 
 
 def left_out(facts: Facts) -> int:
@@ -82,13 +82,13 @@ def standing_out(happened: Sequence[T], what: Callable[[T], str]) -> Iterator[T]
         yield from islice((each for each in happened if what(each) == kind), most)
 
 
-def standing(incident: Incident, key: str | None = None) -> Standing:
+def incident_text(incident: Incident, key: str | None = None) -> IncidentText:
     """An incident in words.
 
     :param key: the file of the key that was given to the audit.
     """
     what = "logins" if incident.what == "address" and _LOGIN in incident.kinds else incident.what
-    return Standing(
+    return IncidentText(
         incident,
         title(incident),
         _what(incident),
@@ -169,7 +169,7 @@ def _commands(incident: Incident, key: str | None) -> Iterator[str | None]:
 _OF_THE_WHOLE = frozenset({"bad-manifest", "segment-missing", "unreadable-segment"})
 
 
-def of_finding(finding: Finding, key: str | None) -> str | None:
+def of_finding(finding: FindingRow, key: str | None) -> str | None:
     """The command that shows the surroundings of a finding.
 
     :param key: the file of the key that was given to the audit.
@@ -177,7 +177,7 @@ def of_finding(finding: Finding, key: str | None) -> str | None:
     return _around(finding, finding.directory, (finding.kind,), key)
 
 
-def _around(found: Finding | Incident, journal: str | None, kinds: Sequence[str], key: str | None) -> str | None:
+def _around(found: FindingRow | Incident, journal: str | None, kinds: Sequence[str], key: str | None) -> str | None:
     verify = commands.verify(journal, key)
     if _OF_THE_WHOLE.issuperset(kinds):
         return verify
@@ -189,7 +189,7 @@ class KindGroup(Struct, frozen=True):
 
     name: str
     number: int
-    findings: tuple[Finding, ...]
+    findings: tuple[FindingRow, ...]
 
 
 class SeverityGroup(Struct, frozen=True):
@@ -246,7 +246,7 @@ def severities(facts: Facts) -> list[SeverityGroup]:
 
 def _kinds(facts: Facts, severity: str) -> tuple[KindGroup, ...]:
     numbers = {each.kind: each.number for each in facts.kinds if each.severity == severity}
-    shown: dict[str, list[Finding]] = {kind: [] for kind in numbers}
+    shown: dict[str, list[FindingRow]] = {kind: [] for kind in numbers}
     for finding in facts.findings:
         if finding.severity == severity and finding.kind in shown:
             shown[finding.kind].append(finding)
@@ -254,7 +254,7 @@ def _kinds(facts: Facts, severity: str) -> tuple[KindGroup, ...]:
     return tuple(KindGroup(kind, numbers[kind], tuple(shown[kind])) for kind in in_order)
 
 
-def place(found: Finding | Incident) -> str:
+def place(found: FindingRow | Incident) -> str:
     """``segment:seq``, or as much of it as is known."""
     first, last, segment = found.first_seq, found.last_seq, found.segment
     if first is None:

@@ -11,19 +11,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
 
-from bussrv.audit.fold.segments import Source
-from bussrv.audit.fold.tasks import STRIPE, Done, Look, Stripe, Task, perform
-from bussrv.audit.reading.crew import size_of
-from bussrv.audit.reading.gather import COMPRESSED
-from bussrv.audit.reading.remote import File
-from bussrv.audit.reading.snapshot import Snapshot
+from bussrv.audit.fold.segments import SegmentSource
+from bussrv.audit.fold.tasks import STRIPE, Done, Reread, Stripe, Task, perform
+from bussrv.audit.reading.processes import size_of
+from bussrv.audit.reading.remote import RemoteFile
+from bussrv.audit.reading.stripes import COMPRESSED
 from bussrv.audit.spark.failure import in_one_line, is_sparks
 from bussrv.audit.spark.store import literal, set_for
 from bussrv.errors import JournalError
@@ -50,7 +49,7 @@ SMALL = STRIPE
 
 T = TypeVar("T")
 
-Unit = tuple["Source | None", T]
+Unit = tuple["SegmentSource | None", T]
 """A unit of work, and the segment that it is about, if that is a single one."""
 
 Work = Callable[[T, Mapping[str, bytes]], "Iterator[RecordBatch]"]
@@ -61,24 +60,23 @@ NOTHING_STORED: Mapping[str, bytes] = {}
 _decode = msgspec.msgpack.Decoder(Done).decode
 
 
-class Crew:
-    """See :class:`bussrv.audit.reading.gather.Crew`.
+class SparkWorkers:
+    """See :class:`bussrv.audit.reading.stripes.Workers`.
 
     :param place: a directory for segments that have to be on this machine.
-    :ivar keeps_workers: whether there are processes that keep their memory after the last task.
+    :ivar keep_memory: whether there are processes that keep their memory after the last task.
     """
 
-    keeps_workers = False
+    keep_memory = False
 
-    def __init__(self, spark: SparkSession, snapshot: Snapshot, place: Path) -> None:
+    def __init__(self, spark: SparkSession, place: Path) -> None:
         self._spark = spark
         self._place = place
-        self._urls = {
-            segment.file: f"{journal.root.rstrip('/')}/{segment.file.rpartition('/')[2]}"
-            for journal in snapshot.journals
-            for segment in journal.segments
-            if segment.in_place
-        }
+        self._urls: dict[str, str] = {}
+
+    def directory(self, url: str) -> SparkDirectory:
+        """A journal at a URL."""
+        return SparkDirectory(self._spark, url, self._urls)
 
     def perform(self, tasks: Sequence[Task]) -> Iterator[Done]:
         """Do tasks."""
@@ -86,17 +84,15 @@ class Crew:
         if size_of(tasks) <= SMALL and not any(sources):
             yield from (perform(task, NOTHING_STORED) for task in tasks)
             return
-        yield from (_decode(row["done"]) for row in self.collect([*zip(sources, tasks, strict=True)], _answer, _SCHEMA))
-
-    def collect(self, units: Sequence[Unit[T]], work: Work[T], schema: str) -> Iterator[Any]:
-        """The rows that come of units of work."""
-        for frame in self.frames(units, work, schema):
+        for frame in self.frames([*zip(sources, tasks, strict=True)], _answer, _SCHEMA):
             with set_for(self._spark, _ONE_BY_ONE | _NOT_COMPILED):
-                yield from frame.collect()
+                yield from (_decode(row["done"]) for row in frame.collect())
 
     def frames(self, units: Sequence[Unit[T]], work: Work[T], schema: str) -> Iterator[DataFrame]:
-        """The same as tables that are not computed yet, those of segments that only Spark can read apart."""
-        self.keeps_workers = True
+        """What comes of units of work: tables that are not computed yet, those of segments that only Spark can read
+        apart.
+        """
+        self.keep_memory = True
         # Spark may have no row for an empty file.
         far = {source.path: unit for source, unit in units if source is not None and source.is_given and _size(source)}
         near = [unit for source, unit in units if source is None or source.path not in far]
@@ -107,7 +103,7 @@ class Crew:
             by_url = {self._urls[path]: (path, unit) for path, unit in far.items()}
             yield self._files(far).mapInArrow(partial(_work_stored, work, by_url), schema)
 
-    def bring(self, source: Source) -> Source:
+    def bring(self, source: SegmentSource) -> SegmentSource:
         """Copy a segment that only Spark can read to this machine."""
         if not source.is_given:
             return source
@@ -126,13 +122,17 @@ class Crew:
 
 
 class SparkDirectory:
-    """A directory at a URL that only Spark can read, see :class:`bussrv.audit.reading.remote.Directory`."""
+    """A directory at a URL that only Spark can read, see :class:`bussrv.audit.reading.remote.RemoteDirectory`.
 
-    def __init__(self, spark: SparkSession, url: str) -> None:
+    :param urls: learns the URL of each file as Spark writes it, by the one made of ``url``.
+    """
+
+    def __init__(self, spark: SparkSession, url: str, urls: dict[str, str]) -> None:
         self._spark = spark
         self._url = url
+        self._urls = urls
 
-    def files(self) -> Iterator[File]:
+    def files(self) -> Iterator[RemoteFile]:
         """The files in it."""
         with self._reading():
             rows = (
@@ -146,8 +146,9 @@ class SparkDirectory:
                 .collect()
             )
         for row in rows:
-            directory, name = row["place"].rpartition("/")[0], row["path"].rpartition("/")[2]
-            yield File(name, directory, row["length"], f"{row['length']} {row['time']}")
+            name = row["path"].rpartition("/")[2]
+            self._urls[f"{self._url.rstrip('/')}/{name}"] = row["place"]
+            yield RemoteFile(name, row["length"], f"{row['length']} {row['time']}")
 
     def fetch(self, name: str, target: Path) -> None:
         """Copy a file to this machine."""
@@ -168,13 +169,13 @@ class SparkDirectory:
             raise JournalError(f"cannot read the journal {self._url}: {in_one_line(error)}") from error
 
 
-def _far(task: Task) -> Source | None:
+def _far(task: Task) -> SegmentSource | None:
     """The segment of a task, if only Spark can read it. A stripe of such segments has only one."""
-    source = task.source if isinstance(task, Look) else task.sources[0] if isinstance(task, Stripe) else None
+    source = task.source if isinstance(task, Reread) else task.sources[0] if isinstance(task, Stripe) else None
     return source if source is not None and source.is_given else None
 
 
-def _size(source: Source) -> int:
+def _size(source: SegmentSource) -> int:
     most = LARGEST_COMPRESSED * COMPRESSED if source.path.endswith(COMPRESSED_SUFFIX) else LARGEST
     if source.size > most:
         raise JournalError(f"{source.path} is too large ({source.size} bytes): copy the journal to this machine")
