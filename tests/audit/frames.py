@@ -20,7 +20,7 @@ from bussrv.audit.fold.lines import Line, decode_line
 from bussrv.audit.fold.record_columns import columns_of, in_order_of_places
 from bussrv.audit.fold.stripe import Folding, Period
 from bussrv.audit.fold.tasks import Done
-from bussrv.audit.reading.judged import no_judgements
+from bussrv.audit.reading.judged import FINDINGS, SEGMENTS
 from bussrv.audit.reading.stripes import write_here
 from bussrv.audit.sql.activity import NAMES
 from bussrv.audit.sql.database import Database
@@ -83,7 +83,8 @@ def facts(
     (place / "1").mkdir(parents=True)
     closed = border_join.close(folded)
     write_tables({name: pa.concat_tables([table, closed[name]]) for name, table in folded.tables.items()}, place / "1")
-    write_here(place, [Done(number=1, extents=folded.extents, ends=folded.ends)], no_judgements())
+    judgements = {"findings": FINDINGS.empty_table(), "segments": SEGMENTS.empty_table()}
+    write_here(place, [Done(number=1, extents=folded.extents, ends=folded.ends)], judgements)
     return place
 
 

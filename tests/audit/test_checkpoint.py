@@ -183,14 +183,14 @@ def was_read(monkeypatch: pytest.MonkeyPatch) -> dict[str, set[str]]:
     seen: dict[str, set[str]] = {"Stripe": set(), "Reread": set(), "BorderJoin": set()}
     perform = ProcessWorkers.perform
 
-    def watching(crew: ProcessWorkers, tasks: Sequence[Task]) -> Iterator[Done]:
+    def watching(workers: ProcessWorkers, tasks: Sequence[Task]) -> Iterator[Done]:
         for task in tasks:
             if isinstance(task, BorderJoin):
                 seen["BorderJoin"] |= {*task.stripes}
                 continue
             sources = task.sources if isinstance(task, Stripe) else [task.source]
             seen[type(task).__name__] |= {each.taken for each in sources}
-        return perform(crew, tasks)
+        return perform(workers, tasks)
 
     monkeypatch.setattr(ProcessWorkers, "perform", watching)
     return seen

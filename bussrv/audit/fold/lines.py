@@ -249,9 +249,12 @@ def _holds(content: bytes, records: Sequence[Line], begin: int) -> bool:
 def _each(content: bytes) -> _Records:
     """The lines that are records, whatever stands between them."""
     found, moments = [], []
-    for record, moment in _decoded(content):
-        found.append(record)
-        moments.append(moment)
+    for text in _whole_lines(content):
+        if _SHORTEST <= len(text) < MAX_LINE - 1:
+            with suppress(JournalError, msgspec.DecodeError, RecursionError):
+                moment = decode_record(text).time
+                found.append(decode_line(text))
+                moments.append(moment)
     return found, np.array(moments, dtype=np.int64), _seqs(found)
 
 
@@ -272,15 +275,6 @@ def _parts(content: bytes, number: int) -> Iterator[Part]:
                 part = decode_snapshot(text)
                 if part.snapshot == number:
                     yield part
-
-
-def _decoded(content: bytes) -> Iterator[tuple[Line, int]]:
-    for text in _whole_lines(content):
-        if not _SHORTEST <= len(text) < MAX_LINE - 1:
-            continue
-        with suppress(JournalError, msgspec.DecodeError, RecursionError):
-            judged = decode_record(text)
-            yield decode_line(text), judged.time
 
 
 def _moments(records: Sequence[Line]) -> Numbers:

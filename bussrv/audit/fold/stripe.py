@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby, pairwise
 from operator import attrgetter, itemgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -65,15 +65,7 @@ Ends = list[tuple[Stamp, bool]]
 """The stamps of the first and the last record of each segment, and whether it is the first."""
 
 
-class _Taken(NamedTuple):
-    """All records of a server."""
-
-    server: str
-    columns: RecordColumns
-    sessions: Coded
-
-
-class Folded:
+class Folded(Struct):
     """The facts of a stripe.
 
     :ivar tables: of what needs no other stripe, and sums that those of other stripes are added to.
@@ -83,12 +75,11 @@ class Folded:
     :ivar ends: by server.
     """
 
-    def __init__(self) -> None:
-        self.tables: FactTables = {}
-        self.border: dict[tuple[str, str | None], SessionFold] = {}
-        self.whole: list[str] = []
-        self.extents: dict[str, tuple[Place, Place]] = {}
-        self.ends: dict[str, Ends] = {}
+    tables: FactTables = {}
+    border: dict[tuple[str, str | None], SessionFold] = {}
+    whole: list[str] = []
+    extents: dict[str, tuple[Place, Place]] = {}
+    ends: dict[str, Ends] = {}
 
 
 def fold_stripe(
@@ -126,7 +117,7 @@ class Folding:
         self._events: Counter[tuple[Any, ...]] = Counter()
         self._suppressed: Counter[tuple[Any, ...]] = Counter()
         self._refusals: dict[tuple[Any, ...], list[int]] = {}
-        self._taken: list[_Taken] = []
+        self._taken: list[tuple[str, RecordColumns, Coded]] = []
         self._tables: defaultdict[str, list[pa.Table]] = defaultdict(list)
 
     def take_baseline(self, server: str, records: Sequence[tuple[Line, int]]) -> None:
@@ -166,7 +157,7 @@ class Folding:
         for place in np.flatnonzero(_IS_OTHER[columns.kinds]).tolist():
             record = records[place]
             _OTHERS[record.event](self, server, record, int(moments[place]))
-        self._taken.append(_Taken(server, columns, coded(columns.sessions)))
+        self._taken.append((server, columns, coded(columns.sessions)))
 
     def _take_boots(self, server: str, columns: RecordColumns) -> None:
         begin = 0

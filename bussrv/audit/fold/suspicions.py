@@ -103,7 +103,7 @@ def _numbers(fold: SessionFold) -> Iterator[_Found]:
         return
     duration, lasted = fold.duration or 0, max(0, (fold.closed_at or 0) - (fold.opened_at or 0))
     if _differs(duration, lasted) and _differs(duration, _ran(fold)):
-        what = f"is said to have lasted {_seconds(duration)} s, but was open {_seconds(lasted)} s"
+        what = f"is said to have lasted {decimal(duration, 1)} s, but was open {decimal(lasted, 1)} s"
         yield "session-duration-wrong", fold.first_opening, first, what, False
 
 
@@ -143,10 +143,6 @@ _WORDS = {
     "subscription-added-twice": "subscribed to {}, which it did already",
     "subscription-not-added": "ended or renewed a subscription to {}, which it did not have",
 }
-
-
-def _seconds(micros: int) -> str:
-    return decimal(micros, 1)
 
 
 def decimal(micros: int, digits: int) -> str:

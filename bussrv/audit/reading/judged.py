@@ -32,12 +32,12 @@ _ALL_SEALS_OF = 2
 
 _TEXT, _NUMBER = pa.string(), pa.int64()
 
-_FINDINGS = pa.schema(
+FINDINGS = pa.schema(
     [("kind", _TEXT), ("message", _TEXT), ("server", _TEXT), ("boot", _TEXT), ("segment", _NUMBER),
      ("first_seq", _NUMBER), ("last_seq", _NUMBER), ("file", _TEXT), ("line", _NUMBER)]
 )  # fmt: skip
 
-_SEGMENTS = pa.schema(
+SEGMENTS = pa.schema(
     [("journal", _TEXT), ("segment", _NUMBER), ("file", _TEXT), ("server", _TEXT), ("records", _NUMBER),
      ("first_seq", _NUMBER), ("last_seq", _NUMBER), ("first_moment", _NUMBER), ("last_moment", _NUMBER),
      ("bytes", _NUMBER), ("sealed", _TEXT), ("vouched", pa.bool_())]
@@ -80,8 +80,8 @@ def tables(snapshot: Snapshot, found: Mapping[str, SegmentFacts]) -> dict[str, p
     """
     judging = _Judging(snapshot, found)
     return {
-        "findings": pa.Table.from_pylist([*map(_in_utf8, _limited(judging.findings()))], _FINDINGS),
-        "segments": pa.Table.from_pylist([*map(_in_utf8, judging.segments())], _SEGMENTS),
+        "findings": pa.Table.from_pylist([*map(_in_utf8, _limited(judging.findings()))], FINDINGS),
+        "segments": pa.Table.from_pylist([*map(_in_utf8, judging.segments())], SEGMENTS),
     }
 
 
@@ -94,16 +94,11 @@ def _limited(findings: Iterable[Row]) -> Iterator[Row]:
         else:
             unlisted[row["kind"]] += 1
     for kind, count in unlisted.items():
-        yield dict.fromkeys(_FINDINGS.names) | {"kind": kind, "message": f"and {count} more, which are not listed"}
+        yield dict.fromkeys(FINDINGS.names) | {"kind": kind, "message": f"and {count} more, which are not listed"}
 
 
 def _in_utf8(row: Row) -> Row:
     return {name: in_utf8(value) if isinstance(value, str) else value for name, value in row.items()}
-
-
-def no_judgements() -> dict[str, pa.Table]:
-    """The same without rows."""
-    return {"findings": _FINDINGS.empty_table(), "segments": _SEGMENTS.empty_table()}
 
 
 def verified(snapshot: Snapshot, found: Mapping[str, SegmentFacts]) -> set[str]:

@@ -92,7 +92,11 @@ def take_remote(directory: RemoteDirectory, url: str, index: int, root: Path, tr
         raise JournalError(f"{url} holds no journal records")
     manifest_path = root / f"{index}-{MANIFEST_NAME}"
     if MANIFEST_NAME in files:
-        _check_manifest(files[MANIFEST_NAME], url)
+        size = files[MANIFEST_NAME].bytes
+        if size > bounds.MANIFEST:
+            raise JournalError(
+                f"the manifest of {url} is too large ({size} bytes): no server writes more than {bounds.MANIFEST}"
+            )
         directory.fetch(MANIFEST_NAME, manifest_path)
     manifest = read_manifest(manifest_path, trusted)
     numbers = frozenset(segment.number for segment in segments)
@@ -108,13 +112,6 @@ def _segments(files: Iterable[RemoteFile], url: str, index: int) -> list[TakenSe
             number, path = int(file.name.partition(".")[0]), f"{url}/{file.name}"
             found[number] = TakenSegment(path, taken_as(index, number), number, file.bytes, file.stamp, in_place=True)
     return [found[number] for number in sorted(found)]
-
-
-def _check_manifest(file: RemoteFile, url: str) -> None:
-    if file.bytes > bounds.MANIFEST:
-        raise JournalError(
-            f"the manifest of {url} is too large ({file.bytes} bytes): no server writes more than {bounds.MANIFEST}"
-        )
 
 
 def _fetch_last(directory: RemoteDirectory, segments: list[TakenSegment], root: Path) -> None:

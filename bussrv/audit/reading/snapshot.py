@@ -21,7 +21,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bussrv.errors import JournalError
@@ -96,11 +96,6 @@ class Journal:
     manifest: Manifest
     late: Manifest
 
-    @property
-    def is_remote(self) -> bool:
-        """Whether it is at a URL."""
-        return "://" in self.location
-
 
 @dataclass(frozen=True)
 class Snapshot:
@@ -111,17 +106,12 @@ class Snapshot:
     """
 
     journals: tuple[Journal, ...]
-    local: Path = field(default_factory=Path)
+    local: Path
 
     @property
     def segments(self) -> tuple[TakenSegment, ...]:
         """All segments, those of a journal in order."""
         return tuple(segment for journal in self.journals for segment in journal.segments)
-
-    @property
-    def size(self) -> int:
-        """The size of the segments in bytes, as they are stored."""
-        return sum(segment.bytes for segment in self.segments)
 
     def check(self) -> None:
         """Check that all segments are still there. Call it after reading them.
@@ -130,7 +120,7 @@ class Snapshot:
         """
         for journal in self.journals:
             for segment in journal.segments:
-                if not journal.is_remote and not segment.path_in(self.local).exists():
+                if "://" not in journal.location and not segment.path_in(self.local).exists():
                     raise JournalError(
                         f"{segment.file} went away while it was read, for the server compressed or removed it: "
                         "try again"

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows 
 from bussrv.audit.fold.stripe import Period
 from bussrv.audit.output import MOMENTS, PARTITIONED, PUBLISHED, UNKNOWN
 from bussrv.audit.spark.store import literal, set_for, write_parquet
-from bussrv.audit.sql.activity import NAMES
+from bussrv.audit.sql.activity import IN_SQL, NAMES
 from bussrv.audit.sql.tables import FROM_FACTS, RECIPES, recipe
 
 LARGEST = 1 << 30
@@ -55,7 +55,6 @@ _TYPES = {pa.string(): "string", pa.int64(): "bigint", pa.bool_(): "boolean"}
 
 _TABLE = re.compile(r"@(\w+)")
 _NAMES_OF = re.compile(r"names_of\((\w+)\)")
-_IN_SQL = {name: in_sql for in_sql, name in NAMES.items()}
 
 
 def are_large(facts: Path) -> bool:
@@ -169,4 +168,4 @@ def _published(name: str, is_partition: bool) -> Column:
 
 def _in_sql(name: str, kind: str) -> Column:
     column = F.unix_micros(name) if kind == "timestamp" else F.col(f"`{name}`")
-    return column.alias(_IN_SQL.get(name, name))
+    return column.alias(IN_SQL.get(name, name))

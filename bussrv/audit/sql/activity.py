@@ -13,19 +13,24 @@ from bussrv.audit.fold.boots import ANY, LEAST, MOST
 NAMES = {"until": "end", "limit_name": "limit", "overlapping": "overlaps"}
 """The names of columns, by those that they have in SQL."""
 
+IN_SQL = {name: in_sql for in_sql, name in NAMES.items()}
+"""The reverse."""
+
 STORM = 10
 """The sessions in one minute from one address that make a reconnect storm."""
 
-BOOT_SUMS = f"""
+_HASH = "hash(server, protocol, address, minute)"
+
+RECIPES = {
+    "boot_sums": f"""
 SELECT server, boot, max(version) AS version, CAST(sum(records) AS BIGINT) AS records,
     CAST(sum(closed) AS BIGINT) AS closed,
     {", ".join(f"min({name}) AS {name}" for name in LEAST)},
     {", ".join(f"max({name}) AS {name}" for name in MOST if name != "version")},
     {", ".join(f"bool_or({name}) AS {name}" for name in ANY)}
 FROM @fact_boots GROUP BY server, boot
-"""
-
-BOOTS = """
+""",
+    "boots": """
 SELECT server, boot, records, first_seq, last_seq, first_moment, last_moment, started, stopped,
     stopped OR later IS NOT NULL AS ended,
     later IS NOT NULL AND NOT stopped AS crashed,
@@ -38,42 +43,29 @@ FROM (
         lag(last_moment) OVER (PARTITION BY server ORDER BY first_seq, first_moment, boot) AS ended_before
     FROM @boot_sums
 ) AS each_boot
-"""
-
-SERVERS = """
+""",
+    "servers": """
 SELECT server, CAST(sum(records) AS BIGINT) AS records, min(first_seq) AS first_seq, max(last_seq) AS last_seq,
     min(first_moment) AS first_moment, max(last_moment) AS last_moment, count(*) AS boots,
     CAST(count_if(crashed) AS BIGINT) AS crashes
 FROM @boots GROUP BY server
-"""
-
-WATCHED = """
+""",
+    "watched": """
 SELECT server, greatest(first_moment, :since) AS watch_begin, least(last_moment, :until) AS watch_end FROM @servers
-"""
-
-EVENTS = """
+""",
+    "events": """
 SELECT server, event, outcome, CAST(sum(records) AS BIGINT) AS records, CAST(sum(suppressed) AS BIGINT) AS suppressed,
     CAST(day AS INT) AS date, protocol
 FROM @fact_events GROUP BY server, event, outcome, protocol, day
-"""
-
-REFUSALS = """
+""",
+    "refusals": """
 SELECT server, event, reason, limit_name, actor, claimed, address, CAST(sum(records) AS BIGINT) AS records,
     CAST(sum(suppressed) AS BIGINT) AS suppressed, min(first_seq) AS first_seq, min(first_moment) AS first_moment,
     max(last_moment) AS last_moment, CAST(day AS INT) AS date, protocol
 FROM @fact_refusals GROUP BY server, event, reason, limit_name, actor, claimed, address, protocol, day
-"""
-
-SESSIONS = """
-SELECT session, server, protocol, routing_id, actor, claimed, name, role, peer, address, state, opened, closed,
-    duration / 1000000 AS duration_seconds, reason, objects_in, objects_out, bytes_in, bytes_out, persistent, home,
-    provided, wanted, objects_wanted, CAST(floor(coalesce(opened, first_moment) / 86400000000) AS INT) AS date
-FROM @fact_sessions WHERE closed IS NULL OR closed >= :since
-"""
-
-_HASH = "hash(server, protocol, address, minute)"
-
-STORMS = f"""
+""",
+    # Nearly all addresses open few sessions a minute. To group them by hashes leaves them out in half the time.
+    "storms": f"""
 SELECT server, protocol, address, min(first_seq) AS first_seq, min(first_moment) AS begin, max(last_moment) AS until,
     CAST(sum(openings) AS BIGINT) AS openings, max(openings) AS peak
 FROM (
@@ -93,21 +85,34 @@ FROM (
     WHERE openings >= {STORM}
 ) AS busy
 GROUP BY server, protocol, address, storm
-"""
-"""Nearly all addresses open few sessions a minute. To group them by hashes leaves them out in half the time."""
-
-LEASES = """
+""",
+    "leases": """
 SELECT server, session, kind, routing_id, address, service, added, renewed, expired, renewals, reason
 FROM @fact_leases WHERE expired >= :since
-"""
-
-COUNTED = """
+""",
+    "sessions": """
+SELECT session, server, protocol, routing_id, actor, claimed, name, role, peer, address, state, opened, closed,
+    duration / 1000000 AS duration_seconds, reason, objects_in, objects_out, bytes_in, bytes_out, persistent, home,
+    provided, wanted, objects_wanted, CAST(floor(coalesce(opened, first_moment) / 86400000000) AS INT) AS date
+FROM @fact_sessions WHERE closed IS NULL OR closed >= :since
+""",
+    # A number for each server and wire format. A window over numbers takes half the time of one over texts.
+    "counted": """
 SELECT server, protocol, row_number() OVER (ORDER BY server, protocol) AS number
 FROM (SELECT DISTINCT server, protocol FROM @fact_formats) AS every
-"""
-"""A number for each server and wire format. A window over numbers takes half the time of one over texts."""
-
-CONCURRENCY = """
+""",
+    "extents": """
+SELECT number, opening, CASE WHEN closed IS NOT NULL THEN greatest(closed, opening) END AS closing
+FROM (
+    SELECT n.number, s.closed, greatest(coalesce(s.opened, s.closed - s.duration), w.watch_begin) AS opening
+    FROM @fact_sessions AS s JOIN @watched AS w ON s.server = w.server
+    JOIN @counted AS n ON s.server = n.server AND s.protocol IS NOT DISTINCT FROM n.protocol
+    WHERE s.home IS NULL AND coalesce(s.opened, s.closed - s.duration) IS NOT NULL
+        AND (s.closed IS NULL OR s.closed >= :since)
+) AS begun
+""",
+    # The sums are doubles, because DuckDB adds up integers with 128 bits, which takes half as long again.
+    "concurrency": """
 SELECT n.server, n.protocol, c.moment, c.sessions, CAST(floor(c.moment / 86400000000) AS INT) AS date
 FROM (
     SELECT number, moment, CAST(sum(step) OVER (
@@ -125,21 +130,8 @@ FROM (
     WHERE step <> 0
 ) AS c
 JOIN @counted AS n ON c.number = n.number
-"""
-"""The sums are doubles, because DuckDB adds up integers with 128 bits, which takes half as long again."""
-
-EXTENTS = """
-SELECT number, opening, CASE WHEN closed IS NOT NULL THEN greatest(closed, opening) END AS closing
-FROM (
-    SELECT n.number, s.closed, greatest(coalesce(s.opened, s.closed - s.duration), w.watch_begin) AS opening
-    FROM @fact_sessions AS s JOIN @watched AS w ON s.server = w.server
-    JOIN @counted AS n ON s.server = n.server AND s.protocol IS NOT DISTINCT FROM n.protocol
-    WHERE s.home IS NULL AND coalesce(s.opened, s.closed - s.duration) IS NOT NULL
-        AND (s.closed IS NULL OR s.closed >= :since)
-) AS begun
-"""
-
-TALKERS = """
+""",
+    "talkers": """
 SELECT server, protocol, routing_id, actor, claimed, address, count(*) AS sessions,
     CAST(coalesce(sum(duration), 0) AS BIGINT) / 1000000 AS connected_seconds,
     CAST(coalesce(sum(objects_in), 0) AS BIGINT) AS objects_in,
@@ -148,9 +140,8 @@ SELECT server, protocol, routing_id, actor, claimed, address, count(*) AS sessio
     CAST(coalesce(sum(bytes_out), 0) AS BIGINT) AS bytes_out
 FROM @fact_sessions WHERE home IS NULL AND (closed IS NULL OR closed >= :since)
 GROUP BY server, protocol, routing_id, actor, claimed, address
-"""
-
-IDENTITIES = """
+""",
+    "identities": """
 SELECT server, routing_id, count(*) AS sessions, names_of(address) AS addresses, names_of(actor) AS actors,
     min(opened) AS first_moment, max(greatest(opened, closed)) AS last_moment,
     CAST(count_if(is_over) AS BIGINT) AS overlapping, names_of(claimed) AS claimed
@@ -169,9 +160,23 @@ FROM (
     ) AS in_order
 ) AS each_use
 GROUP BY server, routing_id HAVING count_if(is_over) > 0
-"""
-
-LINKS = """
+""",
+    "link_steps": """
+SELECT l.server, l.neighbour, l.is_up, l.reason, l.place, NOT l.given AND l.moment >= :since AS counted,
+    greatest(l.moment, s.first_moment, :since) AS since,
+    least(coalesce(l.following, b.last_moment, l.moment), :until) AS until,
+    s.last_moment AS ends, l.is_up AND NOT coalesce(b.ended, true) AS stands
+FROM (
+    SELECT *,
+        CASE WHEN lead(boot) OVER in_order = boot THEN lead(moment) OVER in_order END AS following,
+        row_number() OVER in_order AS place
+    FROM @fact_links
+    WINDOW in_order AS (PARTITION BY server, neighbour ORDER BY seq, moment, mono, is_up)
+) AS l
+LEFT JOIN @boots AS b ON l.server = b.server AND l.boot = b.boot
+JOIN @servers AS s ON l.server = s.server
+""",
+    "links": """
 SELECT server, neighbour, ups, downs, up_micros / 1000000 AS up_seconds, observed_micros / 1000000 AS observed_seconds,
     least(up_micros, observed_micros) / nullif(observed_micros, 0) AS availability,
     up_micros / 1000000 / nullif(downs, 0) AS mtbf_seconds, last_reason, up
@@ -189,20 +194,6 @@ FROM (
     ) AS placed
     GROUP BY server, neighbour
 ) AS each_link
-"""
-
-LINK_STEPS = """
-SELECT l.server, l.neighbour, l.is_up, l.reason, l.place, NOT l.given AND l.moment >= :since AS counted,
-    greatest(l.moment, s.first_moment, :since) AS since,
-    least(coalesce(l.following, b.last_moment, l.moment), :until) AS until,
-    s.last_moment AS ends, l.is_up AND NOT coalesce(b.ended, true) AS stands
-FROM (
-    SELECT *,
-        CASE WHEN lead(boot) OVER in_order = boot THEN lead(moment) OVER in_order END AS following,
-        row_number() OVER in_order AS place
-    FROM @fact_links
-    WINDOW in_order AS (PARTITION BY server, neighbour ORDER BY seq, moment, mono, is_up)
-) AS l
-LEFT JOIN @boots AS b ON l.server = b.server AND l.boot = b.boot
-JOIN @servers AS s ON l.server = s.server
-"""
+""",
+}
+"""The queries of these tables, in an order in which each is made of those before it."""

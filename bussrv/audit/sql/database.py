@@ -11,7 +11,7 @@ import duckdb
 
 from bussrv.audit.aliases import Aliases, literal
 from bussrv.audit.output import MOMENTS, PARTITIONED, PUBLISHED, UNKNOWN
-from bussrv.audit.sql.activity import NAMES
+from bussrv.audit.sql.activity import IN_SQL, NAMES
 
 MEMORY = "2GB"
 """The most memory that DuckDB takes. The rest goes to disk."""
@@ -19,14 +19,10 @@ MEMORY = "2GB"
 BESIDE_WORKERS = "1250MB"
 """The most memory that it takes while there are other processes that keep theirs."""
 
-_IN_SQL = {name: in_sql for in_sql, name in NAMES.items()}
-
 _PARTITION = "/".join(f"{name}=([^/]*)" for name in PARTITIONED)
 """The directories of a file's partition. They are the last of its path: those before may have such names, too."""
 
-_MACROS = (
-    "CREATE MACRO names_of(x) AS coalesce(list_sort(list(DISTINCT x) FILTER (WHERE x IS NOT NULL)), []::VARCHAR[])",
-)
+_NAMES_OF = "coalesce(list_sort(list(DISTINCT x) FILTER (WHERE x IS NOT NULL)), []::VARCHAR[])"
 
 
 class Database:
@@ -47,8 +43,7 @@ class Database:
             }
         )
         self._connection.execute("SET GLOBAL TimeZone = 'UTC'")
-        for macro in _MACROS:
-            self._connection.execute(macro)
+        self._connection.execute(f"CREATE MACRO names_of(x) AS {_NAMES_OF}")
 
     def add_files(self, name: str, files: Iterable[Path]) -> None:
         """A table in Parquet files."""
@@ -136,7 +131,7 @@ def _in_sql(name: str, kind: str) -> str:
     column = f'"{name}"'
     if kind.startswith("TIMESTAMP"):
         column = f"epoch_us({column})"
-    return f"{column} AS {_IN_SQL.get(name, name)}"
+    return f"{column} AS {IN_SQL.get(name, name)}"
 
 
 def _published(name: str, is_partition: bool) -> str:

@@ -11,52 +11,6 @@ from bussrv.audit.kinds import KINDS
 LAG_OF_NEWS = 10 * 1_000_000
 """Microseconds after the disk works again in which the registry may not know yet which changes were refused."""
 
-DISK_FAILURES = f"""
-SELECT server, seq AS after_seq, next_seq, CASE WHEN event = 'journal.restored' THEN mono + {LAG_OF_NEWS} END
-    AS until_mono
-FROM (
-    SELECT *, lead(seq) OVER (PARTITION BY server ORDER BY seq, moment, mono) AS next_seq FROM @fact_disk
-) AS in_order
-WHERE event <> 'server.started'
-"""
-
-OVER = """
-SELECT b.server, b.boot, b.last_moment
-FROM @boots AS b
-LEFT JOIN (SELECT server, max(last_settled) AS settled FROM @boot_sums GROUP BY server) AS s ON b.server = s.server
-WHERE b.stopped OR (b.ended AND s.settled > b.last_seq)
-"""
-"""The boots that were stopped, and those whose successor has closed all that they left open."""
-
-SUSPECTED = """
-SELECT s.kind, s.server, s.boot, s.session, s.service, s.first_seq, s.last_seq, s.moment,
-    concat('session ', s.session, ' ', s.what) AS message
-FROM (
-    SELECT * FROM @fact_suspicions WHERE kind <> 'session-never-closed'
-    UNION ALL
-    SELECT f.server, f.session, f.boot, f.kind, f.service, f.first_seq, f.last_seq, o.last_moment, f.what, f.if_known,
-        f.seq, f.mono, f.is_loss
-    FROM @fact_suspicions AS f JOIN @boots_over AS o ON f.server = o.server AND f.boot = o.boot
-    WHERE f.kind = 'session-never-closed'
-) AS s
-LEFT JOIN (SELECT DISTINCT boot FROM @boots WHERE started) AS begun ON s.boot = begun.boot
-LEFT JOIN (SELECT DISTINCT server FROM @boots WHERE first_seq = 1) AS complete ON s.server = complete.server
-WHERE s.moment >= :since AND (NOT s.if_known OR begun.boot IS NOT NULL OR complete.server IS NOT NULL)
-    AND NOT EXISTS (
-        SELECT 1 FROM @disk_failures AS d
-        WHERE d.server = s.server AND s.seq > d.after_seq AND (d.next_seq IS NULL OR s.seq < d.next_seq)
-            AND (d.until_mono IS NULL OR (s.is_loss AND s.mono <= d.until_mono))
-    )
-"""
-
-BOOT_ORDER = """
-SELECT f.*, lag(stopped_last) OVER in_order AS after_stop, max(last_seq) OVER (
-        PARTITION BY server ORDER BY first_seq, first_moment, boot ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-    ) AS latest
-FROM (SELECT *, coalesce(last_stop = last_seq, false) AS stopped_last FROM @boot_sums) AS f
-WINDOW in_order AS (PARTITION BY server ORDER BY first_seq, first_moment, boot)
-"""
-
 _BEFORE_START = (
     "(after_stop IS NOT NULL OR first_seq = 1) AND settled IS NOT NULL "
     "AND (first_start IS NULL OR settled < first_start)"
@@ -100,16 +54,58 @@ _BOOT_CHECKS = (
 )
 """A condition, the kind of finding, its first and last record, its time, and its words."""
 
-BOOT_FINDINGS = "\nUNION ALL\n".join(
-    f"SELECT '{kind}' AS kind, server, boot, {first} AS first_seq, {last} AS last_seq, "
-    f"{at} AS moment, concat('boot ', boot, ' ', {what}) AS message FROM @boot_order "
-    f"WHERE ({condition}) AND {at} >= :since"
-    for condition, kind, first, last, at, what in _BOOT_CHECKS
-)
-
 _SEVERITY = " ".join(f"WHEN '{kind}' THEN '{severity}'" for kind, severity in KINDS.items())
 
-FINDINGS = f"""
+RECIPES = {
+    "disk_failures": f"""
+SELECT server, seq AS after_seq, next_seq, CASE WHEN event = 'journal.restored' THEN mono + {LAG_OF_NEWS} END
+    AS until_mono
+FROM (
+    SELECT *, lead(seq) OVER (PARTITION BY server ORDER BY seq, moment, mono) AS next_seq FROM @fact_disk
+) AS in_order
+WHERE event <> 'server.started'
+""",
+    # The boots that were stopped, and those whose successor has closed all that they left open.
+    "boots_over": """
+SELECT b.server, b.boot, b.last_moment
+FROM @boots AS b
+LEFT JOIN (SELECT server, max(last_settled) AS settled FROM @boot_sums GROUP BY server) AS s ON b.server = s.server
+WHERE b.stopped OR (b.ended AND s.settled > b.last_seq)
+""",
+    "suspected": """
+SELECT s.kind, s.server, s.boot, s.session, s.service, s.first_seq, s.last_seq, s.moment,
+    concat('session ', s.session, ' ', s.what) AS message
+FROM (
+    SELECT * FROM @fact_suspicions WHERE kind <> 'session-never-closed'
+    UNION ALL
+    SELECT f.server, f.session, f.boot, f.kind, f.service, f.first_seq, f.last_seq, o.last_moment, f.what, f.if_known,
+        f.seq, f.mono, f.is_loss
+    FROM @fact_suspicions AS f JOIN @boots_over AS o ON f.server = o.server AND f.boot = o.boot
+    WHERE f.kind = 'session-never-closed'
+) AS s
+LEFT JOIN (SELECT DISTINCT boot FROM @boots WHERE started) AS begun ON s.boot = begun.boot
+LEFT JOIN (SELECT DISTINCT server FROM @boots WHERE first_seq = 1) AS complete ON s.server = complete.server
+WHERE s.moment >= :since AND (NOT s.if_known OR begun.boot IS NOT NULL OR complete.server IS NOT NULL)
+    AND NOT EXISTS (
+        SELECT 1 FROM @disk_failures AS d
+        WHERE d.server = s.server AND s.seq > d.after_seq AND (d.next_seq IS NULL OR s.seq < d.next_seq)
+            AND (d.until_mono IS NULL OR (s.is_loss AND s.mono <= d.until_mono))
+    )
+""",
+    "boot_order": """
+SELECT f.*, lag(stopped_last) OVER in_order AS after_stop, max(last_seq) OVER (
+        PARTITION BY server ORDER BY first_seq, first_moment, boot ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+    ) AS latest
+FROM (SELECT *, coalesce(last_stop = last_seq, false) AS stopped_last FROM @boot_sums) AS f
+WINDOW in_order AS (PARTITION BY server ORDER BY first_seq, first_moment, boot)
+""",
+    "boot_findings": "\nUNION ALL\n".join(
+        f"SELECT '{kind}' AS kind, server, boot, {first} AS first_seq, {last} AS last_seq, "
+        f"{at} AS moment, concat('boot ', boot, ' ', {what}) AS message FROM @boot_order "
+        f"WHERE ({condition}) AND {at} >= :since"
+        for condition, kind, first, last, at, what in _BOOT_CHECKS
+    ),
+    "findings": f"""
 SELECT CASE kind {_SEVERITY} END AS severity, kind, server, boot, segment, first_seq, last_seq, moment, session,
     service, file, line, message
 FROM (
@@ -124,4 +120,6 @@ FROM (
     SELECT kind, server, boot, NULL, seq, seq, moment, NULL, NULL, NULL, NULL, what FROM @fact_clocks
     WHERE moment >= :since
 ) AS every
-"""
+""",
+}
+"""The queries of these tables, in an order in which each is made of those before it."""

@@ -5,20 +5,19 @@ A closed session provides and wants nothing, even if records of it follow. After
 
 from __future__ import annotations
 
-MENTIONS = """
+RECIPES = {
+    "mentions": """
 SELECT server, service, CAST(sum(registrations) AS BIGINT) AS registrations, min(first_registered) AS first_registered,
     max(last_registered) AS last_registered, CAST(sum(subscriptions) AS BIGINT) AS subscriptions,
     min(first_moment) AS first_moment
 FROM @fact_mentions GROUP BY server, service
-"""
-
-NUMBERED = """
+""",
+    # A number for each service of each server. A window over numbers takes half the time of one over texts.
+    "numbered": """
 SELECT server, service, row_number() OVER (ORDER BY server, service) AS number
 FROM (SELECT DISTINCT server, service FROM @fact_covers) AS every
-"""
-"""A number for each service of each server. A window over numbers takes half the time of one over texts."""
-
-SPANS = """
+""",
+    "spans": """
 SELECT number, session, is_provided, protocol, routing_id, begun AS begin, greatest(until, begun) AS until, ended, lost
 FROM (
     SELECT n.number, f.session, f.is_provided, f.protocol, f.routing_id, f.begin_at, f.lost, w.watch_begin,
@@ -28,9 +27,9 @@ FROM (
     JOIN @numbered AS n ON f.server = n.server AND f.service = n.service
 ) AS each_span
 WHERE until > watch_begin OR begin_at >= watch_begin
-"""
-
-COVERS = """
+""",
+    # Intervals in which each service was provided, or wanted. They may overlap.
+    "covers": """
 SELECT number, is_provided, begin, until
 FROM (
     SELECT n.number, f.is_provided, greatest(f.begin_at, w.watch_begin) AS begin,
@@ -39,10 +38,9 @@ FROM (
     JOIN @numbered AS n ON f.server = n.server AND f.service = n.service
 ) AS each_cover
 WHERE begin < until
-"""
-"""Intervals in which each service was provided, or wanted. They may overlap."""
-
-PROVIDED = """
+""",
+    # The longest intervals without a gap in which each service was provided.
+    "provided": """
 SELECT number, begin, coalesce(lead(latest) OVER (PARTITION BY number ORDER BY begin), last_end) AS until
 FROM (
     SELECT number, begin, max(until) OVER (
@@ -51,28 +49,25 @@ FROM (
     FROM @covers WHERE is_provided
 ) AS in_order
 WHERE latest IS NULL OR begin > latest
-"""
-"""The longest intervals without a gap in which each service was provided."""
-
-UPTIMES = """
+""",
+    # The same, and whether a provider was lost at its end.
+    "uptimes": """
 SELECT n.server, n.service, p.begin, p.until, l.number IS NOT NULL AS lost
 FROM @provided AS p JOIN @numbered AS n ON p.number = n.number
 LEFT JOIN (SELECT DISTINCT number, until FROM @spans WHERE is_provided AND lost) AS l
     ON p.number = l.number AND p.until = l.until
-"""
-"""The same, and whether a provider was lost at its end."""
-
-UP = """
+""",
+    # The time in which each service was provided, and the gaps, in seconds.
+    "up": """
 SELECT number, CAST(sum(until - begin) AS BIGINT) / 1000000 AS covered, count(*) AS intervals, max(until) AS last_end,
     max(gap) AS longest_gap, avg(gap) AS mean_gap
 FROM (
     SELECT *, (lead(begin) OVER (PARTITION BY number ORDER BY begin) - until) / 1000000 AS gap FROM @provided
 ) AS gaps
 GROUP BY number
-"""
-"""The time in which each service was provided, and the gaps, in seconds."""
-
-KNOWN = """
+""",
+    # The time in which each service was provided or wanted, in seconds.
+    "known": """
 SELECT number, CAST(sum(greatest(until - greatest(begin, coalesce(latest, begin)), 0)) AS BIGINT) / 1000000 AS covered
 FROM (
     SELECT number, begin, until, max(until) OVER (
@@ -81,10 +76,8 @@ FROM (
     FROM @covers
 ) AS in_order
 GROUP BY number
-"""
-"""The time in which each service was provided or wanted, in seconds."""
-
-HELD = """
+""",
+    "held": """
 SELECT n.server, n.service, h.number, h.providers, h.subscribers, h.first_span, h.provided
 FROM (
     SELECT number, CAST(count_if(is_provided) AS BIGINT) AS providers,
@@ -97,9 +90,8 @@ FROM (
     GROUP BY number
 ) AS h
 JOIN @numbered AS n ON h.number = n.number
-"""
-
-SERVICES = """
+""",
+    "services": """
 SELECT server, service, providers, registrations, first_registered, last_registered, up AS provided_seconds,
     observed_seconds, up / nullif(observed_seconds, 0) AS availability, provided, outages,
     greatest(longest_gap, CASE WHEN NOT is_up_last AND last_end IS NOT NULL
@@ -125,9 +117,8 @@ FROM (
     LEFT JOIN @known AS k ON h.number = k.number
     JOIN @watched AS w ON n.server = w.server
 ) AS merged
-"""
-
-ORPHANS = f"""
+""",
+    "orphans": f"""
 SELECT n.server, o.session, n.service, o.protocol, o.routing_id, o.begin, o.until AS until, o.ended,
     greatest(o.until - o.begin, 0) / 1000000 AS waited_seconds
 FROM (
@@ -147,4 +138,6 @@ FROM (
 ) AS o
 JOIN @numbered AS n ON o.number = n.number
 WHERE o.is_wanted = 1 AND (o.back IS NULL OR (o.until <= o.back AND o.begin < o.back))
-"""
+""",
+}
+"""The queries of these tables, in an order in which each is made of those before it."""

@@ -32,41 +32,7 @@ ALWAYS = 2**62
 FROM_FACTS = (*(f"fact_{name}" for name in FACTS), "fact_findings", "segments")
 """The tables that are there before all others."""
 
-RECIPES: dict[str, str] = {
-    "boot_sums": activity.BOOT_SUMS,
-    "boots": activity.BOOTS,
-    "servers": activity.SERVERS,
-    "watched": activity.WATCHED,
-    "events": activity.EVENTS,
-    "refusals": activity.REFUSALS,
-    "storms": activity.STORMS,
-    "leases": activity.LEASES,
-    "sessions": activity.SESSIONS,
-    "counted": activity.COUNTED,
-    "extents": activity.EXTENTS,
-    "concurrency": activity.CONCURRENCY,
-    "talkers": activity.TALKERS,
-    "identities": activity.IDENTITIES,
-    "link_steps": activity.LINK_STEPS,
-    "links": activity.LINKS,
-    "mentions": services.MENTIONS,
-    "numbered": services.NUMBERED,
-    "spans": services.SPANS,
-    "covers": services.COVERS,
-    "provided": services.PROVIDED,
-    "uptimes": services.UPTIMES,
-    "up": services.UP,
-    "known": services.KNOWN,
-    "held": services.HELD,
-    "services": services.SERVICES,
-    "orphans": services.ORPHANS,
-    "disk_failures": findings.DISK_FAILURES,
-    "boots_over": findings.OVER,
-    "suspected": findings.SUSPECTED,
-    "boot_order": findings.BOOT_ORDER,
-    "boot_findings": findings.BOOT_FINDINGS,
-    "findings": findings.FINDINGS,
-}
+RECIPES: dict[str, str] = {**activity.RECIPES, **services.RECIPES, **findings.RECIPES}
 
 _NAMED = Counter(name for query in RECIPES.values() for name in re.findall(r"@(\w+)", query))
 

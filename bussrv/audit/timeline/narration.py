@@ -56,7 +56,15 @@ class _Narration:
     def _what(self) -> str:
         event = self._row["event"]
         say = _WHAT.get(event)
-        return f"{event}: {self._who()}" if say is None else say(self)
+        if say is None:
+            return f"{event}: {self._who()}"
+        return say.format_map(self) if isinstance(say, str) else say(self)
+
+    def __getitem__(self, name: str) -> str:
+        """A word of a sentence, by its name in ``_WHAT``."""
+        if name == "who":
+            return self._who()
+        return "objects" if name == "service" and self._row["service"] is None else self._field(name)
 
     # The client.
 
@@ -76,9 +84,6 @@ class _Narration:
             return ", ".join(about) or "a client"
         return f"{self._word(name)} ({', '.join(about)})" if about else self._word(name)
 
-    def _service(self) -> str:
-        return "objects" if self._row["service"] is None else self._word(self._row["service"])
-
     def _field(self, name: str) -> str:
         value = self._row[name]
         return "unknown" if value is None else self._word(value)
@@ -89,9 +94,6 @@ class _Narration:
         if self._row["crashed_after"] is None:
             return f"the server {self._field('server')} started"
         return f"the server {self._field('server')} started after a crash"
-
-    def _stopped(self) -> str:
-        return f"the server {self._field('server')} was stopped"
 
     def _recovered(self) -> str:
         count = self._row["sessions_closed"] or 0
@@ -113,50 +115,13 @@ class _Narration:
         after = "" if lasted is None else f" after {duration(lasted / 1_000_000)}"
         return f"the session of {self._who()} ended{after}"
 
-    def _registered(self) -> str:
-        return f"{self._who()} began to provide {self._service()}"
-
-    def _unregistered(self) -> str:
-        return f"{self._who()} stopped providing {self._service()}"
-
-    def _service_refused(self) -> str:
-        return f"{self._who()} was refused to register or unregister {self._service()}"
-
-    def _subscribed(self) -> str:
-        return f"{self._who()} subscribed to {self._service()}"
-
-    def _unsubscribed(self) -> str:
-        return f"the subscription of {self._who()} to {self._service()} ended"
-
-    def _renewed(self) -> str:
-        return f"{self._who()} renewed its subscription to {self._service()}"
-
-    def _subscription_refused(self) -> str:
-        return f"{self._who()} was refused to subscribe to {self._service()}, or to unsubscribe from it"
-
-    def _proved(self) -> str:
-        return f"{self._who()} logged in as {self._field('actor')}"
-
     def _not_proved(self) -> str:
         tried = self._row["claimed"]
         return f"{self._who()} failed to log in" + (f" as {self._field('claimed')}" if tried else "")
 
-    def _denied(self) -> str:
-        asked = f"{self._field('action')} {self._field('target')}"
-        return f"{self._who()} was not allowed to {asked} ({self._field('rule')})"
-
     def _administered(self) -> str:
         target = "" if self._row["target"] is None else f" {self._field('target')}"
         return f"{self._who()} did {self._field('action')}{target} through the admin interface"
-
-    def _limited(self) -> str:
-        return f"{self._who()} reached the limit {self._field('limit')} of {self._field('value')}"
-
-    def _linked(self) -> str:
-        return f"the link to {self._who()} was established"
-
-    def _unlinked(self) -> str:
-        return f"the link to {self._who()} was lost"
 
     # The cause.
 
@@ -215,25 +180,26 @@ class _Narration:
         return self._known(self._row["next_session"], self._row["next_who"])
 
 
-_WHAT: dict[str, Callable[[_Narration], str]] = {
+_WHAT: dict[str, str | Callable[[_Narration], str]] = {
     "server.started": _Narration._started,
-    "server.stopped": _Narration._stopped,
+    "server.stopped": "the server {server} was stopped",
     "server.recovered": _Narration._recovered,
     "session.opened": _Narration._opened,
     "session.identified": _Narration._identified,
     "session.closed": _Narration._closed,
-    "service.registered": _Narration._registered,
-    "service.unregistered": _Narration._unregistered,
-    "service.refused": _Narration._service_refused,
-    "subscription.added": _Narration._subscribed,
-    "subscription.removed": _Narration._unsubscribed,
-    "subscription.renewed": _Narration._renewed,
-    "subscription.refused": _Narration._subscription_refused,
-    "auth.succeeded": _Narration._proved,
+    "service.registered": "{who} began to provide {service}",
+    "service.unregistered": "{who} stopped providing {service}",
+    "service.refused": "{who} was refused to register or unregister {service}",
+    "subscription.added": "{who} subscribed to {service}",
+    "subscription.removed": "the subscription of {who} to {service} ended",
+    "subscription.renewed": "{who} renewed its subscription to {service}",
+    "subscription.refused": "{who} was refused to subscribe to {service}, or to unsubscribe from it",
+    "auth.succeeded": "{who} logged in as {actor}",
     "auth.failed": _Narration._not_proved,
-    "access.denied": _Narration._denied,
-    "limit.reached": _Narration._limited,
+    "access.denied": "{who} was not allowed to {action} {target} ({rule})",
+    "limit.reached": "{who} reached the limit {limit} of {value}",
     "admin.action": _Narration._administered,
-    "link.up": _Narration._linked,
-    "link.down": _Narration._unlinked,
+    "link.up": "the link to {who} was established",
+    "link.down": "the link to {who} was lost",
 }
+"""What is said of each event. A word in braces is a field of the record, or its client."""

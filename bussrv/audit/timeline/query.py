@@ -35,24 +35,9 @@ CONCERNS = CLIENT, SERVICE, WANTED, CAUSE = "client", "service", "wanted", "caus
 
 _SHOWN = (
     *("server", "boot", "seq", "moment", "event", "outcome", "protocol", "session", "routing_id", "actor", "peer"),
-    *(
-        "claimed",
-        "method",
-        "service",
-        "reason",
-        "suppressed",
-        "limit",
-        "value",
-        "action",
-        "target",
-        "rule",
-        "name",
-        "role",
-        "persistent",
-        "home",
-    ),
-    *("version", "message", "interest", "duration", "objects_in", "objects_out", "bytes_in", "bytes_out"),
-    "sessions_closed",
+    *("claimed", "method", "service", "reason", "suppressed", "limit", "value", "action", "target", "rule", "name"),
+    *("role", "persistent", "home", "version", "message", "interest", "duration", "objects_in", "objects_out"),
+    *("bytes_in", "bytes_out", "sessions_closed"),
 )
 
 NEEDED = (*_SHOWN, "mono", "routing_ids", "address", "given")
