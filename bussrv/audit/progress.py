@@ -56,9 +56,7 @@ class Counted(Progress):
 
     @contextmanager
     def _shown(self, name: str) -> Iterator[None]:
-        from tqdm import tqdm
-
-        with tqdm(desc=name, unit="task", file=sys.stderr, leave=False, dynamic_ncols=True) as self._bar:
+        with _bar(name) as self._bar:
             yield
 
 
@@ -71,9 +69,7 @@ class Bars(Progress):
 
     @contextmanager
     def _shown(self, name: str) -> Iterator[None]:
-        from tqdm import tqdm
-
-        with tqdm(desc=name, unit="task", file=sys.stderr, leave=False, dynamic_ncols=True) as bar:
+        with _bar(name) as bar:
             ended = threading.Event()
             watching = threading.Thread(target=self._watch, args=(bar, ended), daemon=True)
             watching.start()
@@ -99,6 +95,12 @@ class Bars(Progress):
                 if info is not None:
                     done, total = done + info.numCompletedTasks, total + info.numTasks
         return done, total
+
+
+def _bar(name: str) -> Any:
+    from tqdm import tqdm
+
+    return tqdm(desc=name, unit="task", file=sys.stderr, leave=False, dynamic_ncols=True)
 
 
 def _tracker(spark: SparkSession) -> Any:

@@ -53,11 +53,11 @@ def terrible() -> Facts:
     """Too many servers with names that are meant to harm, and findings without end."""
     random = Random(9)
     facts = _facts(random, servers=NASTY[:12], minutes=90 * 24 * 60, people=900, is_well=False, names=NASTY)
-    kinds = [journals.Kind(severity, kind, 10**at + at) for at, (severity, kind) in enumerate(_KINDS)]
+    kinds = [journals.KindCount(severity, kind, 10**at + at) for at, (severity, kind) in enumerate(_KINDS)]
     found = [_finding(random, severity, kind, NASTY) for severity, kind in _KINDS for _ in range(25)]
     return _replaced(
         facts,
-        kinds=(*kinds, journals.Kind("error", NASTY[0], 1)),
+        kinds=(*kinds, journals.KindCount("error", NASTY[0], 1)),
         findings=tuple(found),
         incidents=Listing(tuple(_incident(random, each, NASTY) for each in ("damage", "session") * 30), 10**6),
         happenings=_happened(random, NASTY),
@@ -197,10 +197,10 @@ def _facts(  # noqa: C901 - as many things as there are tables
             shares[at : at + 9] = [0.0] * len(shares[at : at + 9])
         return tuple(shares)
 
-    def service(at: int) -> activity.Service:
+    def service(at: int) -> activity.ServiceUse:
         outages = 0 if is_well or at > 6 else round(40 * random.random() ** 2) + 1
         lasted = minutes * 60 * (1 if not outages else 0.97 + random.random() * 0.0299)
-        return activity.Service(
+        return activity.ServiceUse(
             service=who((SERVICES[at % len(SERVICES)] + ("" if at < len(SERVICES) else f"/{at}"),)),
             server=servers[at % len(servers)], providers=1 + at % 3, registrations=outages + 1, provided_seconds=lasted,
             provided=at != 2, outages=outages, subscribers=at * 3 % 11, unprovided_seconds=outages * 31.5,
@@ -262,7 +262,7 @@ def _facts(  # noqa: C901 - as many things as there are tables
         ]
         refusal = {"first_moment": begin + HOUR, "last_moment": end - HOUR}
         facts = {
-            "kinds": tuple(journals.Kind(*each) for each in (*found, ("notice", "torn-tail", 1))),
+            "kinds": tuple(journals.KindCount(*each) for each in (*found, ("notice", "torn-tail", 1))),
             "findings": (*findings, _finding(random, "notice", "torn-tail", servers)),
             "unverified": Listing((
                 journals.UnverifiedSegment(segment=9001, file="/srv/hall/bussrv-journal/00000000000000009001.jsonl.gz",
@@ -284,7 +284,7 @@ def _facts(  # noqa: C901 - as many things as there are tables
                 trouble.Refusal(event="limit.reached", limit="outbound-limit", number=2, suppressed=0, **refusal),
             ), 4),
             "refused": Listing(tuple(
-                trouble.Refused(address=who((f"192.0.2.{at}", "2001:db8::17")), number=900 // (at + 1),
+                trouble.RefusedAddress(address=who((f"192.0.2.{at}", "2001:db8::17")), number=900 // (at + 1),
                               suppressed=9000 // (at + 1), actors=at, **refusal)
                 for at in range(7)), 7),
             "attacked": Listing(tuple(
@@ -296,13 +296,13 @@ def _facts(  # noqa: C901 - as many things as there are tables
                             begin=begin + HOUR, end=begin + HOUR + 7 * MINUTE, openings=611, peak=140),
             ), 1),
             "identities": Listing((
-                trouble.Identity(server=who(servers), routing_id=who(("tv-3",)), sessions=5, overlaps=2,
+                trouble.ContestedId(server=who(servers), routing_id=who(("tv-3",)), sessions=5, overlaps=2,
                                first_moment=begin, last_moment=end,
                                addresses=tuple(who((f"192.0.2.{at}",)) for at in range(3)), actors=("anna", "ben"),
                                claimed=("carl",)),
             ), 1),
             "links": Listing((
-                trouble.Link(server=who(servers), neighbour=who(("garage",)), ups=9, downs=8, up_seconds=240_000.0,
+                trouble.LinkUse(server=who(servers), neighbour=who(("garage",)), ups=9, downs=8, up_seconds=240_000.0,
                            up=True, availability=0.9731, mtbf_seconds=30_000.0, last_reason="connection-lost"),
             ), 1),
             "leases": Listing(tuple(
@@ -325,7 +325,7 @@ def _facts(  # noqa: C901 - as many things as there are tables
         }  # fmt: skip
     durations = (3, 20, 90, 300, 140, 60, 12, 0) if not is_well else (0, 1, 4, 9, 2, 0, 0, 0)
     talkers = tuple(
-        activity.Traffic(server=servers[0], sessions=1 + at, connected_seconds=3600.0 * (at + 1),
+        activity.ClientTraffic(server=servers[0], sessions=1 + at, connected_seconds=3600.0 * (at + 1),
                      objects_in=9000 // (at + 1),
                      objects_out=30_000 // (at + 2), bytes_in=80_000_000 // (at + 1) ** 2,
                      bytes_out=31_000_000 * (3 + at % 3) // (at + 1), protocol=wire[at % 2],

@@ -132,11 +132,11 @@ def test_the_verdict_comes_first() -> None:
     ):
         found = page_of(make)
         assert word in found.text[:200]
-    notices = Facts(records=1, kinds=(journals.Kind("notice", "torn-tail", 5),))
+    notices = Facts(records=1, kinds=(journals.KindCount("notice", "torn-tail", 5),))
     text_ = Page(render(notices)).text
     assert text_.startswith("Journal intact")
     assert "5 notices" in text_
-    one = Page(render(Facts(records=1, kinds=(journals.Kind("warning", "time-backwards", 1),)))).text
+    one = Page(render(Facts(records=1, kinds=(journals.KindCount("warning", "time-backwards", 1),)))).text
     assert "1 finding needs a look" in one
 
 
@@ -172,7 +172,7 @@ def test_every_finding_is_shown_or_counted() -> None:
 def test_where_a_finding_is(finding: dict[str, object], shown: str) -> None:
     facts = Facts(
         records=1,
-        kinds=(journals.Kind("error", "k", 1),),
+        kinds=(journals.KindCount("error", "k", 1),),
         findings=(journals.FindingRow(severity="error", kind="k", message="m", **finding),),
     )
     assert f"Place Time Finding {shown} – m" in Page(render(facts)).text
@@ -202,7 +202,7 @@ def test_names_of_strangers_do_no_harm(one: str, two: str, three: str) -> None:
         records=1,
         axis=axis_between(0, HOUR),
         keys=(one,),
-        kinds=(journals.Kind("error", two, 1), journals.Kind("error", one + "!", 7)),
+        kinds=(journals.KindCount("error", two, 1), journals.KindCount("error", one + "!", 7)),
         findings=(journals.FindingRow(severity="error", kind=two, message=one, server=two, service=three, file=one),),
         servers=Listing(
             (

@@ -239,10 +239,10 @@ def test_each_kind_of_finding_has_its_share_and_all_are_counted(make: Make) -> N
     segments = [{"server": "hall", "segment": number, "journal": "j", "file": "f"} for number in (1, 10, 20)]
     tables = make(findings=[*many, *few, *other, *seqs], segments=segments)
     assert sorted(journals.kinds(tables), key=lambda each: each.kind) == [
-        journals.Kind("error", "bad-line", 3),
-        *(journals.Kind("warning", f"k{seq}", 1) for seq in (10, 30, 9)),
-        journals.Kind("error", "seq-gap", MOST_FINDINGS + 50),
-        journals.Kind("notice", "torn-tail", 1),
+        journals.KindCount("error", "bad-line", 3),
+        *(journals.KindCount("warning", f"k{seq}", 1) for seq in (10, 30, 9)),
+        journals.KindCount("error", "seq-gap", MOST_FINDINGS + 50),
+        journals.KindCount("notice", "torn-tail", 1),
     ]
     found = journals.findings(tables)
     assert [each.segment for each in found if each.severity == "warning"] == [10, None, 1]

@@ -9,7 +9,7 @@ import pytest
 
 from bussrv.audit.fold.segments import read_segment
 from bussrv.audit.reading.judged import tables
-from bussrv.audit.reading.snapshot import Snapshot, choose
+from bussrv.audit.reading.snapshot import JournalSnapshot, choose
 from bussrv.audit.reading.sources import take_snapshot
 from bussrv.audit.reading.stripes import sources_of
 from bussrv.errors import JournalError
@@ -20,13 +20,13 @@ from tests.audit.journals import compress, day, write_journal, write_lines
 
 
 @contextmanager
-def taken(*journals: Path, since: int | None = None, until: int | None = None) -> Iterator[Snapshot]:
+def taken(*journals: Path, since: int | None = None, until: int | None = None) -> Iterator[JournalSnapshot]:
     """A snapshot of journals of this machine, which takes no Spark."""
     with take_snapshot([*map(str, journals)], since=since, until=until) as snapshot:
         yield snapshot
 
 
-def contents(snapshot: Snapshot) -> dict[str, bytes]:
+def contents(snapshot: JournalSnapshot) -> dict[str, bytes]:
     """The bytes that are read of each segment, by its name in the snapshot."""
     paths = {each.taken: each.path_in(snapshot.local) for each in snapshot.segments}
     return {taken + "".join(path.suffixes): path.read_bytes() for taken, path in paths.items()}

@@ -16,7 +16,7 @@ from bussrv.audit.fold.stripe import Period
 from bussrv.audit.job import audit
 from bussrv.audit.output import PUBLISHED, OutputRefused
 from bussrv.audit.reading import stripes
-from bussrv.audit.reading.snapshot import Snapshot
+from bussrv.audit.reading.snapshot import JournalSnapshot
 from bussrv.audit.report import summary
 from bussrv.errors import JournalError
 from bussrv.journal.segment import segment_name
@@ -179,7 +179,7 @@ def test_nothing_is_said_of_a_segment_that_goes_away_meanwhile(
 
     sources_of = stripes.sources_of
 
-    def read_late(snapshot: Snapshot) -> list[list[SegmentSource]]:
+    def read_late(snapshot: JournalSnapshot) -> list[list[SegmentSource]]:
         found = sources_of(snapshot)
         compress(journal / segment_name(1))
         return found

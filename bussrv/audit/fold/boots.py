@@ -59,14 +59,16 @@ def run_of(records: Sequence[Line], first_moment: int, last_moment: int) -> Boot
 
     :param first_moment, last_moment: the earliest and the latest time of the records.
     """
-    boot = new_boot()
-    boot["records"] = len(records)
-    boot["first_seq"], boot["last_seq"] = records[0].seq, records[-1].seq
-    boot["first_moment"], boot["last_moment"] = first_moment, last_moment
-    boot["settled"] = next((each.seq for each in records if has_settled(each.event)), None)
-    boot["last_settled"] = next((each.seq for each in reversed(records) if has_settled(each.event)), None)
-    boot["last_of_server"] = next((each.seq for each in reversed(records) if not by_journal(each.event)), None)
-    return boot
+    return new_boot() | {
+        "records": len(records),
+        "first_seq": records[0].seq,
+        "last_seq": records[-1].seq,
+        "first_moment": first_moment,
+        "last_moment": last_moment,
+        "settled": next((each.seq for each in records if has_settled(each.event)), None),
+        "last_settled": next((each.seq for each in reversed(records) if has_settled(each.event)), None),
+        "last_of_server": next((each.seq for each in reversed(records) if not by_journal(each.event)), None),
+    }
 
 
 def has_settled(event: str) -> bool:

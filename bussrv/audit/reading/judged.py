@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from bussrv.audit.fold.segments import SegmentFacts
 from bussrv.audit.output import in_utf8
-from bussrv.audit.reading.snapshot import Journal, Snapshot, TakenSegment
+from bussrv.audit.reading.snapshot import Journal, JournalSnapshot, TakenSegment
 from bussrv.journal import bounds
 from bussrv.journal.evidence import findings as of_journals
 from bussrv.journal.evidence import segments as evidence
@@ -46,7 +46,7 @@ SEGMENTS = pa.schema(
 Row = dict[str, Any]
 
 
-def sizes_of(snapshot: Snapshot) -> dict[str, list[int]]:
+def sizes_of(snapshot: JournalSnapshot) -> dict[str, list[int]]:
     """The sizes of the beginnings of segments that seals are about, by the name of the segment in the snapshot."""
     return {
         segment.taken: sorted({seal.bytes for seal in journal.late.all_seals.get(segment.number, ())})
@@ -55,7 +55,7 @@ def sizes_of(snapshot: Snapshot) -> dict[str, list[int]]:
     }
 
 
-def to_judge(snapshot: Snapshot) -> dict[str, bool]:
+def to_judge(snapshot: JournalSnapshot) -> dict[str, bool]:
     """The names of the segments to judge.
 
     Each is to be judged to the byte, since no closing seal has its digest (true), or is one that such a segment
@@ -73,7 +73,7 @@ def to_judge(snapshot: Snapshot) -> dict[str, bool]:
     return found
 
 
-def tables(snapshot: Snapshot, found: Mapping[str, SegmentFacts]) -> dict[str, pa.Table]:
+def tables(snapshot: JournalSnapshot, found: Mapping[str, SegmentFacts]) -> dict[str, pa.Table]:
     """The tables ``findings`` and ``segments``.
 
     :param found: what each segment is like, by its name.
@@ -101,7 +101,7 @@ def _in_utf8(row: Row) -> Row:
     return {name: in_utf8(value) if isinstance(value, str) else value for name, value in row.items()}
 
 
-def verified(snapshot: Snapshot, found: Mapping[str, SegmentFacts]) -> set[str]:
+def verified(snapshot: JournalSnapshot, found: Mapping[str, SegmentFacts]) -> set[str]:
     """The names of the segments that are, to the last byte, what their closing seal says."""
     names = set()
     for journal in snapshot.journals:
@@ -113,7 +113,7 @@ def verified(snapshot: Snapshot, found: Mapping[str, SegmentFacts]) -> set[str]:
 
 
 class _Judging:
-    def __init__(self, snapshot: Snapshot, found: Mapping[str, SegmentFacts]) -> None:
+    def __init__(self, snapshot: JournalSnapshot, found: Mapping[str, SegmentFacts]) -> None:
         self._snapshot = snapshot
         self._found = found
         self._asked = to_judge(snapshot)

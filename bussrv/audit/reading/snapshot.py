@@ -13,7 +13,7 @@ A segment *is taken* as ``0/00000000000000000001``, whether it is compressed or 
 A journal that is not on this machine (``s3://…``, ``hdfs://…``) is read in place, except its last segment. See
 :mod:`bussrv.audit.reading.remote`.
 
-A running server may compress or remove a linked segment. :meth:`Snapshot.check` finds that.
+A running server may compress or remove a linked segment. :meth:`JournalSnapshot.check` finds that.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Journal:
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class JournalSnapshot:
     """Journals as they were at one moment.
 
     :ivar journals: one or more.

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 from bussrv.audit.fold.stored import is_stored
 from bussrv.audit.reading.remote import RemoteDirectory, StoredDirectory, take_remote
-from bussrv.audit.reading.snapshot import Snapshot, segments_of, take_journal
+from bussrv.audit.reading.snapshot import JournalSnapshot, segments_of, take_journal
 from bussrv.errors import JournalError
 from bussrv.journal.keys import PublicKey
 
@@ -65,7 +65,7 @@ def take_snapshot(
     until: int | None = None,
     parent: Path | None = None,
     index_of: Callable[[str], int] | None = None,
-) -> Iterator[Snapshot]:
+) -> Iterator[JournalSnapshot]:
     """A snapshot of journals, removed afterwards. A journal that is named twice is taken once.
 
     :param directory: reads a journal at a URL that is in no object store.
@@ -85,4 +85,4 @@ def take_snapshot(
                 journals.append(take_remote(there, location, index, root, trusted))
             else:
                 journals.append(take_journal(Path(location), index, root, trusted, since, until))
-        yield Snapshot(tuple(journals), root)
+        yield JournalSnapshot(tuple(journals), root)

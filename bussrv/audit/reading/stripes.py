@@ -26,7 +26,7 @@ from bussrv.audit.fold.tasks import STRIPE, BorderJoin, Done, Reread, Stripe, Ta
 from bussrv.audit.reading import judged
 from bussrv.audit.reading.checkpoint import Checkpoint, KeptStripe
 from bussrv.audit.reading.remote import RemoteDirectory
-from bussrv.audit.reading.snapshot import Snapshot
+from bussrv.audit.reading.snapshot import JournalSnapshot
 from bussrv.journal.digests import MOST_OF_A_LINE
 from bussrv.journal.evidence.segments import is_closed
 from bussrv.journal.header import Header
@@ -59,7 +59,7 @@ class Workers(Protocol):
 
 
 def fold_journals(
-    snapshot: Snapshot,
+    snapshot: JournalSnapshot,
     period: Period,
     place: Path,
     workers: Workers,
@@ -273,7 +273,7 @@ class _Stripes:
         checkpoint.save()
 
 
-def sources_of(snapshot: Snapshot) -> list[list[SegmentSource]]:
+def sources_of(snapshot: JournalSnapshot) -> list[list[SegmentSource]]:
     """The segments to read of each journal."""
     sizes, asked = judged.sizes_of(snapshot), judged.to_judge(snapshot)
     return [

@@ -9,7 +9,6 @@ from bussrv.audit.report.charts import SECOND, Axis
 from bussrv.audit.report.questions import (
     PROTOCOL,
     Listing,
-    Rows,
     Tables,
     all_rows,
     concurrency,
@@ -66,11 +65,8 @@ def protocols(tables: Tables, axis: Axis | None, servers: int) -> Listing[Protoc
     if axis is None:
         return listed
     of_these = f"SELECT server, {cut(PROTOCOL)} AS protocol, moment, sessions FROM @concurrency"
-    return _at_levels(listed, all_rows(tables, concurrency(of_these, axis, servers == 1)), axis)
-
-
-def _at_levels(listed: Listing[Protocol], rows: Rows, axis: Axis) -> Listing[Protocol]:
-    levels, nothing = filled(rows, axis), (0,) * axis.steps
+    levels = filled(all_rows(tables, concurrency(of_these, axis, servers == 1)), axis)
+    nothing = (0,) * axis.steps
     found = ((each, *levels.get(each.protocol, (nothing, nothing))) for each in listed.rows)
     return Listing(tuple(replace(each, most=most, last=last) for each, most, last in found), listed.total)
 
@@ -130,7 +126,7 @@ def closings(tables: Tables) -> Listing[Named]:
     return listing(tables, counts, Named, f"{most_of('number')}, {first('name')}", most=MOST_REASONS)
 
 
-class Traffic(Struct, frozen=True, kw_only=True):
+class ClientTraffic(Struct, frozen=True, kw_only=True):
     """The traffic of one client."""
 
     server: str
@@ -163,11 +159,11 @@ class Traffic(Struct, frozen=True, kw_only=True):
         return self.objects_in + self.objects_out
 
 
-def traffic(tables: Tables) -> Listing[Traffic]:
+def traffic(tables: Tables) -> Listing[ClientTraffic]:
     """The clients that sent and received most."""
     who = first("server", "protocol", "routing_id", "actor", "claimed", "address")
     order = f"{most_of('(bytes_in + bytes_out)')}, {most_of('(objects_in + objects_out)')}, {who}"
-    return listing(tables, "SELECT * FROM @talkers", Traffic, order)
+    return listing(tables, "SELECT * FROM @talkers", ClientTraffic, order)
 
 
 def traffic_bytes(tables: Tables) -> int:
@@ -204,7 +200,7 @@ _PICKED = f"""
 """Some services, each with its place in the list as ``what``. The window holds only the rows that are shown."""
 
 
-class Service(Struct, frozen=True, kw_only=True):
+class ServiceUse(Struct, frozen=True, kw_only=True):
     """A service, and the share of each step in which it was provided."""
 
     service: str
@@ -223,7 +219,7 @@ class Service(Struct, frozen=True, kw_only=True):
     uptime: tuple[float | None, ...] = ()
 
 
-class _Picked(Service, frozen=True, kw_only=True):
+class _Picked(ServiceUse, frozen=True, kw_only=True):
     """A service whose times are shown. Its name may be cut, so a number identifies it."""
 
     what: int
@@ -238,7 +234,7 @@ class _Picked(Service, frozen=True, kw_only=True):
         return max(self.first_moment, until - observed), until
 
 
-def uptimes(tables: Tables, axis: Axis | None) -> tuple[Service, ...]:
+def uptimes(tables: Tables, axis: Axis | None) -> tuple[ServiceUse, ...]:
     """The services with most outages, then those with most subscribers, and when each was provided."""
     if axis is None:
         return ()
@@ -249,20 +245,20 @@ def uptimes(tables: Tables, axis: Axis | None) -> tuple[Service, ...]:
         SELECT p.*, s.first_moment, s.last_moment FROM ({_PICKED}) AS p JOIN @servers AS s ON p.server = s.server"""
     found = rows(tables, with_moments, _Picked, MOST_TROUBLED + MOST_USED, "what")
     shown = shares(all_rows(tables, covered(intervals, axis)), axis, {each.what: each.seen(axis) for each in found})
-    services = (Service(**{name: getattr(each, name) for name in Service.__struct_fields__}) for each in found)
+    services = (ServiceUse(**{name: getattr(each, name) for name in ServiceUse.__struct_fields__}) for each in found)
     return tuple(replace(service, uptime=shown[each.what]) for service, each in zip(services, found, strict=True))
 
 
-def flapping(tables: Tables) -> Listing[Service]:
+def flapping(tables: Tables) -> Listing[ServiceUse]:
     """Services with outages, those with most first."""
     order = f"{most_of('outages')}, {most_of('longest_outage_seconds')}, {_NAMES}"
-    return listing(tables, "SELECT * FROM @services WHERE outages > 0", Service, order)
+    return listing(tables, "SELECT * FROM @services WHERE outages > 0", ServiceUse, order)
 
 
-def unused(tables: Tables) -> Listing[Service]:
+def unused(tables: Tables) -> Listing[ServiceUse]:
     """Services without subscribers, those that were provided longest first."""
     order = f"{most_of('provided_seconds')}, {_NAMES}"
-    return listing(tables, "SELECT * FROM @services WHERE unused", Service, order, most=MOST_UNUSED)
+    return listing(tables, "SELECT * FROM @services WHERE unused", ServiceUse, order, most=MOST_UNUSED)
 
 
 class ServiceTotals(Struct, frozen=True):

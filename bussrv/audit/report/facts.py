@@ -92,7 +92,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     since: int | None = None
     until: int | None = None
     axis: Axis | None = None
-    kinds: tuple[journals.Kind, ...] = ()
+    kinds: tuple[journals.KindCount, ...] = ()
     findings: tuple[journals.FindingRow, ...] = ()
     incidents: Listing[Incident] = Listing()
     happenings: Happened = Happened()
@@ -119,19 +119,19 @@ class Facts(Struct, frozen=True, kw_only=True):
     closings: Listing[activity.Named] = Listing()
 
     service_totals: activity.ServiceTotals = activity.ServiceTotals()
-    uptimes: tuple[activity.Service, ...] = ()
-    flapping: Listing[activity.Service] = Listing()
+    uptimes: tuple[activity.ServiceUse, ...] = ()
+    flapping: Listing[activity.ServiceUse] = Listing()
     orphans: Listing[activity.Orphan] = Listing()
-    unused: Listing[activity.Service] = Listing()
+    unused: Listing[activity.ServiceUse] = Listing()
 
-    traffic: Listing[activity.Traffic] = Listing()
+    traffic: Listing[activity.ClientTraffic] = Listing()
     traffic_bytes: int = 0
     refusals: Listing[trouble.Refusal] = Listing()
-    refused: Listing[trouble.Refused] = Listing()
+    refused: Listing[trouble.RefusedAddress] = Listing()
     attacked: Listing[trouble.Attacked] = Listing()
     storms: Listing[trouble.Storm] = Listing()
-    identities: Listing[trouble.Identity] = Listing()
-    links: Listing[trouble.Link] = Listing()
+    identities: Listing[trouble.ContestedId] = Listing()
+    links: Listing[trouble.LinkUse] = Listing()
     leases: Listing[trouble.Lease] = Listing()
     events: Listing[trouble.Recorded] = Listing()
 

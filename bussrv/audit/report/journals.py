@@ -17,7 +17,6 @@ from bussrv.audit.report.charts import Axis, axis_between
 from bussrv.audit.report.incidents import located
 from bussrv.audit.report.questions import (
     Listing,
-    Rows,
     Tables,
     all_rows,
     count_if,
@@ -71,10 +70,8 @@ def scope(tables: Tables, period: Period) -> Scope:
         SELECT count(*) AS servers, {", ".join(map(total, ("records", "boots", "crashes")))},
             min(first_moment) AS begin, max(last_moment) AS until
         FROM @servers"""
-    return _scope(period, **only_row(tables, totals))
-
-
-def _scope(period: Period, begin: int | None, end: int | None, **numbers: int) -> Scope:
+    numbers = only_row(tables, totals)
+    begin, end = numbers.pop("begin"), numbers.pop("end")
     if begin is None or end is None:
         return Scope(None, **numbers)
     begin = begin if period.since is None else max(begin, period.since)
@@ -102,23 +99,18 @@ def servers(tables: Tables, axis: Axis | None) -> Listing[Server]:
     known = listing(tables, "SELECT * FROM @servers", Server, first("server"), most=MOST_SERVERS)
     if axis is None:
         return known
-    shown = f"SELECT server FROM @servers ORDER BY {first('server')} LIMIT {MOST_SERVERS}"
+    listed = f"SELECT server FROM @servers ORDER BY {first('server')} LIMIT {MOST_SERVERS}"
     runs = f"""
         SELECT {cut("b.server")} AS what, b.first_moment AS begin, b.last_moment AS until, b.crashed
-        FROM @boots AS b JOIN ({shown}) AS s ON b.server = s.server"""
+        FROM @boots AS b JOIN ({listed}) AS s ON b.server = s.server"""
     crashed = f"SELECT what, until AS moment FROM ({runs}) AS runs WHERE crashed"
-    return _at_times(known, axis, all_rows(tables, covered(runs, axis)), all_rows(tables, counted(crashed, axis)))
-
-
-def _at_times(known: Listing[Server], axis: Axis, ran: Rows, crashed: Rows) -> Listing[Server]:
-    shown = shares(ran, axis, {each.server: (each.first_moment, each.last_moment) for each in known.rows})
+    seen = {each.server: (each.first_moment, each.last_moment) for each in known.rows}
+    ran = shares(all_rows(tables, covered(runs, axis)), axis, seen)
     crashes: dict[str, dict[int, int]] = {each.server: {} for each in known.rows}
-    for row in sorted(crashed, key=itemgetter("what", "step")):
+    for row in sorted(all_rows(tables, counted(crashed, axis)), key=itemgetter("what", "step")):
         crashes[row["what"]][row["step"]] = row["number"]
-    return Listing(
-        tuple(replace(each, ran=shown[each.server], crashed_in=crashes[each.server]) for each in known.rows),
-        known.total,
-    )
+    found = (replace(each, ran=ran[each.server], crashed_in=crashes[each.server]) for each in known.rows)
+    return Listing(tuple(found), known.total)
 
 
 class Boot(Struct, frozen=True, kw_only=True):
@@ -141,7 +133,7 @@ def boots(tables: Tables) -> Listing[Boot]:
     return listing(tables, "SELECT * FROM @boots", Boot, order)
 
 
-class Kind(Struct, frozen=True):
+class KindCount(Struct, frozen=True):
     """The number of findings of one kind."""
 
     severity: str
@@ -149,10 +141,10 @@ class Kind(Struct, frozen=True):
     number: int
 
 
-def kinds(tables: Tables) -> tuple[Kind, ...]:
+def kinds(tables: Tables) -> tuple[KindCount, ...]:
     """The number of findings of each kind, in no order."""
     counts = "SELECT severity, kind, count(*) AS number FROM @findings GROUP BY severity, kind"
-    return rows(tables, counts, Kind, MOST_KINDS, first("severity", "kind"))
+    return rows(tables, counts, KindCount, MOST_KINDS, first("severity", "kind"))
 
 
 class FindingRow(Struct, frozen=True, kw_only=True):

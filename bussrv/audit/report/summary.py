@@ -118,7 +118,7 @@ def summarize(tables: Tables, made: Evidence, happened: Happened) -> dict[str, A
     :param happened: the incidents that are about no finding.
     """
     kinds = _number_by(tables, "@findings", "kind", "count(*)")
-    servers = [_with_times(row) for row in sorted(all_rows(tables, "SELECT * FROM @servers"), key=itemgetter("server"))]
+    servers = sorted(all_rows(tables, "SELECT * FROM @servers"), key=itemgetter("server"))
     segments = only_row(tables, f"SELECT count(*) AS segments, {_SEALS} FROM @segments")
     sessions = sorted(all_rows(tables, _SESSIONS), key=itemgetter("protocol"))
     listed = all_rows(tables, f"SELECT * FROM @findings ORDER BY {_ORDER} LIMIT {MOST_LISTED}")
@@ -134,12 +134,17 @@ def summarize(tables: Tables, made: Evidence, happened: Happened) -> dict[str, A
         "security": "incidents" if happened.total else "quiet",
         "severities": severities,
         "kinds": {kind: kinds[kind] for kind in KINDS if kind in kinds},
-        "seals": _seals(segments, made),
+        "seals": {
+            "sealed": segments["sealed"],
+            "vouched": segments["vouched"],
+            "keys": list(made.keys),
+            "trusted": made.trusted,
+        },
         "last_seals": [{**msgspec.to_builtins(each), "time": format_time(each.time)} for each in made.seals],
         "segments": segments["segments"],
         "records": sum(server["records"] for server in servers),
         "boots": sum(server["boots"] for server in servers),
-        "servers": servers,
+        "servers": [{**each, **{name: format_time(each[name]) for name in _MOMENTS}} for each in servers],
         "sessions": {row.pop("protocol"): row for row in sessions},
         "services": only_row(tables, f"SELECT count(*) AS known, {count_if('provided')} AS provided FROM @services"),
         "events": _number_by(tables, "@events", "event", "CAST(sum(records) AS BIGINT)"),
@@ -163,20 +168,6 @@ def _incident(incident: Incident, key: str | None) -> dict[str, Any]:
         "number": incident.number,
         "message": f"{told.title}: {told.what}".replace("\N{NO-BREAK SPACE}", " "),
         "command": next(iter(told.commands), None),
-    }
-
-
-def _with_times(server: Mapping[str, Any]) -> dict[str, Any]:
-    """A row of that table, its moments as records have them."""
-    return {**server, **{name: format_time(server[name]) for name in _MOMENTS}}
-
-
-def _seals(segments: Mapping[str, int], made: Evidence) -> dict[str, Any]:
-    return {
-        "sealed": segments["sealed"],
-        "vouched": segments["vouched"],
-        "keys": list(made.keys),
-        "trusted": made.trusted,
     }
 
 

@@ -136,47 +136,47 @@ _MOST_MARKS = 3
 _JOINER = "\u200d"
 
 
-class Part(Struct, frozen=True):
+class NamePart(Struct, frozen=True):
     """A part of a name, escaped: one character that is spelled out, or several others."""
 
     text: Markup
     is_odd: bool
 
 
-class Shown(Struct, frozen=True):
+class ShownName(Struct, frozen=True):
     """A name as it is shown.
 
     :ivar breaks: ``long``, ``longish`` or nothing: where its words may be broken.
     """
 
-    parts: tuple[Part, ...]
+    parts: tuple[NamePart, ...]
     is_cut: bool
     breaks: str
 
 
-def shown(text: str, longest: int = LONGEST) -> Shown:
+def shown(text: str, longest: int = LONGEST) -> ShownName:
     """A name that is not blank, in parts."""
     cut = text[:longest]
     longest_word = max(map(len, cut.split()), default=0)
     breaks = "long" if longest_word > LONG_WORD else "longish" if longest_word > LONGISH_WORD else ""
-    return Shown(tuple(_parts(cut)), len(text) > longest, breaks)
+    return ShownName(tuple(_parts(cut)), len(text) > longest, breaks)
 
 
-def _parts(text: str) -> Iterator[Part]:
+def _parts(text: str) -> Iterator[NamePart]:
     if _is_plain(text):
         if text:
-            yield Part(escape(text), False)
+            yield NamePart(escape(text), False)
         return
     begin = 0
     for at in range(len(text)):
         code = _code(text, at)
         if code is not None:
             if begin < at:
-                yield Part(escape(text[begin:at]), False)
-            yield Part(escape(code), True)
+                yield NamePart(escape(text[begin:at]), False)
+            yield NamePart(escape(code), True)
             begin = at + 1
     if begin < len(text):
-        yield Part(escape(text[begin:]), False)
+        yield NamePart(escape(text[begin:]), False)
 
 
 def plain(text: str | None, longest: int = LONGEST) -> str:

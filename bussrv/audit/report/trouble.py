@@ -39,7 +39,7 @@ def refusals(tables: Tables) -> Listing[Refusal]:
     return listing(tables, by_reason, Refusal, f"{_BY_NUMBER}, {first('event', 'reason', 'limit_name')}")
 
 
-class Refused(Struct, frozen=True, kw_only=True):
+class RefusedAddress(Struct, frozen=True, kw_only=True):
     """The same of one address."""
 
     number: int
@@ -50,11 +50,11 @@ class Refused(Struct, frozen=True, kw_only=True):
     actors: int = 0
 
 
-def refused(tables: Tables) -> Listing[Refused]:
+def refused(tables: Tables) -> Listing[RefusedAddress]:
     """The same by address."""
     names = "count(DISTINCT coalesce(actor, claimed)) AS actors"
     by_address = f"SELECT address, {_NUMBERS}, {names} FROM @refusals GROUP BY address"
-    return listing(tables, by_address, Refused, f"{_BY_NUMBER}, {first('address')}")
+    return listing(tables, by_address, RefusedAddress, f"{_BY_NUMBER}, {first('address')}")
 
 
 class Attacked(Struct, frozen=True, kw_only=True):
@@ -97,7 +97,7 @@ def storms(tables: Tables) -> Listing[Storm]:
     return listing(tables, "SELECT * FROM @storms", Storm, order)
 
 
-class Identity(Struct, frozen=True, kw_only=True):
+class ContestedId(Struct, frozen=True, kw_only=True):
     """A routing id that several sessions had at the same time."""
 
     server: str
@@ -111,13 +111,13 @@ class Identity(Struct, frozen=True, kw_only=True):
     claimed: tuple[str, ...] = ()
 
 
-def identities(tables: Tables) -> Listing[Identity]:
+def identities(tables: Tables) -> Listing[ContestedId]:
     """Routing ids that several sessions had at the same time."""
     order = f"{most_of('overlapping')}, {first('server', 'routing_id')}"
-    return listing(tables, "SELECT * FROM @identities", Identity, order)
+    return listing(tables, "SELECT * FROM @identities", ContestedId, order)
 
 
-class Link(Struct, frozen=True, kw_only=True):
+class LinkUse(Struct, frozen=True, kw_only=True):
     """A link between two servers."""
 
     server: str
@@ -131,10 +131,10 @@ class Link(Struct, frozen=True, kw_only=True):
     last_reason: str | None = None
 
 
-def links(tables: Tables) -> Listing[Link]:
+def links(tables: Tables) -> Listing[LinkUse]:
     """Links to other servers, those lost most often first."""
     order = f"{most_of('downs')}, {first('availability', 'server', 'neighbour')}"
-    return listing(tables, "SELECT * FROM @links", Link, order)
+    return listing(tables, "SELECT * FROM @links", LinkUse, order)
 
 
 class Lease(Struct, frozen=True, kw_only=True):
