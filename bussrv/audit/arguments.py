@@ -22,7 +22,7 @@ SPARK, EMBEDDED = ENGINES = ("spark", "embedded")
 """The engines that compute the tables: Spark, which needs Java and may run on several machines, or DuckDB here."""
 
 AUTO = "auto"
-"""Spark if it can run here, and otherwise the embedded engine; see :mod:`bussrv.audit.engine`."""
+"""Spark if it can run here, and otherwise the embedded engine; see :func:`bussrv.audit.job.choose`."""
 
 
 class Converted(Base):

@@ -8,7 +8,7 @@ and can as well make the old seals fit.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -101,23 +101,20 @@ def _in_utf8(row: Row) -> Row:
     return {name: in_utf8(value) if isinstance(value, str) else value for name, value in row.items()}
 
 
-def verified(snapshot: JournalSnapshot, found: Mapping[str, SegmentFacts]) -> set[str]:
-    """The names of the segments that are, to the last byte, what their closing seal says."""
-    names = set()
-    for journal in snapshot.journals:
-        for segment in journal.segments:
-            seal, digests = journal.late.seals.get(segment.number), found[segment.taken].digests
-            if seal is not None and digests is not None and evidence.is_verified(digests, seal):
-                names.add(segment.taken)
-    return names
-
-
 class _Judging:
     def __init__(self, snapshot: JournalSnapshot, found: Mapping[str, SegmentFacts]) -> None:
         self._snapshot = snapshot
         self._found = found
         self._asked = to_judge(snapshot)
-        self._verified: Container[str] = verified(snapshot, found)
+        # The names of the segments that are, to the last byte, what their closing seal says.
+        self._verified = {
+            segment.taken
+            for journal in snapshot.journals
+            for segment in journal.segments
+            if (seal := journal.late.seals.get(segment.number)) is not None
+            and (digests := found[segment.taken].digests) is not None
+            and evidence.is_verified(digests, seal)
+        }
 
     def findings(self) -> Iterator[Row]:
         for journal in self._snapshot.journals:

@@ -100,7 +100,7 @@ def take_remote(directory: RemoteDirectory, url: str, index: int, root: Path, tr
         directory.fetch(MANIFEST_NAME, manifest_path)
     manifest = read_manifest(manifest_path, trusted)
     numbers = frozenset(segment.number for segment in segments)
-    return Journal(index, url, tuple(segments), numbers, manifest, manifest)
+    return Journal(url, tuple(segments), numbers, manifest, manifest)
 
 
 def _segments(files: Iterable[RemoteFile], url: str, index: int) -> list[TakenSegment]:

@@ -81,7 +81,6 @@ class TakenSegment:
 class Journal:
     """A journal as it was at one moment.
 
-    :ivar index: the first part of the names of its segments.
     :ivar location: its directory or URL.
     :ivar segments: those that are audited, in order.
     :ivar numbers: the numbers of all its segments, audited or not.
@@ -89,7 +88,6 @@ class Journal:
     :ivar late: a newer manifest, if a running server had not sealed everything yet.
     """
 
-    index: int
     location: str
     segments: tuple[TakenSegment, ...]
     numbers: frozenset[int]
@@ -161,7 +159,7 @@ def take_journal(
         raise JournalError(f"cannot read the segment {error.filename}: {error.strerror}") from error
     late = _await_seals(directory, manifest, paths, trusted)
     numbers = frozenset(first_seq(path) for path in (*paths, *list_segments(directory)))
-    return Journal(index, str(directory), tuple(segments), numbers, manifest, late)
+    return Journal(str(directory), tuple(segments), numbers, manifest, late)
 
 
 def choose(paths: Sequence[Path], since: int | None, until: int | None) -> Sequence[Path]:
