@@ -122,10 +122,7 @@ class Holding(Struct, array_like=True):
         self.deferred.append(step)
         if _is_over(self.deferred):
             # All that later records need to know of it.
-            self._end(step)
-
-    def _end(self, step: Step) -> None:
-        self._last, self._bound = (step.code, step.place), (False, step.place[1])
+            self._last, self._bound = (step.code, step.place), (False, step.place[1])
 
     def follow(self, later: Holding) -> None:
         """Take in the same holding of the next stripe."""

@@ -12,15 +12,13 @@ from pathlib import PurePosixPath
 from typing import TypeGuard
 
 from bussrv.audit.arguments import DEFAULT_OUT
-from bussrv.audit.report.text import machine_moment
+from bussrv.audit.report.text import SECOND, machine_moment
 
 LONGEST = 256
 """Characters of the name of a journal in a command."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.:@%+/-]{1,100}")
 _SEGMENT = re.compile(r"[0-9]{20}\.jsonl(\.gz)?")
-
-_SECOND = 1_000_000
 
 
 def around(journal: str | None, place: int | str | None) -> str | None:
@@ -71,10 +69,10 @@ def history(journal: str | None, name: str | None, begin: int | None, end: int |
         return None
     words = ["bussrv", "timeline", name, journal]
     # Whole seconds are easier to read.
-    since = None if begin is None else begin // _SECOND
-    until = None if end is None else end // _SECOND + 1
+    since = None if begin is None else begin // SECOND
+    until = None if end is None else end // SECOND + 1
     for option, seconds in (("--since", since), ("--until", until)):
-        words += [] if seconds is None else [option, machine_moment(seconds * _SECOND).replace(".000000", "")]
+        words += [] if seconds is None else [option, machine_moment(seconds * SECOND).replace(".000000", "")]
     return shlex.join(words)
 
 
