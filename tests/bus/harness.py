@@ -23,6 +23,8 @@ from bussrv.wire.objects import ObjectReader, encode, encode_json
 
 SERVER = "hall"
 LIMITS = Settings()
+TEXT = {"type": "text/plain"}
+NO_ECHO = {"receive": "no_echo"}
 
 
 class Clock:
@@ -166,3 +168,17 @@ class Handle:
 
     def close(self):
         self._bus.close(self.id, "client-closed", Traffic())
+
+
+def member(harness, subscription=None, **identity):
+    """A member of the object network."""
+    handle = harness.open()
+    handle.join(subscription, **identity)
+    return handle
+
+
+def parsed(fields, payload=b""):
+    """An object as a reader gives it."""
+    reader = ObjectReader()
+    reader.feed(encode(fields, payload))
+    return reader.next_event()

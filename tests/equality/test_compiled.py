@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from bussrv.bus.routing.compiled import CompiledRouter
 from bussrv.bus.routing.compiled_result import ScanResult
 from bussrv.compiled import SPEEDUPS
+from tests.bus.routing.test_batch import InTurns
 from tests.equality import plain
 from tests.equality.compiled import Compiled, Op, Pure, compare, compare_forwarded, play, played
-from tests.formats.test_runs import InTurns
 from tests.fuzz.draw import Draw
 from tests.size import sized
 

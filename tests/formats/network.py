@@ -8,6 +8,7 @@ from twisted.internet.address import IPv4Address, UNIXAddress
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransportWithDisconnection
 
+from bussrv import events as ev
 from bussrv.bus.bus import Bus
 from bussrv.bus.routing.object_ids import ObjectIds
 from bussrv.bus.sessions.membership import MembershipAnnouncer
@@ -273,3 +274,8 @@ def drain(members: Sequence[Member]) -> None:
     """Forget what the members were told so far."""
     for member in members:
         member.received()
+
+
+def limits(network: Network) -> list[tuple[str, int, str | None, str | None]]:
+    """The limits that the journal says were hit: which, what it is set to, why, and from where."""
+    return [(event.limit, event.value, event.reason, event.peer) for event in network.events(ev.LimitReached)]

@@ -8,6 +8,8 @@ from bussrv.server.configuration.plugins import installed
 from bussrv.services.hosting import HostedServices
 from tests.formats.network import Network, Watcher
 
+DOOR = HostedService("door", module="tests.services.door", content_type="text/plain", summary="a door")
+
 
 class Hosting(Network):
     """:ivar hosted: the services of the server."""

@@ -1,7 +1,6 @@
 """Services of the server itself: found, offered, requested and subscribed to like all others."""
 
 import json
-from typing import Any
 
 import pytest
 from twisted.logger import capturedLogs, formatEvent
@@ -9,13 +8,12 @@ from zope.interface.verify import verifyObject
 
 from bussrv import events as ev
 from bussrv.interfaces import IHostedService, IServiceHost, IServiceObject
-from bussrv.plugin import HostedService
 from bussrv.server.configuration.plugins import installed
 from bussrv.services.hosting import Host, HostedServices
 from bussrv.wire import spp
 from tests.bus.links.fabric import Fabric
 from tests.formats.network import Network
-from tests.services.scene import Hosting
+from tests.services.scene import DOOR, Hosting
 from tests.tables import each_row
 
 NAMES = ["bus/clock", "bus/registry", "bus/statistics"]
@@ -53,22 +51,6 @@ def test_members_ask_for_the_present_state() -> None:
     assert (fields["type"], fields["to"]) == ("application/json", member.routing_id)
     assert json.loads(payload)["sessions"] == {"bus": 1, "objects": 2}
     assert other.received() == []
-
-
-def test_updates_go_to_those_who_subscribed_and_to_nobody_else() -> None:
-    network = Hosting()
-    member, watcher, other = network.member(), network.watching("bus/clock"), network.watcher()
-    network.udp.subscribe("bus/clock")
-    for each in (member, watcher, other):
-        each.received()
-    network.tick(1)
-    network.tick()
-    assert len(network.udp.taken()) == 1
-    assert len(watcher.messages()) == 1
-    assert (member.received(), other.received()) == ([], [])
-
-
-DOOR = HostedService("door", module="tests.services.door", content_type="text/plain", summary="a door")
 
 
 @each_row("name", ["bus/clock", "Bus/clock", "door", "DOOR", "\uff44oor", "d\u200door"])
@@ -132,38 +114,6 @@ def test_at_start_a_client_loses_a_hosted_name_and_it_is_logged() -> None:
     assert (lost.service, lost.reason) == ("Door", "reserved-name")
 
 
-BROKEN = HostedService("broken", module="tests.services.broken", content_type="text/plain", summary="a broken one")
-
-
-@each_row("state", [RuntimeError("no sensor"), "text", None])
-def test_a_service_that_fails_to_say_its_state_ends_nobody(state: Any) -> None:
-    """A client that asks is told, subscribers are given the next update, and the log says what happened."""
-    network = Hosting(BROKEN)
-    service: Any = network.hosted._services["broken"]
-    service.state = state
-    member, business = network.member(), network.business()
-    with capturedLogs() as logged:
-        watcher = network.watching("broken")
-        watcher.subscribe("broken")
-        for client in (member, business):
-            client.received()
-            client.send({"event": "services/request", "name": "broken", "id": 1})
-            told = client.only_reply()
-            assert (told["event"], told["reason"], told["in-reply-to"]) == ("error", "internal-error", 1)
-    assert watcher.messages() == []
-    service.host.publish(b"mended")
-    network.tick()
-    assert watcher.messages() == [b"mended"]
-    service.state = b"well"
-    member.send({"event": "services/request", "name": "broken"})
-    assert [payload for _, payload in member.received()] == [b"well"]
-    watcher.subscribe("broken")
-    assert watcher.messages() == [b"well"]
-    assert all(each.connection.is_open for each in (member, business, watcher))
-    assert network.bus.counters["internal-error"] == 4
-    assert {each["event"] for each in logged} == {"service.failed"}
-
-
 def test_they_go_with_the_server_and_the_journal_says_so() -> None:
     network = Hosting()
     watcher = network.watching("bus/clock")
@@ -192,17 +142,3 @@ def test_services_that_cannot_be_registered(stops: bool) -> None:
     said = [formatEvent(each) for each in logged]
     assert said == ([] if stops else [f"the service {name} is not offered: no space left" for name in NAMES])
     assert not any("log_failure" in each for each in logged)
-
-
-def test_a_service_is_told_of_its_first_and_last_subscriber() -> None:
-    network = Hosting(DOOR)
-    first, second = network.watching("door"), network.watching("door")
-    assert first.messages() == second.messages() == [b"closed"]
-    door = network.hosted._services["door"]
-    assert door.calls == ["first_subscriber_came"]
-    first.unsubscribe("door")
-    assert door.calls == ["first_subscriber_came"]
-    second.connection.close()
-    assert door.calls == ["first_subscriber_came", "last_subscriber_left"]
-    network.watching("door")
-    assert door.calls == ["first_subscriber_came", "last_subscriber_left", "first_subscriber_came"]

@@ -10,7 +10,7 @@ from twisted.python.failure import Failure
 from bussrv.errors import Refused
 from bussrv.policy.permissions.permissions import EVERYTHING
 from bussrv.values import Traffic
-from tests.bus.harness import SERVER, BusHarness
+from tests.bus.harness import NO_ECHO, SERVER, TEXT, BusHarness, member
 from tests.bus.reference import ReferenceBus
 from tests.bus.strategies import SERVICES, SHARED, TYPES, objects, payloads, subscriptions
 from tests.size import sized
@@ -239,3 +239,23 @@ class Fanout(RuleBasedStateMachine):
 EXAMPLES = max(sized(150), settings.default.max_examples // 3)
 Fanout.TestCase.settings = settings(max_examples=EXAMPLES, stateful_step_count=40)
 TestFanout = Fanout.TestCase
+
+
+def test_members_of_one_group_share_the_very_same_bytes(harness):
+    sender = member(harness, NO_ECHO)
+    first, second = member(harness), member(harness)
+    for _ in range(3):
+        sender.send(TEXT, b"x")
+    harness.bus.flush()
+    (one,), (other,) = first.link.batches, second.link.batches
+    assert one is other
+    assert one.joined is other.joined
+
+
+def test_those_who_want_no_echo_get_everything_of_each_other(harness):
+    first, second = member(harness, NO_ECHO), member(harness, NO_ECHO)
+    for sender in (first, second, second, first):
+        sender.send({**TEXT, "from": sender.id})
+    harness.bus.flush()
+    assert [json.loads(each[:-1])["from"] for each in first.got] == [second.id] * 2
+    assert [json.loads(each[:-1])["from"] for each in second.got] == [first.id] * 2

@@ -2,6 +2,7 @@
 
 import itertools
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -11,7 +12,7 @@ from bussrv.bus.groups.fanout import OBJECT_FRAMES, Fanout
 from bussrv.bus.groups.receivers import Receivers
 from bussrv.bus.interest.interests import Kind, mode_interest, rule_interest
 from bussrv.settings import Settings
-from tests.bus.harness import RecordingLink
+from tests.bus.harness import NO_ECHO, TEXT, RecordingLink, member
 
 LIMITS = Settings()
 INTERESTS = [
@@ -66,7 +67,7 @@ TestChanges = Changes.TestCase
 TestChanges.settings = settings(stateful_step_count=40)
 
 
-def member(receivers, number):
+def join(receivers, number):
     receivers.add(f"s{number}", RecordingLink({None: OBJECT_FRAMES}))
     receivers.join(f"s{number}", mode_interest("all", [f"text/{number}"], LIMITS), "objects")
 
@@ -74,12 +75,12 @@ def member(receivers, number):
 def test_a_change_makes_only_new_groups_be_asked():
     receivers = Receivers(Fanout())
     for number in range(100):
-        member(receivers, number)
+        join(receivers, number)
     kind = Kind(None, "text/7")
     assert len(receivers.wanting(kind)) == 1
     asked = receivers.groups_asked
     receivers.remove("s8")
-    member(receivers, 100)
+    join(receivers, 100)
     assert len(receivers.wanting(kind)) == 1
     receivers.remove("s7")
     assert receivers.wanting(kind) == ()
@@ -89,8 +90,65 @@ def test_a_change_makes_only_new_groups_be_asked():
 def test_groups_that_are_gone_are_not_remembered_for_long():
     receivers = Receivers(Fanout())
     for number in range(1000):
-        member(receivers, number)
+        join(receivers, number)
         receivers.wanting(Kind(None, f"text/{number}"))
         receivers.remove(f"s{number}")
     remembered = {group for wanting in receivers._by_kind.values() for group in wanting.groups}
     assert len(remembered) <= module.MOST_GONE + 2
+
+
+def test_groups_go_with_their_last_member(harness):
+    groups = harness.bus._receivers._member_groups.values
+    first, second = member(harness), member(harness)
+    third = member(harness, NO_ECHO)
+    assert len(list(groups())) == 2
+    first.close()
+    third.close()
+    assert len(list(groups())) == 1
+    second.close()
+    assert list(groups()) == []
+    subscriber = harness.open("spp")
+    subscriber.subscribe("tv")
+    assert list(harness.bus._receivers.subscribed_to("tv")) != []
+    subscriber.close()
+    assert list(harness.bus._receivers.subscribed_to("tv")) == []
+
+
+def test_a_new_interest_gets_kinds_that_were_sent_before(harness):
+    sender = member(harness, NO_ECHO)
+    sender.send(TEXT)
+    listener = member(harness, {"types": ["text/*"]})
+    assert sender.send(TEXT) == 1
+    harness.bus.flush()
+    assert len(listener.got) == 1
+
+
+def test_a_group_that_came_back_is_found_again(harness):
+    sender = member(harness, NO_ECHO)
+    for _ in range(2):
+        listener = member(harness, {"subscriptions": ["text/*"]})
+        sender.send(TEXT)
+        harness.bus.flush()
+        assert len(listener.got) == 1
+        listener.close()
+
+
+def test_remembered_kinds_are_bounded(harness, monkeypatch):
+    monkeypatch.setattr(module, "MAX_REMEMBERED", 3 * (module.KIND_COSTS + 1))
+    listener = member(harness)
+    remembered = harness.bus._receivers._by_kind
+    for number in range(10):
+        harness.bus._receivers.wanting(Kind(f"event/{number}"))
+        assert len(remembered) <= 3
+    assert [len(group.links) for group in harness.bus._receivers.wanting(Kind("event/0"))] == [1]
+    listener.send({"event": "e" * 2000, "natures": ["n" * 500] * 2})
+    assert max(kind.length() for kind in remembered) <= module.MAX_KIND_LENGTH
+    harness.bus.flush()
+    assert len(listener.got) == 1
+
+
+@pytest.mark.parametrize("kind", [Kind("e" * 1025), Kind(None, "t" * 1025), Kind(None, "", ("n",) * 600)])
+def test_large_kinds_are_not_remembered(harness, kind):
+    member(harness)
+    assert len(harness.bus._receivers.wanting(kind)) == 1
+    assert kind not in harness.bus._receivers._by_kind

@@ -12,9 +12,10 @@ from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from bussrv.formats.objects.dialing import LinkDialer
+from bussrv.formats.objects.dialing import DialedProtocol, LinkDialer
+from bussrv.net.session.factory import StreamFactory
 from bussrv.net.tls.link_tokens import TokenFile
-from tests.formats.network import Network
+from tests.formats.network import Connection, Member, Network
 
 LATENCY = 0.001
 
@@ -199,3 +200,55 @@ class Fabric:
             for session in state.sessions.values()
             if state.subscription(session.id, None) is not None
         }
+
+
+# A linked server that a test plays itself.
+
+SUBSCRIPTION = {"event": "routing/subscribe", "role": "server"}
+WORDS = {"objects": "routing/subscribe/notify", "rules": "routing/subscribe/notification"}
+DIALECTS = {"objects": {"receive_mode": "all"}, "rules": {"subscriptions": "all"}}
+
+
+def ask(network, host="127.0.0.1", **fields):
+    """Somebody who asked for a link, and every answer."""
+    server = Member(network.connect("objects", host))
+    server.send({**SUBSCRIPTION, **fields})
+    return server, server.heads()
+
+
+def dial(network, server_id, **fields):
+    """Somebody whom ``network`` dialed."""
+    protocol = StreamFactory(DialedProtocol, network.bus, network.reactor).buildProtocol(None)
+    connection = Connection(protocol, "127.0.0.1")
+    connection.protocol.linked.addErrback(lambda _: None)
+    server = Member(connection)
+    server.routing_id = server_id
+    server.send({**SUBSCRIPTION, "routing-id": server_id, **fields})
+    return server
+
+
+def notify(server, routing_id, **fields):
+    about = {"routing-id": routing_id, "routing-ids": [], "route": [server.routing_id], **fields}
+    server.send({"event": "routing/subscribe/notify", **about})
+
+
+def provide(server, routing_id, name, **fields):
+    server.send({"event": "services/register", "name": name, "route": [routing_id, server.routing_id], **fields})
+
+
+def leave(server, routing_id):
+    server.send({"event": "routing/disconnect", "routing-id": routing_id, "route": [server.routing_id]})
+
+
+def say(server, *route, payload=b"", **fields):
+    """An object that passed ``route`` before that server."""
+    named = {key.replace("_", "-"): value for key, value in fields.items()}
+    server.send({"type": "text/plain", **named, "route": [*route, server.routing_id]}, payload)
+
+
+def about(head):
+    return head["event"], head.get("name", head.get("routing-id")), head["route"]
+
+
+def homes(network):
+    return {session.routing_id: session.home for session in network.registry.state.sessions.values() if session.home}

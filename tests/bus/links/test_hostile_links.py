@@ -13,7 +13,7 @@ from bussrv.bus.links.advertisement_fields import ADVERTISEMENTS, DISCONNECT, NO
 from bussrv.bus.links.jobs import MOST_STEPS
 from bussrv.bus.links.remote_sessions import MOST_PENDING
 from bussrv.wire.objects import MAX_ADDED
-from tests.bus.links.test_links import ask, homes, leave, notify, provide, say
+from tests.bus.links.fabric import ask, homes, leave, notify, provide, say
 from tests.formats.network import Member, Network, drain
 from tests.hostile.rows import OBJECTS, obj, text, with_value
 from tests.hostile.scene import Intruder, Scene, objects_in

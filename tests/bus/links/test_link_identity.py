@@ -21,7 +21,7 @@ from bussrv.policy.logins.identity import Identity
 from bussrv.policy.logins.tokens import PREFIX, TokenUse, digest
 from bussrv.policy.permissions.file import parse_policy
 from tests.bus.links.fabric import Cable, Fabric
-from tests.bus.links.test_links import ask as ask_to_link
+from tests.bus.links.fabric import ask as ask_to_link
 from tests.formats.network import Network
 from tests.logins import ask, at_once
 from tests.tables import each_row

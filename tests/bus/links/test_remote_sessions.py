@@ -19,9 +19,10 @@ from bussrv import events as ev
 from bussrv.bus.links.remote_sessions import MOST_PENDING, RETRY_DELAY
 from bussrv.policy.permissions.permissions import EVERYTHING
 from bussrv.registry.state.state import RegistryState
+from bussrv.wire import spp
 from bussrv.wire.objects import encode
-from tests.bus.links.test_links import leave, notify, provide
-from tests.formats.network import Member, Network
+from tests.bus.links.fabric import WORDS, homes, leave, notify, provide, say
+from tests.formats.network import Member, Network, drain
 from tests.size import sized
 
 SERVERS = ("attic", "cellar")
@@ -218,3 +219,63 @@ def test_a_server_gets_its_routing_id_once_its_holder_has_ended() -> None:
     assert "routing/subscribe/reply" in asking.names()
     assert network.bus.links.neighbors() == ["attic", "cellar"]
     assert services_of(network, "attic") == {None: set()}
+
+
+def test_far_services_are_services_here_until_the_link_is_lost(network):
+    watcher, asker, lister, cellar = network.watcher(), network.member(), network.business(), network.server("cellar")
+    provide(cellar, "ann", "tv", protocol="spp")
+    assert watcher.received() == [spp.Offer("tv")]
+    drain([asker])
+    asker.send({"event": "services/discovery", "name": "tv"})
+    found = asker.only_reply()
+    assert (found["routing-id"], found["protocol"], found["route"]) == ("ann", "spp", ["ann", "cellar"])
+    lister.send({"event": "services/list"})
+    assert lister.received()[-1][1] == b'["tv"]'
+    cellar.connection.close()
+    assert watcher.received() == [spp.Removed("tv")]
+    assert network.registry.state.services == {}
+
+
+def test_a_remote_member_and_its_objects_wait_for_the_journal(network, scene):
+    member, _, cellar = scene
+    network.journal.hold()
+    notify(cellar, "ann")
+    say(cellar, "ann", id="1")
+    assert (member.heads(), homes(network)) == ([], {})
+    network.journal.release()
+    assert member.names() == [WORDS["objects"], "text/plain"]
+
+
+def test_a_remote_member_gone_before_the_journal_leaves_nothing(network, scene):
+    cellar = scene[2]
+    network.journal.hold()
+    notify(cellar, "ann")
+    cellar.connection.close()
+    network.journal.release()
+    assert homes(network) == {}
+    assert len(network.events(ev.SessionOpened)) == len(network.events(ev.SessionClosed)) + 2
+
+
+def test_an_object_waits_for_everything_that_was_told_before_it(network):
+    provider, watcher, cellar = network.member(), network.watcher(), network.server("cellar")
+    provider.send({"event": "services/register", "name": "tv"})
+    watcher.subscribe("tv")
+    watcher.received()
+    network.journal.hold()
+    notify(cellar, "ann")
+    provide(cellar, "ann", "tv")
+    say(cellar, "ann", id="1", payload=b"news")
+    network.journal.release()
+    assert watcher.messages() == [b"news"]
+
+
+def test_remote_members_are_entered_when_the_journal_works_again(network, scene):
+    member, _, cellar = scene
+    network.journal.fail("full")
+    notify(cellar, "ann")
+    say(cellar, "ann", id="1")
+    network.reactor.advance(3)
+    assert (member.names(), homes(network)) == (["text/plain"], {})
+    network.journal.fail(None)
+    network.reactor.advance(1)
+    assert (member.names(), homes(network)) == ([WORDS["objects"]], {"ann": "cellar"})

@@ -10,7 +10,7 @@ import pytest
 from bussrv import events as ev
 from bussrv.bus.links.rights import MOST_REMEMBERED
 from bussrv.policy.permissions.file import parse_policy
-from tests.bus.links.test_links import ask, dial, homes, leave, notify, provide, say
+from tests.bus.links.fabric import ask, dial, homes, leave, notify, provide, say
 from tests.formats.network import Member, Network
 from tests.tables import each_row
 

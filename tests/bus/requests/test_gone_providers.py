@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tests.bus.links.fabric import Fabric
-from tests.bus.links.test_links import leave, provide, say
+from tests.bus.links.fabric import Fabric, leave, provide, say
 from tests.formats.network import Member, Network, drain
 from tests.tables import each_row
 

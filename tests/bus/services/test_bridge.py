@@ -4,16 +4,9 @@ import json
 
 from bussrv.bus.services.bridge import as_metadata, as_publication
 from bussrv.values import Publication
-from bussrv.wire.objects import ObjectReader, encode
+from bussrv.wire.objects import ObjectReader
+from tests.bus.harness import TEXT, parsed
 from tests.tables import each_row
-
-TEXT = {"type": "text/plain"}
-
-
-def parsed(fields, payload=b""):
-    reader = ObjectReader()
-    reader.feed(encode(fields, payload))
-    return reader.next_event()
 
 
 @each_row(

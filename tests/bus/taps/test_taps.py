@@ -8,47 +8,14 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bussrv.bus.taps.tap import MOST_ANSWERS, TOLD_AFTER, Tap, TapFilter, Tapped
 from bussrv.bus.taps.taps import MOST_PAYLOAD
 from bussrv.policy.permissions.file import parse_policy
 from bussrv.wire.objects import encode
-from tests.formats.network import Member, Network, drain
-from tests.formats.websocket.browser import web_member
+from tests.bus.taps.scene import Scene, kinds, opened, sent, taken
+from tests.formats.network import Network, drain
 from tests.size import sized
-from tests.tables import each_row
 
 FORMATS = ("objects", "business", "inbus", "spp", "websocket")
-MOST = 1 << 20
-
-
-def opened(network: Network, actor: str | None = None, most: int = MOST, **wanted: Any) -> Tap:
-    tap = network.bus.taps.open(TapFilter(**wanted), actor=actor, peer="127.0.0.1:1", protocol="admin", most=most)
-    assert isinstance(tap, Tap)
-    return tap
-
-
-def taken(tap: Tap) -> list[Tapped]:
-    return list(iter(tap.take, None))
-
-
-def kinds(tap: Tap) -> list[str]:
-    """The content type, or ``@`` and the event, of everything since the last time."""
-    return [f"@{each.event}" if each.event else str(each.type) for each in taken(tap)]
-
-
-class Scene:
-    """Members of all vocabularies, a device and a watcher of ``tv``, which ``maker`` provides."""
-
-    def __init__(self, **settings: Any) -> None:
-        self.network = network = Network(**settings)
-        self.maker = network.member(receive_mode="no_echo", **{"routing-id": "maker"})
-        self.maker.send({"event": "services/register", "name": "tv"})
-        self.office = network.business(receive="no_echo", **{"unique-routing-id": "office"})
-        self.page = web_member(network, **{"routing-id": "page"}, types="none")
-        self.watcher = network.watcher()
-        self.watcher.subscribe("tv")
-        network.udp.subscribe("tv")
-        drain([self.maker, self.office, self.page])
 
 
 def test_each_formats_object_shows_once_with_sender_and_audience() -> None:
@@ -98,49 +65,6 @@ def test_requests_and_replies_are_shown_but_not_server_commands() -> None:
         ("services/reply", None, 1),
         ("services/request", "nobody's", 2),
     ]
-
-
-@each_row(
-    ("wanted", "shown"),
-    [
-        ({}, ["text/plain", "@note", "image/png", "@to", "text/css"]),
-        ({"type": "text/*"}, ["text/plain", "text/css"]),
-        ({"type": "TEXT/plain"}, ["text/plain"]),
-        ({"type": "@*"}, ["@note", "@to"]),
-        ({"type": "@Note"}, ["@note"]),
-        ({"format": "business"}, ["@note", "@to"]),
-        ({"format": "spp"}, []),
-        ({"service": "tv"}, ["text/plain", "text/css"]),
-        ({"service": "t*"}, ["text/plain", "text/css"]),
-        ({"service": "radio"}, []),
-        ({"session": "page"}, ["image/png", "@to"]),
-        ({"session": "maker", "type": "*css"}, ["text/css"]),
-        ({"session": "nobody"}, []),
-        ({"sample": 2}, ["@note", "@to"]),
-        ({"sample": 6}, []),
-        ({"rate": 2}, ["text/plain", "@note"]),
-        ({"sample": 2, "rate": 1}, ["@note"]),
-    ],
-)
-def test_filters_choose(wanted: dict[str, Any], shown: list[str]) -> None:
-    scene = Scene()
-    tap = opened(scene.network, **wanted)
-    scene.maker.send({"type": "text/plain; charset=UTF-8"})
-    scene.office.send({"event": "note"})
-    scene.page.send({"type": "image/png"})
-    scene.office.send({"event": "to", "to": ["x", "page"]})
-    scene.maker.send({"type": "text/css"})
-    scene.network.reactor.advance(0)
-    assert [kind.partition(";")[0] for kind in kinds(tap)] == shown
-
-
-def test_a_session_is_named_by_its_id_too() -> None:
-    scene = Scene()
-    (office,) = (each.id for each in scene.network.registry.state.sessions.values() if each.routing_id == "office")
-    tap = opened(scene.network, session=office)
-    scene.maker.send({"event": "other"})
-    scene.office.send({"event": "note"})
-    assert kinds(tap) == ["@note"]
 
 
 def test_payloads_are_shown_on_demand_and_only_their_beginning() -> None:
@@ -220,42 +144,6 @@ def test_a_policy_that_is_read_again_holds_for_open_taps() -> None:
 # What it costs.
 
 
-def sent(member: Member, number: int, payload: bytes = b"") -> None:
-    member.connection.send_bytes(b"".join(encode({"type": "a/b", "n": n}, payload) for n in range(number)))
-
-
-def test_an_unread_tap_holds_little_and_is_told_what_it_lost() -> None:
-    scene = Scene(max_outbound=1 << 30)
-    tap = opened(scene.network, most=1000, rate=1000, payload=True)
-    told: list[None] = []
-    tap.news().addCallback(told.append)
-    sent(scene.maker, 500, b"x" * 100)
-    assert told == [None]
-    found, skipped = taken(tap), tap.take_skipped()
-    assert 0 < len(found) < 10
-    assert len(found) + skipped == 500
-    assert tap.take_skipped() == 0
-    assert len(scene.office.received()) == 500, "nobody else lost anything"
-
-
-def test_beyond_the_rate_objects_are_skipped_for_that_second() -> None:
-    scene = Scene()
-    tap = opened(scene.network, rate=10)
-    sent(scene.maker, 30)
-    assert (len(taken(tap)), tap.shown, tap.skipped_so_far) == (10, 10, 20)
-    told: list[None] = []
-    tap.news().addCallback(told.append)
-    scene.network.reactor.advance(TOLD_AFTER / 2)
-    assert told == []
-    scene.network.reactor.advance(TOLD_AFTER / 2)
-    assert told == [None]
-    assert tap.news().called, "whoever was not waiting then is told later"
-    assert tap.take_skipped() == 20
-    assert not tap.news().called
-    sent(scene.maker, 30)
-    assert len(taken(tap)) == 10
-
-
 def test_taps_have_equal_shares_of_one_rate() -> None:
     scene = Scene(admin_max_tap_rate=12)
     taps = [opened(scene.network, rate=1000), opened(scene.network, rate=2)]
@@ -271,17 +159,6 @@ def test_taps_have_equal_shares_of_one_rate() -> None:
     scene.network.reactor.advance(1)
     sent(scene.maker, 30)
     assert len(taken(taps[0])) == 12
-
-
-def test_kinds_that_clients_make_up_take_no_memory_for_ever() -> None:
-    scene = Scene()
-    tap = opened(scene.network, type="image/*")
-    for number in range(MOST_ANSWERS + 10):
-        scene.office.send({"event": f"e{number}"})
-    scene.office.send({"event": "e" * 10_000})
-    assert len(tap._answers) <= MOST_ANSWERS
-    assert all(len(event or "") < 300 for event, _, _ in tap._answers)
-    assert kinds(tap) == []
 
 
 def test_a_tap_that_is_closed_leaves_nothing() -> None:

@@ -2,9 +2,11 @@
 
 import json
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from bussrv.bus.routing import batch
 from bussrv.formats.objects.members import FramedProtocol
 from bussrv.policy.permissions.permissions import EVERYTHING
 from bussrv.wire import spp
@@ -303,3 +305,35 @@ def test_what_a_sender_sends_behind_its_own_limit_goes_nowhere():
     network.bus.flush()
     assert slow.connection.protocol.traffic.objects_in == 2
     assert len([name for name in other.names() if name == "text/plain"]) == 1
+
+
+# Many groups are asked what they want for each new type, so few such objects are routed in one slice.
+MEMBERS = 100
+OBJECTS = 200
+
+
+@pytest.mark.parametrize("ending", ["}", " }"], ids=["plain", "not plain"])
+@pytest.mark.parametrize("is_linked", [False, True], ids=["member", "server"])
+def test_a_batch_ends_after_many_groups_were_asked(ending, is_linked, monkeypatch):
+    network = Network()
+    for number in range(MEMBERS):
+        network.member(types=[f"nothing/{number}"])
+    receiver = network.member(types=["new/*"])
+    sender = network.server() if is_linked else network.member(receive_mode="no_echo", types="none")
+    route = ',"route":["far","cellar"]' if is_linked else ""
+    receiver.heads()
+    asked = []
+    is_over = sender.connection.protocol.slice_is_over
+
+    def looked():
+        asked.append(network.bus._receivers.groups_asked)
+        return is_over()
+
+    monkeypatch.setattr(sender.connection.protocol, "slice_is_over", looked)
+    before = network.bus._receivers.groups_asked
+    texts = [f'{{"type":"new/{number}","id":"{number}"{route}{ending}\0' for number in range(OBJECTS)]
+    sender.connection.send_bytes("".join(texts).encode())
+    assert [head["type"] for head in receiver.heads()] == [f"new/{number}" for number in range(OBJECTS)]
+    assert asked[-1] - before >= OBJECTS * MEMBERS
+    most = max(after - earlier for earlier, after in zip([before, *asked], asked, strict=False))
+    assert most <= (batch.MOST_NEW_PLANS + 2) * (MEMBERS + 2)

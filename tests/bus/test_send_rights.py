@@ -4,7 +4,6 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,7 +13,7 @@ from bussrv.formats.objects.members import MOST_TOLD
 from bussrv.policy.permissions.file import parse_policy
 from bussrv.policy.permissions.permissions import EVERYTHING
 from bussrv.wire.objects import encode
-from tests.formats.network import Member, Network, drain
+from tests.formats.network import Member, Network, drain, limits
 from tests.size import sized
 from tests.tables import each_row
 
@@ -271,20 +270,13 @@ def test_patterns_that_take_long_to_compare_allow_few_addressees() -> None:
     assert refused["reason"] == "too-many-addressees"
 
 
-def test_an_object_does_not_wait_for_the_rules_of_all_receivers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are compiled as each one joins."""
-    network = Network()
-    rules = [f'[[rule]]\nusers = ["u{each}"]\nsend = "*"\nobserve = "text/*"\n' for each in range(3)]
-    network.bus.access.policy = parse_policy("".join(rules), Path("policy.toml"), FORMATS)
-    members = []
-    for number in range(3):
-        member = Member(network.connect("objects"))
-        about = network.registry.state.sessions[member.connection.protocol.session_id].about()
-        network.registry.note(ev.AuthSucceeded(**{**about, "actor": f"u{number}"}, method="password"))
-        member.send({"event": "routing/subscribe"})
-        members.append(member)
-    drain(members)
-    assert members[0].connection.protocol.permissions().may("send", "text/plain")
-    monkeypatch.setattr("bussrv.policy.permissions.rules.ClauseTable", None)
-    members[0].send({"type": "text/plain"})
-    assert [each.names() for each in members] == [["text/plain"]] * 3
+def test_an_object_is_addressed_to_only_so_many() -> None:
+    network = Network(max_addressees=2)
+    one, other = network.member(routing_id="one"), network.member(types="none")
+    for to in (["one", "two"], ["one", "two", "three"]):
+        other.send({"event": "hello", "id": len(to), "to": to})
+    (error,) = [fields for fields in other.heads() if fields["event"] == "error"]
+    assert (error["in-reply-to"], error["reason"]) == (3, "too-many-addressees")
+    assert limits(network) == [("max-addressees", 2, "too-many-addressees", "10.0.0.1:4711")]
+    assert network.bus.counters["max-addressees"] == 1
+    assert one.connection.is_open
