@@ -1,6 +1,5 @@
 """Permission on a whole server: a plain reading of the rules says who is given each object, and what is denied."""
 
-from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -235,24 +234,6 @@ def test_words_of_the_vocabulary_publish_nothing(event: str) -> None:
     assert scene.watchers["ben"].messages() == []
     assert scene.members["ben"].heads() == []
     assert scene.network.bus.last("tv", EVERYTHING) == b""
-
-
-def test_denied_inbus_datagrams_are_counted_and_leave_no_session() -> None:
-    network = Network(inbus_users=((ip_network("10.0.0.0/8"), "ann"),))
-    policy = '[[rule]]\nusers = ["ann"]\nformats = ["inbus"]\npublish = ["tv"]\nwatch = ["tv"]\n'
-    network.bus.access.policy = parse_policy(policy, Path("policy.toml"), FORMATS)
-    for _ in range(500):
-        network.udp.publish("alarm", b"forged")
-        network.udp.subscribe("alarm")
-    assert network.bus.counters["not-allowed"] == 1000
-    assert not network.registry.state.sessions
-    records = [record.event for record in network.journal.records]
-    assert {type(event) for event in records} == {ev.AccessDenied}
-    assert len(records) <= 100
-    assert {(each.action, each.target, each.actor) for each in network.events(ev.AccessDenied)} == {
-        ("publish", "alarm", "ann"),
-        ("watch", "alarm", "ann"),
-    }
 
 
 def test_patterns_that_take_long_to_compare_allow_few_addressees() -> None:

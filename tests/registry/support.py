@@ -9,9 +9,11 @@ from bussrv.journal.memory import MemoryJournal
 from bussrv.registry.changes.registry import Registry
 from bussrv.registry.interfaces import IRegistryObserver
 from bussrv.registry.state.state import RegistryState
+from bussrv.values import ModeInterest, Traffic
 from tests.journal.support import FakeClock
 
 SERVER = "server-id"
+EVERYTHING, NOTHING = ModeInterest(), ModeInterest(receive="none")
 
 
 @implementer(IRegistryObserver)
@@ -77,3 +79,7 @@ def outcome_of(deferred):
     outcomes = []
     deferred.addCallbacks(outcomes.append, lambda failure: outcomes.append(failure.value.reason))
     return outcomes
+
+
+def close(bench, session_id, reason="client-closed"):
+    bench.registry.close_session(session_id, reason, Traffic())

@@ -1,4 +1,4 @@
-"""The write-ahead rule, refusals, and what observers are told."""
+"""Sessions, what they ask for, and what is refused."""
 
 import sys
 from collections import Counter
@@ -16,21 +16,9 @@ from bussrv.registry.interfaces import IRegistry, IRegistryObserver
 from bussrv.registry.state.claims import Claims
 from bussrv.registry.state.session import ISession, Session
 from bussrv.settings import Settings
-from bussrv.values import ModeInterest, Traffic
+from bussrv.values import Traffic
 from tests.journal.support import fold
-from tests.registry.support import SERVER, Bench, Watcher, outcome_of
-
-EVERYTHING, NOTHING = ModeInterest(), ModeInterest(receive="none")
-
-
-@pytest.fixture
-def bench():
-    return Bench()
-
-
-def close(bench, session_id, reason="client-closed"):
-    bench.registry.close_session(session_id, reason, Traffic())
-
+from tests.registry.support import EVERYTHING, NOTHING, SERVER, Bench, close, outcome_of
 
 # The interfaces.
 
@@ -94,85 +82,7 @@ def test_services_of_a_session_are_unregistered_before_its_end(bench):
     assert (bench.state.services, bench.state.subscriptions) == ({}, {})
 
 
-# The write-ahead rule.
-
-
-def changes(bench, session_id):
-    registry = bench.registry
-    return {
-        "identify": lambda: registry.identify(Claims(session_id=session_id, name="n"), EVERYTHING),
-        "register": lambda: registry.register_service(session_id, "tv"),
-        "unregister": lambda: registry.unregister_service(session_id, "old tv"),
-        "subscribe": lambda: registry.subscribe(session_id, "clock", {"version": 2}),
-        "renew": lambda: registry.subscribe(session_id, "old clock"),
-        "unsubscribe": lambda: registry.unsubscribe(session_id, "old clock"),
-    }
-
-
-@pytest.fixture(params=["identify", "register", "unregister", "subscribe", "renew", "unsubscribe"])
-def change(request, bench):
-    """Something that a session asks for, and the session."""
-    session_id = bench.open()
-    bench.registry.register_service(session_id, "old tv")
-    bench.registry.subscribe(session_id, "old clock")
-    bench.clock.advance(1)
-    return changes(bench, session_id)[request.param], session_id
-
-
-def test_a_change_is_durable_before_anybody_is_told(bench, change):
-    ask, _ = change
-    before, told, written = bench.state.copy(), list(bench.watcher.told), list(bench.journal.records)
-    bench.journal.hold()
-    outcome = outcome_of(ask())
-    assert (outcome, bench.state, bench.watcher.told, bench.journal.records) == ([], before, told, written)
-    bench.journal.release()
-    assert len(outcome) == 1
-    assert bench.state != before
-    assert bench.state == fold(bench.journal.records) == bench.watcher.view
-    assert bench.watcher.told[len(told) :] == bench.records()[len(written) :] != []
-
-
-def test_a_change_that_cannot_be_written_is_not_made(bench, change):
-    ask, _ = change
-    before, told = bench.state.copy(), list(bench.watcher.told)
-    bench.journal.fail("full")
-    assert outcome_of(ask()) == ["journal-unavailable"]
-    bench.journal.fail(None)
-    bench.journal.hold()
-    outcome = outcome_of(ask())
-    bench.journal.fail("full")
-    assert outcome == ["journal-unavailable"]
-    assert (bench.state, bench.watcher.told) == (before, told)
-    bench.journal.fail(None)
-    assert outcome_of(ask()) != ["journal-unavailable"]
-    assert bench.state == fold(bench.journal.records) != before
-
-
-def test_a_change_of_a_session_that_closed_meanwhile_is_refused(bench, change):
-    ask, session_id = change
-    bench.journal.hold()
-    outcome = outcome_of(ask())
-    close(bench, session_id)
-    told = list(bench.watcher.told)
-    assert outcome_of(ask()) == ["session-closed"]
-    bench.journal.release()
-    assert outcome == ["session-closed"]
-    assert bench.watcher.told == told
-    assert bench.state == fold(bench.journal.records) == bench.watcher.view
-    assert bench.state.sessions == {}
-
-
-def test_a_change_that_cannot_be_encoded_hurts_nobody_else(bench, monkeypatch):
-    session_id = bench.open()
-    with monkeypatch.context() as patch:
-        patch.setattr(MemoryJournal, "append_change", lambda self, stamped, waiter: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            bench.registry.register_service(session_id, "tv")
-    bench.journal.hold()
-    outcome = outcome_of(bench.registry.register_service(session_id, "tv"))
-    assert outcome == []
-    bench.journal.release()
-    assert bench.names() == ["session.opened", "service.registered"]
+# Changes that are several, or wait.
 
 
 def test_a_change_that_waited_and_cannot_be_encoded_is_told(monkeypatch):
@@ -359,68 +269,6 @@ def test_a_lease_that_ran_out(bench):
     assert bench.watcher.told == bench.records()
 
 
-@pytest.mark.parametrize(
-    ("asked", "lose", "reason"),
-    [
-        (["unregister"], "lose_service", "not-registered"),
-        (["unregister", "register"], "lose_service", "not-registered"),
-        (["subscribe"], "lose_subscription", "no-such-subscription"),
-        (["unsubscribe"], "lose_subscription", "no-such-subscription"),
-        (["unsubscribe", "subscribe"], "lose_subscription", "no-such-subscription"),
-    ],
-)
-@pytest.mark.parametrize("fails", [False, True])
-def test_what_is_over_overtakes_what_was_asked_about_it(bench, asked, lose, reason, fails):
-    session_id, registry = bench.open(), bench.registry
-    registry.register_service(session_id, "tv")
-    registry.subscribe(session_id, "tv", {"version": 1})
-    ask = {
-        "register": registry.register_service,
-        "unregister": registry.unregister_service,
-        "subscribe": registry.subscribe,
-        "unsubscribe": registry.unsubscribe,
-    }
-    bench.journal.hold()
-    other = outcome_of(registry.subscribe(session_id, "other"))
-    outcomes = [outcome_of(ask[each](session_id, "tv")) for each in asked]
-    getattr(registry, lose)(session_id, "tv", "lease-expired")
-    told = list(bench.watcher.told)
-    bench.journal.fail("full") if fails else bench.journal.release()
-    bench.journal.fail(None)
-    assert outcomes == [["journal-unavailable" if fails else reason]] * len(asked)
-    assert other == ["journal-unavailable" if fails else None]
-    assert bench.state == fold(bench.journal.records) == bench.watcher.view
-    assert [event for event in bench.watcher.told[len(told) :] if event.service == "tv"] == []
-    # It can be asked for anew.
-    assert outcome_of(registry.register_service(session_id, "tv")) == [None]
-    assert outcome_of(registry.subscribe(session_id, "tv")) == [None]
-    assert bench.state == fold(bench.journal.records) == bench.watcher.view
-
-
-def test_a_service_being_registered_while_its_session_closes(bench):
-    session_id = bench.open()
-    bench.journal.hold()
-    bench.registry.register_service(session_id, "tv").addErrback(lambda _: None)
-    close(bench, session_id)
-    bench.journal.release()
-    assert bench.names() == ["session.opened", "service.registered", "service.unregistered", "session.closed"]
-    assert bench.watcher.names() == ["session.opened", "session.closed"]
-
-
-@pytest.mark.parametrize("fails", [False, True])
-def test_a_service_being_unregistered_while_its_session_closes(bench, fails):
-    """Everybody hears that it is gone, whatever becomes of the record that it asked for."""
-    session_id = bench.open()
-    bench.registry.register_service(session_id, "tv")
-    bench.journal.hold()
-    bench.registry.unregister_service(session_id, "tv").addErrback(lambda _: None)
-    close(bench, session_id)
-    bench.journal.fail("full") if fails else bench.journal.release()
-    names = ["session.opened", "service.registered", "service.unregistered", "session.closed"]
-    assert bench.watcher.names() == names
-    assert bench.names() == ([names[0], names[1], names[3]] if fails else names)
-
-
 # Refusals.
 
 
@@ -525,89 +373,6 @@ def test_what_changes_nothing_is_written_and_not_told(bench):
     bench.registry.note(ev.ServerStopped())
     assert bench.names() == ["server.stopped"]
     assert bench.watcher.told == []
-
-
-# Observers.
-
-
-class Meddler(Watcher):
-    """Does something to the registry when it is told of a kind of event."""
-
-    def __init__(self, kind, do):
-        super().__init__()
-        self._kind, self._do = kind, do
-
-    def registry_changed(self, stamped):
-        super().registry_changed(stamped)
-        if isinstance(stamped.event, self._kind):
-            self._do(stamped.event)
-
-
-def meddling(kind, do):
-    """A bench with an observer before and one behind the meddler."""
-    bench = Bench()
-    bench.meddler, bench.last = Meddler(kind, lambda event: do(bench, event)), Watcher()
-    bench.registry.observe(bench.meddler)
-    bench.registry.observe(bench.last)
-    return bench
-
-
-def check_all_heard_the_same(bench):
-    assert bench.watcher.told == bench.meddler.told == bench.last.told
-    assert bench.watcher.view == bench.last.view == bench.state == fold(bench.journal.records)
-
-
-def test_observers_hear_in_order_even_if_one_closes_sessions():
-    bench = meddling(ev.ServiceRegistered, lambda bench, event: close(bench, "boot.1", "slow-consumer"))
-    slow, other = bench.open(), bench.open()
-    bench.registry.subscribe(slow, "tv")
-    assert outcome_of(bench.registry.register_service(other, "tv")) == [None]
-    assert bench.last.names()[-2:] == ["service.registered", "session.closed"]
-    check_all_heard_the_same(bench)
-
-
-def test_a_session_that_is_closed_while_its_own_change_is_told():
-    bench = meddling(ev.SubscriptionAdded, lambda bench, event: close(bench, event.session, "slow-consumer"))
-    session_id = bench.open()
-    claims = Claims(session_id=session_id)
-    assert outcome_of(bench.registry.identify(claims, EVERYTHING)) == ["session-closed"]
-    check_all_heard_the_same(bench)
-
-
-def test_a_session_closed_while_its_end_is_told_is_closed_once():
-    bench = meddling(ev.ServiceUnregistered, lambda bench, event: close(bench, event.session, "slow-consumer"))
-    session_id = bench.open()
-    for service in ("tv", "radio", "clock"):
-        bench.registry.register_service(session_id, service)
-    close(bench, session_id)
-    assert [event.reason for event in bench.records(ev.SessionClosed)] == ["client-closed"]
-    assert len(bench.records(ev.ServiceUnregistered)) == 3
-    check_all_heard_the_same(bench)
-
-
-def test_a_session_that_is_closed_while_its_opening_is_told():
-    bench = meddling(ev.SessionOpened, lambda bench, event: close(bench, event.session, "replaced"))
-    assert bench.registry.open_session("objects", "10.0.0.1:1").id == "boot.1"
-    assert bench.state.sessions == {}
-    check_all_heard_the_same(bench)
-
-
-def test_what_an_observer_asks_for_is_told_behind():
-    def provide(bench, event):
-        bench.registry.register_service(event.session, "tv")
-
-    bench = meddling(ev.SessionOpened, provide)
-    bench.open()
-    assert bench.last.names() == ["session.opened", "service.registered"]
-    check_all_heard_the_same(bench)
-
-
-def test_an_observer_that_fails_hurts_nobody_else():
-    bench = meddling(ev.Event, lambda bench, event: 1 / 0)
-    session_id = bench.open()
-    assert outcome_of(bench.registry.register_service(session_id, "tv")) == [None]
-    close(bench, session_id)
-    check_all_heard_the_same(bench)
 
 
 # Names that could once be new, and routing ids that are held.
