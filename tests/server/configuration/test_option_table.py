@@ -71,7 +71,7 @@ VALUES: dict[type[ValueKind[Any]], Callable[[Any], st.SearchStrategy[Any]]] = {
     kinds.Seconds: lambda kind: st.floats(0, kinds.MAX_SECONDS, exclude_min=not kind.may_be_zero),
     kinds.Flag: lambda _: st.just(True),
     kinds.Choice: lambda kind: st.sampled_from(kind.choices),
-    kinds.File: lambda _: TEXT,
+    kinds.FilePath: lambda _: TEXT,
     kinds.ListOf: of_list,
     SlowPolicy: lambda _: st.sampled_from(["spp=coalesce", "spp=disconnect"]),
     option_kinds.Endpoint: lambda _: st.integers(0, 65535) | st.just("tcp:7890:interface=192.168.7.1"),
@@ -294,7 +294,7 @@ def test_every_row_is_written_for_people() -> None:
 
 def test_what_is_opened_at_the_start_is_not_reloadable() -> None:
     fixed = {each.name for each in TABLE if not each.reloadable}
-    files = {each.name for each in TABLE if isinstance(each.kind, (option_kinds.Endpoint, kinds.File))}
+    files = {each.name for each in TABLE if isinstance(each.kind, (option_kinds.Endpoint, kinds.FilePath))}
     assert files - {"policy", "link-token", "admin-token-file"} <= fixed
     assert {"journal", "journal-sync", "server-id", "listen-backlog", "inbus-receive-buffer"} <= fixed
     assert fixed.isdisjoint({"link", "policy", "max-connects", "max-services", "trusted-network"})
