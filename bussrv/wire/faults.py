@@ -19,12 +19,11 @@ def check_text(metadata: bytes, max_nesting: int) -> None:
         _check_utf8(metadata)
     # Finding no further bracket takes a tenth of the time of counting all of them.
     may_nest = metadata.find(b"{", 1) >= 0 or b"[" in metadata
-    if (
-        may_nest
-        and metadata.count(b"{") + metadata.count(b"[") > max_nesting
-        and not _is_shallow(metadata, max_nesting)
-    ):
-        _check_nesting(metadata, max_nesting)
+    position = too_deep(metadata, max_nesting) if may_nest else None
+    if position is not None:
+        raise RemoteProtocolError(
+            "nesting-too-deep", f"metadata nests deeper than {max_nesting} levels at byte {position}", position
+        )
 
 
 def _check_utf8(metadata: bytes) -> None:
@@ -55,19 +54,20 @@ def _is_shallow(metadata: bytes, max_nesting: int) -> bool:
     return not brackets
 
 
-def _check_nesting(metadata: bytes, max_nesting: int) -> None:
+def too_deep(text: bytes, max_nesting: int) -> int | None:
+    """The place of the first bracket that nests deeper than so many levels; ``None``: there is none."""
+    if text.count(b"{") + text.count(b"[") <= max_nesting or _is_shallow(text, max_nesting):
+        return None
     depth = 0
-    for match in _STRING_OR_BRACKET.finditer(metadata):
-        first = metadata[match.start()]
+    for match in _STRING_OR_BRACKET.finditer(text):
+        first = text[match.start()]
         if first in b"[{":
             depth += 1
             if depth > max_nesting:
-                position = match.start()
-                raise RemoteProtocolError(
-                    "nesting-too-deep", f"metadata nests deeper than {max_nesting} levels at byte {position}", position
-                )
+                return match.start()
         elif first in b"]}":
             depth -= 1
+    return None
 
 
 class VeryLarge(float):
@@ -82,13 +82,13 @@ def parse_int(digits: str) -> int | float:
         return VeryLarge(digits)
 
 
-def bad_json(text: str, error: Exception) -> RemoteProtocolError:
-    """The error for text that a decoder refused with ``error``."""
+def bad_json(text: str, error: Exception, what: str = "metadata is not JSON") -> RemoteProtocolError:
+    """The error for text that a decoder refused with ``error``; ``what`` begins the sentence."""
     if not isinstance(error, simplejson.JSONDecodeError):
-        return RemoteProtocolError("bad-json", f"metadata is not JSON: {error}")
+        return RemoteProtocolError("bad-json", f"{what}: {error}")
     position = len(text[: error.pos].encode())
     message = error.msg.removesuffix(" at").replace("%r", ascii(text[error.pos : error.pos + 1]))
-    return RemoteProtocolError("bad-json", f"metadata is not JSON: {message} at byte {position}", position)
+    return RemoteProtocolError("bad-json", f"{what}: {message} at byte {position}", position)
 
 
 _ESCAPE = re.compile(rb"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(?P<half>u[dD][89a-fA-F])|.)", re.DOTALL)

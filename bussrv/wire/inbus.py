@@ -30,6 +30,7 @@ import simplejson
 from msgspec import Struct
 
 from bussrv.errors import RemoteProtocolError
+from bussrv.wire.faults import bad_json, too_deep
 
 PORT = 7222
 MAX_DATAGRAM = 65507
@@ -125,7 +126,7 @@ def _decode_fast(data: bytes) -> Datagram | None:
 
 def _decode_exactly(data: bytes) -> Datagram:
     """The tolerant reader, for datagrams that the fast one does not take. Its errors are exact."""
-    fields = _object(_text(data))
+    fields = _object(data, _text(data))
     version = _integer(fields, "version")
     if version not in VERSIONS:
         raise RemoteProtocolError("bad-version", f"version is {_shown(version)}, not 1 or 2")
@@ -154,44 +155,22 @@ def _text(data: bytes) -> str:
         ) from error
 
 
-def _object(text: str) -> dict[str, Any]:
+def _object(data: bytes, text: str) -> dict[str, Any]:
     # simplejson would skip a byte order mark, even one that was encoded twice; JSON on a network has none (RFC 8259).
     if text[:1] in ("\ufeff", "\xef"):
         raise RemoteProtocolError("bad-json", "not JSON: a byte order mark at byte 0", 0)
-    _check_nesting(text)
+    # Without this bound on the recursion of the parser, acceptance would depend on the depth of the stack.
+    position = too_deep(data, MAX_NESTING)
+    if position is not None:
+        message = f"nested deeper than {MAX_NESTING} levels at byte {position}"
+        raise RemoteProtocolError("nesting-too-deep", message, position)
     try:
         fields = simplejson.loads(text, parse_int=_parse_int, parse_constant=_refuse_constant)
-    except simplejson.JSONDecodeError as error:
-        position = len(text[: error.pos].encode())
-        message = error.msg.removesuffix(" at").replace("%r", ascii(text[error.pos : error.pos + 1]))
-        raise RemoteProtocolError("bad-json", f"not JSON: {message} at byte {position}", position) from error
     except (ValueError, RecursionError) as error:
-        raise RemoteProtocolError("bad-json", f"not JSON: {error}") from error
+        raise bad_json(text, error, "not JSON") from error
     if not isinstance(fields, dict):
         raise RemoteProtocolError("not-an-object", f"the datagram is {_kind(fields)}, not a JSON object", 0)
     return fields
-
-
-# The closing quotation mark may be missing: a pattern that requires it takes quadratic time without one.
-_STRING_OR_BRACKET = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[{]|[\]}]', re.DOTALL)
-
-
-def _check_nesting(text: str) -> None:
-    """Bound the recursion of the parser: otherwise acceptance would depend on the depth of the stack."""
-    if text.count("[") + text.count("{") <= MAX_NESTING:
-        return
-    depth = 0
-    for match in _STRING_OR_BRACKET.finditer(text):
-        first = text[match.start()]
-        if first in "[{":
-            depth += 1
-            if depth > MAX_NESTING:
-                position = len(text[: match.start()].encode())
-                raise RemoteProtocolError(
-                    "nesting-too-deep", f"nested deeper than {MAX_NESTING} levels at byte {position}", position
-                )
-        elif first in "]}":
-            depth -= 1
 
 
 def _parse_int(digits: str) -> int:

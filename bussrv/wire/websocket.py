@@ -110,6 +110,7 @@ class WebSocketReader(ObjectReader):
     """Reads objects from the messages of one connection, and control frames; see :meth:`take_control`.
 
     :ivar has_close: whether the client sent a close frame, sound or not.
+    :ivar has_more: whether reading stopped so that other clients are served, although there are more bytes.
     """
 
     def __init__(
@@ -124,7 +125,7 @@ class WebSocketReader(ObjectReader):
         self._control: Control | None = None
         self._whole: BusObject | BadObject | None = None
         self._bad: BadObject | None = None
-        self._has_more = self._is_asked = self._is_closed = self._has_closed = self.has_close = False
+        self.has_more = self._is_asked = self._is_closed = self._has_closed = self.has_close = False
 
     @property
     def is_clear(self) -> bool:
@@ -135,11 +136,6 @@ class WebSocketReader(ObjectReader):
     def is_open(self) -> bool:
         """Whether the upgrade was granted."""
         return self._frames is not None
-
-    @property
-    def has_more(self) -> bool:
-        """Whether reading stopped so that other clients are served, although there are more bytes."""
-        return self._has_more
 
     def __len__(self) -> int:
         """How many bytes wait to be read."""
@@ -198,7 +194,7 @@ class WebSocketReader(ObjectReader):
 
     def _read_messages(self) -> list[BusObject]:
         objs: list[BusObject] = []
-        self._has_more = False
+        self.has_more = False
         try:
             for _ in range(MOST_FRAGMENTS):
                 found = self._read_something()
@@ -209,7 +205,7 @@ class WebSocketReader(ObjectReader):
                 elif not isinstance(found, _Unfinished):
                     self._stop_at(found)
                     return objs
-            self._has_more = True
+            self.has_more = True
         except RemoteProtocolError as error:
             self._error = error
         return objs
@@ -391,11 +387,6 @@ PING = _frame(Opcode.PING, b"")
 def pong(payload: bytes) -> bytes:
     """The pong frame that answers a ping."""
     return _frame(Opcode.PONG, payload)
-
-
-def as_message(frame: bytes) -> bytes:
-    """An object as a binary message of the server."""
-    return _frame(Opcode.BINARY, frame)
 
 
 def as_messages(frames: Sequence[bytes]) -> list[bytes]:

@@ -20,7 +20,6 @@ from bussrv.wire.websocket import (
     Pinged,
     Upgrade,
     WebSocketReader,
-    as_message,
     as_messages,
 )
 from tests.tables import each_row
@@ -269,8 +268,8 @@ def test_a_request_for_something_else_is_refused(request_: bytes) -> None:
 @pytest.mark.parametrize("size", [0, 125, 126, 65_535, 65_536])
 def test_a_message_of_the_server_is_one_frame_that_clients_read(size: int) -> None:
     client = Connection(ConnectionType.CLIENT)
-    client.receive_data(as_message(bytes(size)))
+    client.receive_data(b"".join(as_messages([bytes(size)])))
     (event,) = client.events()
     assert isinstance(event, ws.BytesMessage)
     assert (len(event.data), event.message_finished) == (size, True)
-    assert as_messages([b"a", b"b"]) == [as_message(b"a"), as_message(b"b")]
+    assert as_messages([b"a", b"b"]) == [*as_messages([b"a"]), *as_messages([b"b"])]
