@@ -104,6 +104,7 @@ class BatchWriter:
     :param space: says when the disk gets full.
     :ivar closed: segments that ended and that nobody has taken care of yet.
     :ivar head: the end of what is durable.
+    :ivar is_failing: whether the last attempt to write failed.
     :ivar syncs: how long the disk took for each sync of records.
     :ivar changes: how often another program changed the journal; until it can be written again, that is once.
     """
@@ -149,7 +150,7 @@ class BatchWriter:
         self._last_seal = last_seal
         self._files = files
         self._space = Space(directory, 0, clock, files) if space is None else space
-        self._is_failing = False
+        self.is_failing = False
         self._segment: SegmentFile | None = None
         self._segment_due = 0
         self._check_due = 0
@@ -169,11 +170,6 @@ class BatchWriter:
         """Why changes are refused; ``None``: they are not."""
         degraded = self._degraded
         return degraded.event.message if degraded is not None and isinstance(degraded.event, JournalDegraded) else None
-
-    @property
-    def is_failing(self) -> bool:
-        """Whether the last attempt to write failed."""
-        return self._is_failing
 
     @property
     def is_locked_out(self) -> bool:
@@ -249,7 +245,7 @@ class BatchWriter:
             self.head = Head(self._segment.header.segment, self._next_seq - 1, self._hash)
         self._fold.apply_all(records)
         self._facts = []
-        self._is_failing = False
+        self.is_failing = False
 
     def sync(self) -> None:
         """See that what was written is on the disk, whatever the mode, and that it is what was written.
@@ -436,7 +432,7 @@ class BatchWriter:
             self._hash, self._salvaged = segment.header.prev, segment.header.salvaged
 
     def _give_up(self, entries: Sequence[Entry], error: Exception) -> None:
-        self._is_failing = True
+        self.is_failing = True
         if isinstance(error, (Changed, DirectoryGone)):
             self._count_change()
         self._degrade(str(error))

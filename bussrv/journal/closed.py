@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from bussrv.journal.bounded import open_bounded
 from bussrv.journal.digests import digests_in
 from bussrv.journal.files import FILES, SEALED, Files
 from bussrv.journal.regular import read_regular
-from bussrv.journal.segment import CORRUPT, NEW_SUFFIX, compressed_path, segment_name
+from bussrv.journal.segment import CORRUPT, NEW_SUFFIX, compressed_path, segment_name, write_file
 
 _BLOCK = 1 << 18
 _LEVEL = 6
@@ -33,14 +34,6 @@ def sync(path: Path, files: Files = FILES) -> None:
         files.close(descriptor)
 
 
-def make_read_only(path: Path, files: Files = FILES) -> None:
-    """Let nobody write to a segment by mistake.
-
-    :raises OSError: if that cannot be done.
-    """
-    files.set_mode(path, SEALED)
-
-
 def compress(path: Path, digest: str, files: Files = FILES) -> Path:
     """Put a compressed copy in the place of a segment, once it is on the disk and was read back.
 
@@ -52,7 +45,7 @@ def compress(path: Path, digest: str, files: Files = FILES) -> Path:
     target = compressed_path(path)
     new = target.with_name(target.name + NEW_SUFFIX)
     try:
-        _write_compressed(path, new, files)
+        write_file(new, _compressed(path), files)
         if _digest_inside(new) != digest:
             raise JournalError(f"{path} is not what it was when it was sealed, or its copy is not; it is left as it is")
         files.set_mode(new, SEALED)
@@ -76,19 +69,14 @@ def _digest_inside(copy: Path) -> str | None:
         return None
 
 
-def _write_compressed(path: Path, target: Path, files: Files) -> None:
+def _compressed(path: Path) -> Iterator[bytes]:
     # Not gzip.GzipFile: one that could not write its first bytes writes its last ones when it is collected, to what has
     # its descriptor by then, such as a segment. Without name and time, too, the same segment gives the same bytes.
     packer = zlib.compressobj(_LEVEL, wbits=_GZIP)
-    descriptor = files.create(target)
-    try:
-        with read_regular(path) as source:
-            while block := source.read(_BLOCK):
-                files.write(descriptor, packer.compress(block))
-        files.write(descriptor, packer.flush())
-        files.sync(descriptor)
-    finally:
-        files.close(descriptor)
+    with read_regular(path) as source:
+        while block := source.read(_BLOCK):
+            yield packer.compress(block)
+    yield packer.flush()
 
 
 def remove(directory: Path, segment: int, files: Files = FILES) -> None:

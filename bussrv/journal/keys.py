@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bussrv.errors import JournalError
+from bussrv.journal.files import FILES
 from bussrv.journal.regular import read_regular
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ def generate(path: Path) -> PublicKey:
         ):
             _make(target, text, mode)
             made.append(target)
-        _sync_directory(path.parent)
+        FILES.sync_directory(path.parent)
     except FileExistsError as error:
         _remove(made)
         raise JournalError(f"there is a file {target} already; keys are never written over, choose another name") from (
@@ -175,14 +176,6 @@ def _make(path: Path, text: bytes, mode: int) -> None:
 def _remove(paths: list[Path]) -> None:
     for path in paths:
         path.unlink(missing_ok=True)
-
-
-def _sync_directory(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def read_private(path: Path) -> PrivateKey:

@@ -107,7 +107,7 @@ class Manifest(Struct):
 
     :ivar seals: the last seal of each segment; ``all_seals`` has them all, in order.
     :ivar pruned: what was deleted, by segment.
-    :ivar lines: the number of each line, by its hash, whatever it says.
+    :ivar lines: the number of each line, by its hash, whatever it says. One is missing when the end was cut off.
     :ivar in_force: the key that the next entry must be signed with.
     :ivar last_hash: what the next entry has for ``prev``.
     :ivar size: how many bytes the lines take.
@@ -131,10 +131,6 @@ class Manifest(Struct):
     def closed(self) -> list[Seal]:
         """The seals of the segments that are closed and not removed."""
         return [seal for number, seal in self.seals.items() if seal.closed and number not in self.pruned]
-
-    def contains(self, entry_hash: str) -> bool:
-        """Whether an entry of that hash is there; one that was there once is missing when the end was cut off."""
-        return entry_hash in self.lines
 
 
 class _Head(Struct):

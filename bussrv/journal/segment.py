@@ -157,7 +157,7 @@ def set_end_aside(path: Path, size: int, files: Files = FILES) -> None:
     """Cut a segment off after ``size`` bytes and keep the rest beside it."""
     with read_regular(path) as file:
         file.seek(size)
-        _write_file(path.with_name(path.name + TORN_SUFFIX), iter(lambda: file.read(_BLOCK), b""), files)
+        write_file(path.with_name(path.name + TORN_SUFFIX), iter(lambda: file.read(_BLOCK), b""), files)
     files.sync_directory(path.parent)
     descriptor = files.reopen(path)
     try:
@@ -167,11 +167,15 @@ def set_end_aside(path: Path, size: int, files: Files = FILES) -> None:
         files.close(descriptor)
 
 
-def _write_file(path: Path, lines: Iterable[bytes], files: Files) -> None:
+def write_file(path: Path, parts: Iterable[bytes], files: Files) -> None:
+    """Make a file of some parts, and return when it is on the disk.
+
+    :raises OSError: if the disk fails. The file may be there all the same.
+    """
     descriptor = files.create(path)
     try:
-        for line in lines:
-            files.write(descriptor, line)
+        for part in parts:
+            files.write(descriptor, part)
         files.sync(descriptor)
     finally:
         files.close(descriptor)
@@ -290,7 +294,7 @@ class SegmentFile:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(self.path))
         new = self.path.with_name(self.path.name + NEW_SUFFIX)
         try:
-            _write_file(new, self._beginning(header, states), files)
+            write_file(new, self._beginning(header, states), files)
             files.rename(new, self.path)
             files.sync_directory(directory)
             self._descriptor = files.reopen(self.path)

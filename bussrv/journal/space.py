@@ -31,6 +31,7 @@ class Space:
 
     :param min_free: bytes that stay free; 0: none; ``None``: the default.
     :ivar free: how many bytes were free at the last look; ``None``: nobody knows.
+    :ivar is_low: whether no changes are to be written, as far as was found at the last look.
     :ivar written: how many bytes were written since the start.
     """
 
@@ -42,7 +43,7 @@ class Space:
         self._clock = clock
         self._files = files
         self._min_free = 0
-        self._is_low = False
+        self.is_low = False
         self._looked_at = 0
         self._due = 0
 
@@ -59,9 +60,7 @@ class Space:
         """Why no changes are to be written now, as a sentence without its end; ``None``: they may be."""
         if self._clock.mono() >= self._due or self.written - self._looked_at > self._min_free // PART:
             self._look()
-        if not self._is_low:
-            return None
-        return self.sentence
+        return self.sentence if self.is_low else None
 
     @property
     def sentence(self) -> str:
@@ -73,14 +72,9 @@ class Space:
         )
 
     @property
-    def is_low(self) -> bool:
-        """Whether no changes are to be written, as far as was found at the last look."""
-        return self._is_low
-
-    @property
     def is_exhausted(self) -> bool:
         """Whether nothing at all is to be written, not even facts."""
-        return self._is_low and self.free is not None and self.free < self._min_free // 2
+        return self.is_low and self.free is not None and self.free < self._min_free // 2
 
     def _look(self) -> None:
         self._due = self._clock.mono() + LOOK
@@ -89,7 +83,7 @@ class Space:
             self.free, size = self._files.free(self._directory)
         except OSError:
             # The next write finds out what is wrong.
-            self.free, self._is_low = None, False
+            self.free, self.is_low = None, False
             return
         self._min_free = min(MIN_FREE, size // MIN_PART) if self._wanted is None else self._wanted
-        self._is_low = self.free < self._min_free + (self._min_free // PART if self._is_low else 0)
+        self.is_low = self.free < self._min_free + (self._min_free // PART if self.is_low else 0)

@@ -23,7 +23,7 @@ from twisted.logger import Logger
 from bussrv.errors import JournalError
 from bussrv.journal import closed
 from bussrv.journal.batch import PULSE, BatchWriter, ended_damage
-from bussrv.journal.files import FILES, Files
+from bussrv.journal.files import FILES, SEALED, Files
 from bussrv.journal.header import MANIFEST, Damage
 from bussrv.journal.manifest import MANIFEST_NAME, Manifest, Seal
 from bussrv.journal.manifest_file import read_manifest
@@ -276,7 +276,7 @@ class Upkeep:
         """Make a closed segment read-only, and compress it if ``compress``. Does nothing if it is gone already."""
         path = self._directory / segment_name(seal.segment)
         try:
-            closed.make_read_only(path, self._files)
+            self._files.set_mode(path, SEALED)
             if compress:
                 closed.compress(path, seal.digest, self._files)
         except FileNotFoundError:

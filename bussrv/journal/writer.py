@@ -61,6 +61,7 @@ class FileJournal:
 
     :param upkeep: sees to seals and retention.
     :param hide: what is written instead of an event; by default the event.
+    :ivar waiting: how many entries wait to be written.
     """
 
     def __init__(
@@ -93,7 +94,7 @@ class FileJournal:
         self._untold: deque[Entry | Callable[[], object]] = deque()
         self._is_telling = False
         self._is_failing = False
-        self._waiting = 0
+        self.waiting = 0
         self._unwritten: deque[Entry] = deque()
         self._turned_away = 0
         self._turned_away_before = 0
@@ -128,8 +129,8 @@ class FileJournal:
         """Why changes are not even tried now, if so: the disk fails, or is so slow that too much waits for it."""
         if self._is_failing:
             return JournalUnavailable(self._refusal)
-        if self._waiting >= MOST_WAITING:
-            return JournalUnavailable(f"the journal is too slow: {self._waiting} entries wait to be written")
+        if self.waiting >= MOST_WAITING:
+            return JournalUnavailable(f"the journal is too slow: {self.waiting} entries wait to be written")
         return None
 
     @property
@@ -139,11 +140,6 @@ class FileJournal:
         if unavailable is None:
             return None
         return self._trouble if self._is_failing else unavailable.message
-
-    @property
-    def waiting(self) -> int:
-        """How many entries wait to be written."""
-        return self._waiting
 
     @property
     def waiting_since(self) -> int | None:
@@ -180,7 +176,7 @@ class FileJournal:
         if entry is not None:
             bodies = entry.bodies
             self.bytes_accepted += len(bodies[0] if len(bodies) == 1 else b"".join(bodies)) + HEAD_SIZE * len(bodies)
-            self._waiting += 1
+            self.waiting += 1
             entry.is_counted = True
             self._unwritten.append(entry)
         self._collected.append(entry)
@@ -307,7 +303,7 @@ class FileJournal:
         for entry in entries:
             counted += entry.is_counted
             entry.is_counted = False
-        self._waiting -= counted
+        self.waiting -= counted
         while unwritten and not unwritten[0].is_counted:
             unwritten.popleft()
 

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bussrv.journal.evidence.form import is_as_written
-from bussrv.journal.evidence.lines import LineJudge
+from bussrv.journal.evidence.lines import LineJudge, is_as_written
 from bussrv.journal.header import Damage, Header, Previous, decode_header, encode_header
 from bussrv.journal.record import Record, decode, encode
 from bussrv.journal.segment import first_seq, list_segments

@@ -545,9 +545,9 @@ def test_a_disk_that_takes_nothing_is_not_given_more_and_more(tmp_path, monkeypa
     for each in done:
         reactor.wait(each)
     reactor.run_until(lambda: journal.unavailable is None)
-    assert journal._waiting <= 1
+    assert journal.waiting <= 1
     reactor.wait(journal.close())
-    assert journal._waiting == 0
+    assert journal.waiting == 0
 
 
 @pytest.mark.parametrize("together", [1, 2, 3, 100])

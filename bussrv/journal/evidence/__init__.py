@@ -31,8 +31,7 @@ Facts in, findings out. Nothing here opens a file, asks a clock, or imports Twis
 | ``segment-missing`` | a sealed segment is not there, nor was it pruned | :func:`.segments.judge_missing` |
 
 - ``findings``: one finding: its code, its place, and a sentence
-- ``form``: how a server writes a line, to the byte
-- ``lines``: the judge of the lines of a segment
+- ``lines``: the judge of the lines of a segment, and how a server writes a line, to the byte
 - ``manifest``: the judge of the entries of a manifest
 - ``numbers``: the numbers of records, of one segment or of many
 - ``segments``: the judges of whole segments, and of what is missing

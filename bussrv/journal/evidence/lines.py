@@ -12,10 +12,9 @@ from bussrv.events import ServiceRegistered, ServiceUnregistered, SessionClosed,
 from bussrv.journal import bounds
 from bussrv.journal.chain import line_hash
 from bussrv.journal.evidence.findings import UNCHAINED, Finding
-from bussrv.journal.evidence.form import is_as_written
 from bussrv.journal.evidence.numbers import Numbers, out_of_order
-from bussrv.journal.header import Header, Part, decode_header, decode_part
-from bussrv.journal.record import Record, decode, version_of
+from bussrv.journal.header import Header, Part, decode_header, decode_part, encode_header, encode_part
+from bussrv.journal.record import Record, decode, rewritten, version_of
 
 Line = Header | Part | Record
 
@@ -338,3 +337,31 @@ def decode_snapshot(text: bytes) -> Part:
     if not bytes(found.state).startswith(b"{"):
         raise JournalError("not a part of a snapshot: its state is no object")
     return found
+
+
+def is_as_written(text: bytes, found: Header | Part | Record, version: int | None) -> bool:
+    """Whether a line is, byte for byte, what a server of a schema version writes.
+
+    JSON can say the same in many ways: with a member twice, with white space, with an escape that is not needed.
+    Programs that read such a line may disagree about it. A server writes each line in one way only. So a line that is
+    encoded again has to be the same line.
+
+    The ``state`` of a part is left as it is: only the registry knows its form.
+
+    :param text: with or without its newline.
+    :param found: what the line says.
+    :param version: of the segment, since a server begins a segment of its own; ``None``: that of the line.
+    """
+    try:
+        written = _written(text, found, version_of(text) if version is None else version)
+    except (ValueError, TypeError):
+        return False
+    return text == written or text == written[:-1]
+
+
+def _written(text: bytes, found: Header | Part | Record, version: int) -> bytes:
+    if isinstance(found, Record):
+        return rewritten(text, found, version)
+    if isinstance(found, Header):
+        return encode_header(found, version)
+    return encode_part(found if found.version == version else replace(found, version=version))

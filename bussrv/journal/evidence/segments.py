@@ -332,7 +332,7 @@ def judge_manifest(manifest: Manifest, noted: Iterable[str] = ()) -> Iterator[Fi
     """
     yield from manifest.findings
     for each in noted:
-        if not manifest.contains(each):
+        if each not in manifest.lines:
             yield Finding(code="bad-manifest", message=f"entry {each} is not there: it was cut off or replaced")
 
 
@@ -341,7 +341,7 @@ def judge_references(manifest: Manifest, headers: Mapping[int, Header]) -> Itera
 
     :param headers: by the numbers of their segments, in order.
     """
-    missing = [number for number, each in headers.items() if each.seal and not manifest.contains(each.seal)]
+    missing = [number for number, each in headers.items() if each.seal and each.seal not in manifest.lines]
     if missing:
         number, others = missing[0], len(missing) - 1
         more = f", nor are those that {others} later segments refer to" if others else ""
