@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from bussrv.registry.changes.reserved import ReservedNames
     from bussrv.registry.limits.spending import Spending
     from bussrv.registry.outcome import OnDone
-    from bussrv.registry.state.claims import Claims
-    from bussrv.registry.state.session import Session
+    from bussrv.registry.state.session import Claims, Session
     from bussrv.registry.state.state import RegistryState
     from bussrv.values import Interest, Traffic
 
@@ -75,7 +74,7 @@ class IRegistry(Interface):
     ) -> Deferred[Session]:
         """Replace the claims and the interest of a session.
 
-        :param claims: a :class:`bussrv.registry.state.claims.Claims`.
+        :param claims: a :class:`bussrv.registry.state.session.Claims`.
         :param interest: ``None`` for a remote session: its own server applies it.
         :param may_share: whether the session may have a further routing id that others have, too; by default any.
         :returns: fires with the session. If the routing id that it asks for is taken, the session keeps its own.

@@ -21,8 +21,7 @@ from bussrv.errors import Refused
 from bussrv.journal.interfaces import IJournal, Waiter
 from bussrv.journal.record import Record, Stamped
 from bussrv.registry.changes.registry import Registry
-from bussrv.registry.state.claims import Claims
-from bussrv.registry.state.session import SERVER_ROLE, Session
+from bussrv.registry.state.session import SERVER_ROLE, Claims, Session
 from bussrv.registry.state.state import RegistryState
 from bussrv.synth.attacker import Attack
 from bussrv.synth.attacks import Attacks

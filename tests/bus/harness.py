@@ -16,7 +16,7 @@ from bussrv.formats.objects.members import OBJECT_FRAMES
 from bussrv.formats.spp.protocol import SppInfo
 from bussrv.journal.memory import MemoryJournal
 from bussrv.registry.changes.registry import Registry
-from bussrv.registry.state.claims import Claims
+from bussrv.registry.state.session import Claims
 from bussrv.settings import Settings
 from bussrv.values import Publication, Traffic
 from bussrv.wire.objects import ObjectReader, encode, encode_json

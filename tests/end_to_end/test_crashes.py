@@ -13,6 +13,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
 
+import msgspec
 import pytest
 
 from bussrv import events as ev
@@ -25,7 +26,6 @@ from bussrv.journal.record import Record
 from bussrv.journal.segment import TORN_SUFFIX, first_seq, is_compressed, list_segments, torn_size
 from bussrv.journal.verify import Report, verify
 from bussrv.registry.state.history import Moment, snapshots
-from bussrv.registry.state.snapshot import encode
 from bussrv.testing.server import RunningServer
 from bussrv.wire import spp
 from tests.end_to_end.doomed import SEGMENT_BYTES, Load, Told, choose_doom
@@ -144,7 +144,7 @@ class Crashes:
         assert {path.name for path in self._journal.glob(f"*{TORN_SUFFIX}")} == self.torn.keys()
         moment = Moment(seq=registry["seq"])
         (folded,) = undisturbed(lambda: snapshots(self._journal, [moment]))
-        assert json.loads(encode(folded)) == registry
+        assert json.loads(msgspec.json.encode(folded)) == registry
 
     def _await_seals(self, server: RunningServer) -> None:
         """What the one before did not come to seal is sealed soon, and the server logs that it is."""

@@ -20,7 +20,7 @@ from bussrv.bus.links.paths import Paths, RemoteSession
 from bussrv.bus.sessions.ending import end_services_then
 from bussrv.errors import Refused
 from bussrv.registry.changes.registry import Registry
-from bussrv.registry.state.claims import Claims
+from bussrv.registry.state.session import Claims
 from bussrv.turns.slices import Slices
 from bussrv.values import Traffic
 

@@ -26,7 +26,7 @@ from bussrv.bus.interfaces import IBus
 from bussrv.formats.objects.members import FramedProtocol, routing_id, routing_ids, text
 from bussrv.net.listening import StreamListener
 from bussrv.net.session.factory import StreamFactory
-from bussrv.registry.state.claims import Claims
+from bussrv.registry.state.session import Claims
 from bussrv.values import Interest
 from bussrv.wire.objects import BusObject, encode_json
 

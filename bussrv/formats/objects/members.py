@@ -20,8 +20,7 @@ from bussrv.memory.bundle import Bundle
 from bussrv.net.transport.patience import Patience
 from bussrv.policy.logins.credentials import Credentials, Password, Token
 from bussrv.policy.permissions.permissions import Action
-from bussrv.registry.state.claims import Claims
-from bussrv.registry.state.session import Session
+from bussrv.registry.state.session import Claims, Session
 from bussrv.values import MAX_ROUTING_ID, Interest, ModeInterest, check_routing_id, quoted
 from bussrv.wire import objects as wire
 from bussrv.wire.objects import BadObject, BusObject, decode_raw, encode_json

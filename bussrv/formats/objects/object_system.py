@@ -40,7 +40,7 @@ from bussrv.net.session.factory import StreamFactory
 from bussrv.net.tls.link_tokens import is_private
 from bussrv.policy.logins.credentials import Proof
 from bussrv.policy.permissions.permissions import content
-from bussrv.registry.state.claims import Claims
+from bussrv.registry.state.session import Claims
 from bussrv.values import Interest
 from bussrv.wire.objects import BadObject, BusObject, ObjectReader
 

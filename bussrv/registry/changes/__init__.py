@@ -5,7 +5,6 @@
 - ``lifetimes``: how long sessions have been open, by the monotonic clock, so that setting the wall clock does not
   change it
 - ``observers``: the observers of the registry
-- ``pending``: changes on their way to the disk, and losses that supersede them
 - ``planned``: the planned state: the registry as it will be when every pending change is durable
 - ``registry``: the registry: changes are checked, journaled, applied, answered, and told to the observers
 - ``reserved``: the names of services that only the server itself may provide

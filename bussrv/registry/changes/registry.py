@@ -30,8 +30,7 @@ from bussrv.registry.limits.deferred_openings import DeferredOpenings
 from bussrv.registry.limits.spending import Spending
 from bussrv.registry.limits.strangers import Strangers
 from bussrv.registry.outcome import Change, OnDone, as_deferred
-from bussrv.registry.state.claims import Claims
-from bussrv.registry.state.session import SERVER_ROLE, Session
+from bussrv.registry.state.session import SERVER_ROLE, Claims, Session
 from bussrv.registry.state.state import RegistryState
 from bussrv.settings import Settings
 from bussrv.turns.clock import Clock
@@ -204,19 +203,13 @@ class Registry:
         """End a service of a session at once."""
         session = self.state.sessions.get(session_id)
         if session is not None and session_id in self.state.services.get(service, ()):
-            self._ahead.supersede_service(session_id, service)
-            lost = self._ahead.stamp(ev.ServiceUnregistered(service=service, reason=reason, **session.about()))
-            self._ahead.apply_facts([lost])
-            self._observers.tell([lost])
+            self._ahead.lose(ev.ServiceUnregistered(service=service, reason=reason, **session.about()))
 
     def lose_subscription(self, session_id: str, service: str, reason: str) -> None:
         """End a subscription at once."""
         session = self.state.sessions.get(session_id)
         if session is not None and self.state.subscription(session_id, service) is not None:
-            self._ahead.supersede_subscription(session_id, service)
-            lost = self._ahead.stamp(ev.SubscriptionRemoved(service=service, reason=reason, **session.about()))
-            self._ahead.apply_facts([lost])
-            self._observers.tell([lost])
+            self._ahead.lose(ev.SubscriptionRemoved(service=service, reason=reason, **session.about()))
 
     # Changes that clients ask for.
 

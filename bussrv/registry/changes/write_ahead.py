@@ -7,6 +7,9 @@ as the loss of a session, hold at once and are journaled without waiting.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct
 
 from bussrv import events as ev
 from bussrv.errors import JournalUnavailable, Refused
@@ -14,7 +17,6 @@ from bussrv.journal.interfaces import IJournal
 from bussrv.journal.record import Stamped
 from bussrv.registry.changes.lifetimes import Lifetimes
 from bussrv.registry.changes.observers import Observers
-from bussrv.registry.changes.pending import Pending, supersede_service, supersede_subscription
 from bussrv.registry.changes.planned import PlannedState
 from bussrv.registry.limits.deferred_openings import DeferredOpenings
 from bussrv.registry.limits.spending import Spending
@@ -22,6 +24,59 @@ from bussrv.registry.outcome import OnDone
 from bussrv.registry.state.session import Session
 from bussrv.registry.state.state import RegistryState
 from bussrv.turns.clock import Clock
+
+_SUPERSEDED: dict[type[ev.Event], tuple[tuple[type[ev.Event], ...], str]] = {
+    ev.ServiceUnregistered: ((ev.ServiceRegistered, ev.ServiceUnregistered), "not-registered"),
+    ev.SubscriptionRemoved: (
+        (ev.SubscriptionAdded, ev.SubscriptionRenewed, ev.SubscriptionRemoved),
+        "no-such-subscription",
+    ),
+}
+"""The changes that the loss of a service or a subscription supersedes, and the reason that their clients are told."""
+
+
+class Pending(Struct, eq=False):
+    """A change on its way to the disk: the journal's :class:`bussrv.journal.interfaces.Waiter`.
+
+    :ivar ahead: settles it.
+    :ivar stamped: its events, each with its time.
+    :ivar refusal: the refusal that its client gets if a loss superseded this change; otherwise ``None``.
+    :ivar is_begun: whether it is planned, so that it is settled as soon as the journal tells.
+    :ivar told: what the journal told before: ``None`` in it if it is durable, otherwise why it is not.
+    """
+
+    ahead: WriteAhead
+    session_id: str
+    stamped: list[Stamped]
+    on_done: OnDone
+    refusal: Refused | None = None
+    is_begun: bool = False
+    told: tuple[JournalUnavailable | None] | None = None
+
+    def callback(self, result: Any, /) -> None:
+        """It is durable."""
+        if self.is_begun:
+            self.ahead.written(self)
+        else:
+            self.told = (None,)
+
+    def errback(self, fail: JournalUnavailable, /) -> None:
+        """It was not written."""
+        if self.is_begun:
+            self.ahead.not_written(self, fail)
+        else:
+            self.told = (fail,)
+
+    def begin(self) -> None:
+        """It is planned: settle it when the journal tells. That may be now: a journal in memory is fast."""
+        self.is_begun = True
+        if self.told is None:
+            return
+        (error,) = self.told
+        if error is None:
+            self.ahead.written(self)
+        else:
+            self.ahead.not_written(self, error)
 
 
 class WriteAhead:
@@ -63,7 +118,7 @@ class WriteAhead:
         """
         journal, openings = self._journal, self._deferred_openings
         unavailable = journal.unavailable
-        if unavailable is not None and openings.is_waiting(session_id):
+        if unavailable is not None and session_id in openings.waiting:
             # It is not even tried: the opening and the end of each such session would wait for the disk.
             journal.refuse()
             on_done(unavailable)
@@ -165,10 +220,15 @@ class WriteAhead:
                 self._journal.append_fact(each)
             self.planned.apply_fact(each)
 
-    def supersede_service(self, session_id: str, service: str) -> None:
-        """Supersede the pending changes of a service that a session lost."""
-        supersede_service(self._pending, session_id, service)
-
-    def supersede_subscription(self, session_id: str, service: str) -> None:
-        """Supersede the pending changes of a subscription that a session lost."""
-        supersede_subscription(self._pending, session_id, service)
+    def lose(self, lost: ev.ServiceUnregistered | ev.SubscriptionRemoved) -> None:
+        """A session has lost a service or a subscription. Pending changes of the same one are superseded."""
+        kinds, reason = _SUPERSEDED[type(lost)]
+        for each in self._pending:
+            events = [stamped.event for stamped in each.stamped]
+            if each.session_id == lost.session and any(
+                isinstance(e, kinds) and e.service == lost.service for e in events
+            ):
+                each.refusal = Refused(reason, f"{lost.service!r} ended while a change of it was being written")
+        stamped = [self.stamp(lost)]
+        self.apply_facts(stamped)
+        self._observers.tell(stamped)

@@ -44,10 +44,6 @@ class DeferredOpenings:
         self.waiting[opened.session or ""] = opened
         return None
 
-    def is_waiting(self, session_id: str) -> bool:
-        """Whether the opening of a session is deferred."""
-        return session_id in self.waiting
-
     def on_first_event(self, session_id: str | None) -> SessionOpened | None:
         """An event of a session is about to be journaled. :returns: its deferred opening, to be journaled first."""
         opened = self.waiting.pop(session_id or "", None)

@@ -92,13 +92,11 @@ class RegistryFold:
 
     def states(self) -> list[bytes]:
         """The texts of a snapshot; none for an empty registry."""
-        return list(self._states())
-
-    def _states(self) -> Iterator[bytes]:
+        states: list[bytes] = []
         texts, size = _Texts(), 0
         for kind, name, text in self._entries():
             if size >= STATE_BYTES or (kind == "services" and name in texts.services):
-                yield _encode(texts)
+                states.append(_encode(texts))
                 texts, size = _Texts(), 0
             if kind == "services":
                 texts.services[name] = Raw(text)
@@ -106,7 +104,8 @@ class RegistryFold:
                 getattr(texts, kind).append(Raw(text))
             size += len(name) + len(text)
         if size:
-            yield _encode(texts)
+            states.append(_encode(texts))
+        return states
 
     def _entries(self) -> Iterator[tuple[str, str, bytes]]:
         """Every entry with its member and name; sessions first, since the others refer to them."""

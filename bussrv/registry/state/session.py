@@ -1,4 +1,4 @@
-"""One client's presence, and what it is subscribed to. Pure."""
+"""One client's presence, what it claims about itself, and what it is subscribed to. Pure."""
 
 from __future__ import annotations
 
@@ -80,3 +80,20 @@ class Subscription(Struct, frozen=True, kw_only=True):
     added: int
     renewed: int
     options: dict[str, Any] | None = None
+
+
+class Claims(Struct, frozen=True, kw_only=True):
+    """The claims that a session makes about itself when it joins. Nobody has checked them.
+
+    :ivar routing_id: the routing id that it asks for; ``None``: it keeps its own.
+    :ivar routing_ids: the further routing ids that it asks for.
+    :ivar claimed: the user.
+    """
+
+    session_id: str
+    routing_id: str | None = None
+    routing_ids: tuple[str, ...] = ()
+    claimed: str | None = None
+    name: str | None = None
+    role: str | None = None
+    vocabulary: str | None = None

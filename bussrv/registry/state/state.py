@@ -154,7 +154,11 @@ class RegistryState(EventFold):
         self.subscriptions.pop(session.id, None)
         for name in self._provided.pop(session.id, ()):
             self.service_changes += 1
-            self._drop_provider(session, name)
+            self.own_services -= is_own(session, name)
+            providers = self.services[name]
+            del providers[session.id]
+            if not providers:
+                del self.services[name]
 
     def apply(self, event: ev.Event, time: int) -> None:
         """See :class:`EventFold`. Three parts of the server fold each change of a service, so these take few calls."""
@@ -200,13 +204,6 @@ class RegistryState(EventFold):
         self.service_changes += 1
         if session.home is None and not service.startswith(RESERVED_PREFIX):
             self.own_services += 1 if time is not None else -1
-
-    def _drop_provider(self, session: Session, service: str) -> None:
-        self.own_services -= is_own(session, service)
-        providers = self.services[service]
-        del providers[session.id]
-        if not providers:
-            del self.services[service]
 
     def _put_subscription(self, subscription: Subscription) -> None:
         self.subscriptions.setdefault(subscription.session, {})[subscription.service] = subscription

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
@@ -23,7 +24,6 @@ from bussrv.journal.reading import read_journal
 from bussrv.journal.record import encode
 from bussrv.journal.segment import list_segments
 from bussrv.registry.state.history import snapshots
-from bussrv.registry.state.snapshot import encode as encode_snapshot
 from bussrv.testing.server import RunningServer
 from tests.admin.test_running import get
 from tests.attacks.bystanders import Bystanders
@@ -153,7 +153,7 @@ def test_a_server_tells_of_its_past(journal: Path, histories: dict[str, list[byt
         assert found[: len(told)] == told
         for seq in (0, 1, 1234):
             status, registry, _ = get(server, f"/api/v1/registry?at={seq}")
-            wanted = json.loads(encode_snapshot(snapshots(journal, [Moment(seq=seq)])[0]))
+            wanted = json.loads(msgspec.json.encode(snapshots(journal, [Moment(seq=seq)])[0]))
             assert (status, registry) == (200, wanted)
         assert get(server, "/api/v1/registry?at=999999999")[1]["type"].endswith("journal-unreadable")
         assert get(server, "/api/v1/registry?at=2026-02-31T00:00:00Z")[1]["type"].endswith("no-such-moment")

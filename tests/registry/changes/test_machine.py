@@ -13,7 +13,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initial
 from bussrv import events as ev
 from bussrv.journal.memory import MemoryJournal
 from bussrv.registry.limits import deferred_openings
-from bussrv.registry.state.claims import Claims
+from bussrv.registry.state.session import Claims
 from bussrv.values import ModeInterest, Traffic
 from tests.journal.support import fold
 from tests.registry.support import SERVER, Bench, Watcher

@@ -1,7 +1,7 @@
 """What observers are told, in which order, whatever they do meanwhile."""
 
 from bussrv import events as ev
-from bussrv.registry.state.claims import Claims
+from bussrv.registry.state.session import Claims
 from tests.journal.support import fold
 from tests.registry.support import EVERYTHING, Bench, Watcher, close, outcome_of
 

@@ -10,8 +10,8 @@ from bussrv.journal.batch import Rotation
 from bussrv.journal.recovery import recover
 from bussrv.journal.writer import FileJournal
 from bussrv.registry.changes.registry import Registry
-from bussrv.registry.state.claims import Claims
 from bussrv.registry.state.fold import RegistryFold
+from bussrv.registry.state.session import Claims
 from bussrv.values import ModeInterest, Traffic
 from tests.journal.support import Disk, FakeClock, FakeReactor, every_record, replay, writer
 from tests.registry.support import SERVER, Watcher
@@ -50,7 +50,7 @@ class Boot:
         """Without those sessions that came while the disk failed, and have done nothing since."""
         known = state.copy()
         for session in state.sessions.values():
-            if self.registry._deferred_openings.is_waiting(session.id):
+            if session.id in self.registry._deferred_openings.waiting:
                 del known.sessions[session.id]
             else:
                 known.opened_at(session.id, self.state.sessions[session.id].opened)

@@ -13,8 +13,7 @@ from bussrv.journal.memory import MemoryJournal
 from bussrv.registry.changes import registry as module
 from bussrv.registry.changes.registry import Registry
 from bussrv.registry.interfaces import IRegistry, IRegistryObserver
-from bussrv.registry.state.claims import Claims
-from bussrv.registry.state.session import ISession, Session
+from bussrv.registry.state.session import Claims, ISession, Session
 from bussrv.settings import Settings
 from bussrv.values import Traffic
 from tests.journal.support import fold

@@ -3,7 +3,7 @@
 import pytest
 
 from bussrv.journal.memory import MemoryJournal
-from bussrv.registry.state.claims import Claims
+from bussrv.registry.state.session import Claims
 from tests.journal.support import fold
 from tests.registry.support import EVERYTHING, close, outcome_of
 

@@ -11,7 +11,7 @@ from bussrv.counts.throttle import STRANGER_BURST as BURST
 from bussrv.counts.throttle import STRANGER_RATE as RATE
 from bussrv.registry.limits import deferred_openings
 from bussrv.registry.limits.deferred_openings import DeferredOpenings
-from bussrv.registry.state.claims import Claims
+from bussrv.registry.state.session import Claims
 from bussrv.values import ModeInterest, Traffic
 from tests.journal.support import fold
 from tests.registry.support import Bench

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.json import encode
 
 from bussrv import events as ev
 from bussrv.journal.record import Record
 from bussrv.registry.state.live_snapshot import LiveSnapshot
-from bussrv.registry.state.snapshot import encode, snapshot
+from bussrv.registry.state.snapshot import snapshot
 from bussrv.registry.state.state import RegistryState
 from tests.registry.histories import SESSIONS
 from tests.registry.histories import histories as histories_of
