@@ -13,7 +13,6 @@
   datagram
 - ``flush_schedule``: when collected frames are sent: after each chunk of input, or once for all connections read in a
   reactor turn
-- ``following``: everything that the bus keeps about sessions and services stays in step with the registry
 - ``interfaces``: the interfaces of the bus: what wire formats ask of it, and what it asks of them
 - ``origins``: where an object comes from, and what all objects of a session have in common
 - ``send_rights``: whether a session may do something

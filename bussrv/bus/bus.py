@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
+from bussrv import events as ev
 from bussrv.bus.copied_limits import CopiedLimits
 from bussrv.bus.flush_schedule import NEVER, FlushSchedule
-from bussrv.bus.following import Follower
 from bussrv.bus.groups.failures import FailedEncodings
 from bussrv.bus.groups.fanout import Fanout
 from bussrv.bus.groups.frames import Delivery
 from bussrv.bus.groups.receivers import Receivers
-from bussrv.bus.interest.interests import is_request
+from bussrv.bus.interest.interests import Kind, is_request
 from bussrv.bus.interfaces import IBus, IReloadable, ISessionLink, Shown, Withdrawn
 from bussrv.bus.links.links import Links
 from bussrv.bus.links.lost import LostLinks
@@ -36,21 +36,23 @@ from bussrv.bus.routing.single import SingleRouter
 from bussrv.bus.send_rights import SendRights
 from bussrv.bus.services.directory import Directory
 from bussrv.bus.services.hosted import Hosted
-from bussrv.bus.services.hosted_subscribers import HostedSubscribers
+from bussrv.bus.services.hosted_subscribers import HostedSubscribers, seen_with
 from bussrv.bus.services.last_values import LastValues
 from bussrv.bus.services.publishing import Publisher
 from bussrv.bus.sessions.admission import Admission
-from bussrv.bus.sessions.announcing import Announcing
 from bussrv.bus.sessions.totals import Totals
 from bussrv.bus.sessions.withdrawal import Withdrawal
 from bussrv.bus.shared import Shared
 from bussrv.bus.taps.taps import Taps
+from bussrv.journal.record import Stamped
 from bussrv.memory.bundle import Bundle
 from bussrv.memory.resources import ConnectionResources
 from bussrv.policy.logins.identity import Identity
 from bussrv.policy.permissions.access import Access
 from bussrv.policy.permissions.permissions import Action, Permissions
+from bussrv.registry.changes.observers import Kinds
 from bussrv.registry.changes.registry import Registry
+from bussrv.registry.interfaces import IRegistryObserver
 from bussrv.registry.state.session import Session
 from bussrv.settings import Settings
 from bussrv.turns.clock import Clock
@@ -61,7 +63,7 @@ from bussrv.wire.forwarded import with_route
 from bussrv.wire.objects import BusObject
 
 
-@implementer(IBus)
+@implementer(IBus, IRegistryObserver)
 class Bus:
     """Routes objects and publications among the sessions of one server.
 
@@ -71,6 +73,18 @@ class Bus:
     :param access: the permissions of each session; by default all.
     :param ids: of objects that come without one.
     """
+
+    KINDS: ClassVar[Kinds] = frozenset(
+        {
+            ev.SubscriptionAdded,
+            ev.SubscriptionRenewed,
+            ev.SubscriptionRemoved,
+            ev.SessionIdentified,
+            ev.AuthSucceeded,
+            ev.ServiceUnregistered,
+            ev.SessionClosed,
+        }
+    )
 
     def __init__(
         self,
@@ -165,24 +179,12 @@ class Bus:
         self.streams = ConnectionResources(settings, self.slices, reactor)
         self.permission_observers: list[Callable[[str], None]] = []
         self.reloadables: list[IReloadable] = [CopiedLimits(self._copy_limits)]
-        self._announcing = Announcing(self._receivers, self._fanout, server_id, new_id)
         self._directory = Directory(registry)
         self._admission = Admission(registry, settings, self.counters, reactor.seconds)
         registry.spending.enforce(reactor.callLater, self.counters)
         registry.observe(self._directory, Directory.KINDS)
         registry.observe(self._admission, Admission.KINDS)
-        follower = Follower(
-            registry=registry,
-            access=self.access,
-            receivers=receivers,
-            hosted=self._hosted,
-            origins=self._origins,
-            last_values=self._last_values,
-            router=self._router,
-            forwarder=self._forwarder,
-            permissions_changed=self.permissions_changed,
-        )
-        registry.observe(follower, Follower.KINDS)
+        registry.observe(self, self.KINDS)
         registry.observe(links)
         self._withdrawal = Withdrawal(shared, receivers.link, self.permissions_changed)
         registry.observe(self._withdrawal, Withdrawal.KINDS)
@@ -230,6 +232,52 @@ class Bus:
     def _reached(self, session: Session, link: ISessionLink) -> None:
         self._receivers.add(session.id, link)
         self.totals.opened(session.protocol, session.id, link.traffic)
+
+    def registry_changed(self, stamped: Stamped) -> None:
+        """Keep all that the bus knows of sessions and services in step; see :class:`IRegistryObserver`."""
+        event = stamped.event
+        session_id = event.session
+        if session_id is None:
+            return
+        if isinstance(event, ev.ServiceUnregistered):
+            self._unregistered(session_id, event.service)
+        elif isinstance(event, ev.SubscriptionAdded):
+            self._subscribed(session_id, event)
+        elif isinstance(event, ev.SubscriptionRenewed):
+            self._renewed(session_id, event)
+        elif isinstance(event, ev.SubscriptionRemoved):
+            if event.service is not None:
+                self._receivers.unsubscribe(session_id, event.service)
+        elif isinstance(event, ev.SessionIdentified):
+            self._origins.forget(session_id)
+        elif isinstance(event, ev.AuthSucceeded):
+            self.permissions_changed(session_id)
+        elif isinstance(event, ev.SessionClosed):
+            self._receivers.remove(session_id)
+            self._forwarder.forget(session_id)
+            self._router.session_closed(session_id)
+            self._origins.forget(session_id)
+
+    def _subscribed(self, session_id: str, event: ev.SubscriptionAdded) -> None:
+        if event.service is not None:
+            self._hosted.subscribe(session_id, event.service, event.options)
+        elif event.interest is not None:
+            # It may be closed by now: observers are told in order, even when one of them closes a session.
+            session = self.registry.state.sessions.get(session_id)
+            if session is not None and not session.is_link:
+                self._receivers.join(session_id, event.interest, session.vocabulary, self.access.of(session))
+
+    def _renewed(self, session_id: str, event: ev.SubscriptionRenewed) -> None:
+        if event.service is not None and event.options is not None:
+            self._receivers.unsubscribe(session_id, event.service)
+            self._hosted.subscribe(session_id, event.service, event.options)
+
+    def _unregistered(self, session_id: str, service: str | None) -> None:
+        if service is None:
+            return
+        self._router.unregistered(session_id, service)
+        if service not in self.registry.state.services:
+            self._last_values.forget(service)
 
     def link_of(self, session_id: str) -> ISessionLink | None:
         """The link to the client of a session of this server."""
@@ -331,7 +379,7 @@ class Bus:
         :raises Refused: ``internal-error``: that service failed.
         """
         hosted = self._hosted.get(service)
-        return self._last_values.get(service) if hosted is None else self._hosted.snapshot(hosted, permissions)
+        return self._last_values.get(service) if hosted is None else hosted.snapshot(seen_with(permissions))
 
     def ready(self, service: object, permissions: Permissions) -> Deferred[None] | None:
         """Fires when :meth:`last` takes little time; see :class:`IBus`."""
@@ -377,7 +425,18 @@ class Bus:
 
     def announce(self, event: str, fields: Shown, vocabulary: str | None, about: str) -> None:
         """Give an event of the server itself to the members of one vocabulary, save the session that it is about."""
-        self._announcing.announce(event, fields, vocabulary, about)
+        common = {"id": self._new_id(), "route": [self.server_id]}
+        made: dict[Permissions, Delivery | None] = {}
+        for group in self._receivers.wanting(Kind(event=event)):
+            if group.vocabulary != vocabulary:
+                continue
+            if group.permissions not in made:
+                shown = fields(group.permissions)
+                metadata = None if shown is None else wire.encode_metadata({"event": event, **shown, **common})
+                made[group.permissions] = None if metadata is None else Delivery(metadata, b"")
+            delivery = made[group.permissions]
+            if delivery is not None:
+                self._fanout.add_for_others(group, delivery, about)
         self._flush_schedule.wait()
 
     def tell(self, session_id: str, fields: dict[str, Any], payload: bytes = b"") -> None:

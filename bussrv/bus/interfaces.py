@@ -265,9 +265,6 @@ class ILinks(Interface):
     paths: Paths = Attribute("The :class:`bussrv.bus.links.paths.Paths`: the sessions that other servers advertised.")
     token: Callable[[], str] | None = Attribute("Returns what this server shows those that dial it; ``None``: nothing.")
 
-    def show_token(token: Callable[[], str] | None) -> None:
-        """Show those that dial this server a token from now on; ``None``: nothing."""
-
     def admitted(session_id: str, server_id: str, *, dialed: bool) -> AbstractAsyncContextManager[None]:
         """Make the routing id of a server that wants to link free for it: an older link to it ends.
 

@@ -5,8 +5,7 @@ of subscribers of one service, that get the same bytes. To find the receivers of
 asked whether it wants objects of its *kind* (:class:`bussrv.bus.interest.interests.Kind`). So the answers are
 remembered for each kind. When groups come, only these are asked.
 
-:class:`bussrv.bus.following.Follower` observes the registry and calls the methods here, so that receivers and registry
-agree.
+:class:`bussrv.bus.bus.Bus` observes the registry and calls the methods here, so that receivers and registry agree.
 """
 
 from __future__ import annotations

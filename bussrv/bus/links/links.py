@@ -98,7 +98,7 @@ class Links:
         answerers.observers.append(self.may_answer_now)
         self._own_ids: dict[str, str] = {}
         self._waiting: dict[str, list[Deferred[None]]] = {}
-        self._token: Callable[[], str] | None = None
+        self.token: Callable[[], str] | None = None
 
     def __len__(self) -> int:
         return len(self._links)
@@ -106,15 +106,6 @@ class Links:
     def get(self, session_id: str) -> Link | None:
         """The link to the server that is that session."""
         return self._links.get(session_id)
-
-    @property
-    def token(self) -> Callable[[], str] | None:
-        """See :class:`ILinks`."""
-        return self._token
-
-    def show_token(self, token: Callable[[], str] | None) -> None:
-        """Show those that dial this server a token from now on."""
-        self._token = token
 
     # Links come and go.
 

@@ -59,13 +59,6 @@ class HostedSubscribers:
         hosted = self.get(service)
         return None if hosted is None else hosted.content_type
 
-    def snapshot(self, hosted: Hosted, permissions: Permissions) -> bytes:
-        """The present state of a service, as sessions with these permissions see it.
-
-        :raises Refused: ``internal-error``: the service failed.
-        """
-        return hosted.snapshot(seen_with(permissions))
-
     def ready(self, service: object, permissions: Permissions) -> Deferred[None] | None:
         """See :meth:`bussrv.bus.interfaces.IHosting.ready`."""
         hosted = self.get(service)
@@ -117,12 +110,9 @@ class HostedSubscribers:
                 self._show_anew(session_id, service)
             else:
                 self._awaiting.add((session_id, service))
-                ready.addCallback(partial(self._is_ready, session_id, service))
+                ready.addCallback(partial(self._show_anew, session_id, service))
 
-    def _is_ready(self, session_id: str, service: str, _: object) -> None:
-        self._show_anew(session_id, service)
-
-    def _show_anew(self, session_id: str, service: str) -> None:
+    def _show_anew(self, session_id: str, service: str, _: object = None) -> None:
         """Give a subscriber with other permissions the present state, and updates from now on."""
         self._awaiting.discard((session_id, service))
         hosted, shown = self._services[service], self.shown(session_id, service)

@@ -1,7 +1,6 @@
 """Sessions: their admission, what they are told of others, and their end.
 
 - ``admission``: admission of sessions: limits to all of them, to those of one address, and to new ones a second
-- ``announcing``: events of the server itself for all members with one vocabulary, as far as each may know of them
 - ``ending``: the end of a session that provides services: each of them is told to others, so they end a slice at a time
 - ``membership``: announcements of members that join or leave the object network
 - ``totals``: totals of what all sessions of a wire format sent and received, for figures of the server

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from bussrv.values import Traffic
 
@@ -65,19 +66,8 @@ class Totals:
 
 
 def _sum(counts: Iterable[Traffic]) -> Traffic:
-    objects_in = objects_out = bytes_in = bytes_out = 0
-    for each in counts:
-        objects_in += each.objects_in
-        objects_out += each.objects_out
-        bytes_in += each.bytes_in
-        bytes_out += each.bytes_out
-    return Traffic(objects_in, objects_out, bytes_in, bytes_out)
+    return Traffic(*map(sum, zip(*map(astuple, counts), strict=True)))
 
 
 def _most(one: Traffic, other: Traffic) -> Traffic:
-    return Traffic(
-        max(one.objects_in, other.objects_in),
-        max(one.objects_out, other.objects_out),
-        max(one.bytes_in, other.bytes_in),
-        max(one.bytes_out, other.bytes_out),
-    )
+    return Traffic(*map(max, astuple(one), astuple(other)))

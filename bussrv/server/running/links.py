@@ -79,7 +79,7 @@ class DialedLinks:
 
         def use() -> Effects | None:
             before = self._bus.links.token
-            self._bus.links.show_token(token)
+            self._bus.links.token = token
             for network, user in config.link_user:
                 log.warn(
                     "WARNING: a server that links from {network} is {user}, and proves nothing (--link-user)",
