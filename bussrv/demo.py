@@ -40,7 +40,7 @@ def main() -> int:
             tour(server, clients)
         status = server.stop()
     say(f"Ctrl-C: the server closed its journal and stopped with exit status {status}. The journal holds:")
-    for name, count in sorted(count_events(journal).items()):
+    for name, count in sorted(Counter(event_name(record.event) for record in read_journal(journal)).items()):
         tell(str(count), name)
     say("The audit of the journal:")
     verdict = bussrv_command(["audit", str(journal), "--out", str(directory / "audit")])
@@ -100,11 +100,6 @@ def ask_service(server: RunningServer, service: ObjectsClient, clients: ExitStac
     reply = client.request(TV, b"which channel?", type="text/plain")
     answering.join()
     show_object("objects", reply, "the client")
-
-
-def count_events(journal: Path) -> Counter[str]:
-    """How often each event stands in a journal."""
-    return Counter(event_name(record.event) for record in read_journal(journal))
 
 
 def show_info(screen: SppClient, service: str) -> None:

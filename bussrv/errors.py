@@ -243,10 +243,8 @@ class ConfigError(BussrvError):
     """Options, or the configuration file, say something that cannot be done.
 
     :param sentences: each names its place and what is wrong there; one where a wire format refuses its endpoint.
-    :param option: the name of another option than that of the wire format that is the cause.
     """
 
-    def __init__(self, *sentences: str, option: str = "") -> None:
+    def __init__(self, *sentences: str) -> None:
         super().__init__("\n".join(sentences))
         self.sentences = sentences
-        self.option = option

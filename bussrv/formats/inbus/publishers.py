@@ -151,11 +151,8 @@ class Publishers:
 
     def _close_if_silent(self, host: str, publisher: Publisher, reason: str = "lease-expired") -> None:
         if not publisher.heard and not publisher.waiting and self._by_host.get(host) is publisher:
-            self._close(host, publisher, reason)
-
-    def _close(self, host: str, publisher: Publisher, reason: str) -> None:
-        del self._by_host[host]
-        self._bus.close(publisher.session_id, reason, publisher.link.traffic)
+            del self._by_host[host]
+            self._bus.close(publisher.session_id, reason, publisher.link.traffic)
 
     def _end(self, host: str, publisher: Publisher, reason: str) -> None:
         """Close a publisher that may have many services, which end a slice at a time."""

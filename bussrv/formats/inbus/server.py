@@ -8,21 +8,6 @@ publishes on becomes a service, for as long as it keeps publishing there.
 Nothing is ever answered: an answer to a forged source would be an attack. Bad datagrams are dropped, counted and
 logged. For the same reason the stated address has to be the sender's own, unless ``--inbus-allow`` says otherwise, and
 no address and no host is sent more datagrams a second than :mod:`bussrv.formats.inbus.rates` says.
-
-===========================  ==========================================================================
-module                       what it is
-===========================  ==========================================================================
-``inbus``                    the port: what comes in, and to whom it goes
-``inbus_subscribers``        stated addresses, leases, ghosts
-``inbus_publishers``         source addresses, and the services that they make
-``inbus_users``              the users that senders are, by their networks
-``inbus_outlet``             sending: versions, the port's own address
-``inbus_rates``              how many datagrams a second are sent where
-``inbus_intake``             how much is read in a turn, and what is lost
-``inbus_drops``              counting, logging and journaling of dropped datagrams
-``icmp``                     which addresses nobody listens at
-``udp_batches``              several datagrams for one address in one system call
-===========================  ==========================================================================
 """
 
 from __future__ import annotations

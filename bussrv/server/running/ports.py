@@ -86,7 +86,7 @@ def listener_of(wire_format: IWireFormat, config: Config, bus: IBus, reactor: An
     try:
         return wire_format.listen(bus, config.endpoints[wire_format.name], reactor)
     except ConfigError as error:
-        raise ConfigError(f"{config.place(error.option or wire_format.name)}: {error}") from error
+        raise ConfigError(f"{config.place(wire_format.name)}: {error}") from error
 
 
 class CannotListen(ConfigError):
