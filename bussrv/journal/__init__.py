@@ -28,13 +28,12 @@
 - ``record``: one journal record: a registry event with its stamp, as one line of JSON. The only codec of records
 - ``recovery``: opening a journal directory
 - ``regular``: opening regular files only
-- ``retention``: which segments of a journal are removed, and in which steps
 - ``salvage``: going on after damage: all that can still be read of a journal, and the beginning of a new chain
 - ``scan``: read one segment from its beginning to its end, past everything that is wrong with it
 - ``sealing``: adds digests of segments, and removals, to the manifest of a journal
 - ``segment``: the files of a journal directory
 - ``space``: how much room the volume of the journal has, so that the journal never fills it
-- ``upkeep``: the upkeep of a journal: work on its segments besides writing records
+- ``upkeep``: the upkeep of a journal: work on its segments besides writing records, such as retention
 - ``verify``: is a journal what its server wrote? Every line, every header, every seal is judged; nothing is changed
 - ``versions``: the schema versions of the journal, and what lines of an older one say in the words of today's
 - ``writer``: the journal on disk: one writer thread, one sync for everything that queued up meanwhile

@@ -26,7 +26,7 @@ from bussrv.journal.files import FILES, Files
 from bussrv.journal.header import Damage, Header, Previous
 from bussrv.journal.interfaces import Waiter
 from bussrv.journal.lock import DirectoryGone, Locked
-from bussrv.journal.outside_changes import Change, Changed
+from bussrv.journal.outside_changes import Change, Changed, set_aside
 from bussrv.journal.reading import Fold
 from bussrv.journal.record import Record, Stamped
 from bussrv.journal.recovery import Recovered
@@ -476,7 +476,8 @@ class BatchWriter:
             elif segment.good.records:
                 self._salvaged = self._salvaged or segment.damage(found)
             else:
-                segment.set_aside()
+                # Make room for the next one of that name.
+                set_aside(segment.path, self._files)
             self._unmended = None
             segment.close()
 

@@ -167,7 +167,9 @@ class ManifestFile:
             )
 
     def _write(self, data: bytes) -> None:
-        self._check()
+        found = self.change()
+        if found is not None:
+            raise Changed(self._path, found)
         descriptor = self._files.open(self._path)
         try:
             self._known = self._known or identity(descriptor, self._files)
@@ -194,11 +196,6 @@ class ManifestFile:
         except FileNotFoundError:
             return None
         return found.st_dev, found.st_ino
-
-    def _check(self) -> None:
-        found = self.change()
-        if found is not None:
-            raise Changed(self._path, found)
 
     def _cut(self, descriptor: int) -> None:
         """Synced: what is cut off must not come back after a crash, when something else was told of meanwhile."""

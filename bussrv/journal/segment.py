@@ -35,7 +35,7 @@ from bussrv.journal.bounds import MAX_LINE, TooLarge
 from bussrv.journal.chain import line_hash
 from bussrv.journal.files import FILES, Files
 from bussrv.journal.header import Damage, Header, Part, Previous, decode_header, encode_header, encode_part
-from bussrv.journal.outside_changes import Change, Changed, change, identity, set_aside, sized
+from bussrv.journal.outside_changes import Change, Changed, change, identity, sized
 from bussrv.journal.record import Record
 from bussrv.journal.regular import read_regular
 
@@ -387,10 +387,3 @@ class SegmentFile:
             self._files.sync(self._descriptor)
         else:
             self._files.remove(self.path)
-
-    def set_aside(self) -> None:
-        """Another program changed it before it had a record. Make room for the next one of that name.
-
-        :raises OSError: if the disk fails; it may be called again then.
-        """
-        set_aside(self.path, self._files)
