@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from bussrv.events import Event
     from bussrv.journal.record import Stamped
-    from bussrv.registry.changes.reserved import ReservedNames
+    from bussrv.registry.changes.rules import ReservedNames
     from bussrv.registry.limits.spending import Spending
     from bussrv.registry.outcome import OnDone
     from bussrv.registry.state.session import Claims, Session
@@ -51,7 +51,7 @@ class IRegistry(Interface):
     )
 
     reserved: ReservedNames = Attribute(
-        "The :class:`bussrv.registry.changes.reserved.ReservedNames`: no client may have them."
+        "The :class:`bussrv.registry.changes.rules.ReservedNames`: no client may have them."
     )
 
     def open_session(protocol: str, peer: str, persistent: bool = False) -> Session:

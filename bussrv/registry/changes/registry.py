@@ -19,12 +19,9 @@ from bussrv import events as ev
 from bussrv.errors import OverLimit, Refused
 from bussrv.journal.interfaces import IJournal
 from bussrv.registry.changes import rules
-from bussrv.registry.changes.holds import HeldIds
-from bussrv.registry.changes.lifetimes import Lifetimes
 from bussrv.registry.changes.observers import Kinds, Observers
-from bussrv.registry.changes.reserved import ReservedNames
 from bussrv.registry.changes.service_changes import ServiceChanges
-from bussrv.registry.changes.write_ahead import WriteAhead
+from bussrv.registry.changes.write_ahead import Lifetimes, WriteAhead
 from bussrv.registry.interfaces import IRegistry, IRegistryObserver
 from bussrv.registry.limits.deferred_openings import DeferredOpenings
 from bussrv.registry.limits.spending import Spending
@@ -79,7 +76,7 @@ class Registry:
         self._strangers = Strangers(rate, total_rate, self._seconds)
         self.refusal_observers: list[Callable[[ev.Event, int], None]] = []
         self._deferred_openings = DeferredOpenings(self._seconds, rate, total_rate)
-        self._held_ids = HeldIds(self._settings, server_id, self._seconds)
+        self._held_ids = rules.HeldIds(self._settings, server_id, self._seconds)
         self._lifetimes = Lifetimes(clock)
         self.spending = Spending(self._settings, self._seconds)
         self._ahead = WriteAhead(
@@ -92,7 +89,7 @@ class Registry:
             spending=self.spending,
         )
         self._planned = self._ahead.planned
-        self.reserved = ReservedNames()
+        self.reserved = rules.ReservedNames()
         self._service_changes = ServiceChanges(
             self.state,
             self._ahead,

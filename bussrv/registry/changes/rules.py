@@ -1,14 +1,103 @@
-"""The rules of the registry. Each looks at a registry, and raises :class:`Refused` if it forbids a change. Pure."""
+"""The rules of the registry. Each looks at a registry, and raises :class:`Refused` if it forbids a change. Pure.
+
+Names that are reserved, and routing ids that are held, stand here, too: a rule asks whether a session may have them.
+"""
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Container
 from typing import Any
 
+from msgspec import Struct
+
+from bussrv.addresses import address_key
 from bussrv.errors import OverLimit, Refused
 from bussrv.registry.state.event_fold import EventFold
 from bussrv.registry.state.session import SERVER_ROLE, Session
-from bussrv.values import RESERVED_PREFIX, check_service_name
+from bussrv.settings import Settings
+from bussrv.values import RESERVED_PREFIX, check_service_name, is_reserved, read_as
+
+
+class ReservedNames:
+    """The names of services that only the server itself may provide, in any spelling: those that begin with ``bus/``,
+    and those of the services that this server hosts.
+    """
+
+    def __init__(self) -> None:
+        self._hosted: set[str] = set()
+
+    def add(self, name: str) -> None:
+        """The server hosts a service of that name."""
+        if not is_reserved(name):
+            self._hosted.add(read_as(name))
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and (is_reserved(name) or (bool(self._hosted) and read_as(name) in self._hosted))
+
+
+class _Hold(Struct, frozen=True):
+    """For which actor or address a routing id is held, and until when, in seconds."""
+
+    actor: str | None
+    address: str
+    until: float
+
+
+class HeldIds:
+    """Routing ids that sessions of this server asked for and gave up. They are held for the clients that had them: no
+    other client gets one right after its owner has left. They are not held across a restart.
+
+    :param settings: for how long a routing id is held, and how many are; beyond that the oldest is free.
+    :param server_id: the routing id of this server, which no client gets.
+    :param seconds: a clock, in seconds, that never steps back.
+    """
+
+    def __init__(self, settings: Settings, server_id: str, seconds: Callable[[], float]) -> None:
+        self._settings = settings
+        self._server_id = server_id
+        self._seconds = seconds
+        self._asked: set[str] = set()
+        self._held: OrderedDict[str, _Hold] = OrderedDict()
+
+    def __len__(self) -> int:
+        """How many are held, expired ones included."""
+        return len(self._held)
+
+    def granted(self, session: Session, wanted: str | None, routing_id: str) -> None:
+        """Note that a session asked for a routing id, and was given one."""
+        if wanted == routing_id and session.home is None:
+            self._asked.add(session.id)
+
+    def ended(self, session: Session) -> None:
+        """Hold the routing id of a session that ended, if it asked for it."""
+        if session.id not in self._asked:
+            return
+        self._asked.discard(session.id)
+        seconds = self._settings.routing_id_hold
+        if seconds > 0:
+            hold = _Hold(session.actor, address_key(session.peer), self._seconds() + seconds)
+            self._held[session.routing_id] = hold
+            self._held.move_to_end(session.routing_id)
+        most = self._settings.max_held_ids
+        while self._held and (len(self._held) > most or self._first().until <= self._seconds()):
+            self._held.popitem(last=False)
+
+    def _first(self) -> _Hold:
+        return next(iter(self._held.values()))
+
+    def is_kept_from(self, session: Session, routing_id: str, role: str | None = None) -> bool:
+        """Whether a routing id is this server's own, or held for another actor and another address than of ``session``.
+
+        Held routing ids are given to servers, which may have several addresses, and to remote sessions.
+        """
+        if routing_id == self._server_id:
+            return True
+        hold = self._held.get(routing_id)
+        if hold is None or hold.until <= self._seconds() or role == SERVER_ROLE or session.home is not None:
+            return False
+        is_same_actor = hold.actor is not None and hold.actor == session.actor
+        return not is_same_actor and hold.address != address_key(session.peer)
 
 
 def open_session(state: EventFold, session_id: str) -> Session:

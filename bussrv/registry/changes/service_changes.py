@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from bussrv import events as ev
 from bussrv.errors import Refused
-from bussrv.registry.changes.reserved import ReservedNames
+from bussrv.registry.changes.rules import ReservedNames
 from bussrv.registry.changes.write_ahead import WriteAhead
 from bussrv.registry.limits.spending import Spending
 from bussrv.registry.outcome import OnDone

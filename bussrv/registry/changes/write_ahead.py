@@ -15,7 +15,6 @@ from bussrv import events as ev
 from bussrv.errors import JournalUnavailable, Refused
 from bussrv.journal.interfaces import IJournal
 from bussrv.journal.record import Stamped
-from bussrv.registry.changes.lifetimes import Lifetimes
 from bussrv.registry.changes.observers import Observers
 from bussrv.registry.changes.planned import PlannedState
 from bussrv.registry.limits.deferred_openings import DeferredOpenings
@@ -33,6 +32,29 @@ _SUPERSEDED: dict[type[ev.Event], tuple[tuple[type[ev.Event], ...], str]] = {
     ),
 }
 """The changes that the loss of a service or a subscription supersedes, and the reason that their clients are told."""
+
+
+class Lifetimes:
+    """How long sessions have been open, by the monotonic clock, so that setting the wall clock does not change it."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._opened: dict[str, int] = {}
+
+    def begin(self, session_id: str, mono: int) -> None:
+        """Note, or correct, that a session was opened at ``mono``."""
+        self._opened[session_id] = mono
+
+    def end(self, session: Session) -> int:
+        """Forget a session that is closed now.
+
+        :returns: how long it was open. For a session of an earlier boot the wall clock decides; 0 if that went back
+            beyond the opening.
+        """
+        opened = self._opened.pop(session.id, None)
+        if opened is None:
+            return max(0, self._clock.utc() - session.opened)
+        return self._clock.mono() - opened
 
 
 class Pending(Struct, eq=False):

@@ -18,7 +18,7 @@ from bussrv.bus.links.advertisement_fields import (
 )
 from bussrv.bus.links.paths import RemoteSession
 from bussrv.errors import Refused
-from bussrv.registry.changes.reserved import ReservedNames
+from bussrv.registry.changes.rules import ReservedNames
 from tests.tables import each_row
 
 NEIGHBOUR = "cellar"

@@ -4,7 +4,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
-from bussrv.registry.changes.holds import HeldIds
+from bussrv.registry.changes.rules import HeldIds
 from bussrv.registry.state.session import SERVER_ROLE, Session
 from bussrv.settings import Settings
 from tests.size import sized

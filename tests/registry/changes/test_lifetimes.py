@@ -1,7 +1,7 @@
 """How long sessions were open, whatever is done to the wall clock meanwhile."""
 
 from bussrv import events as ev
-from bussrv.registry.changes.lifetimes import Lifetimes
+from bussrv.registry.changes.write_ahead import Lifetimes
 from bussrv.registry.state.session import Session
 from bussrv.values import Traffic
 from tests.registry.support import Bench

@@ -5,7 +5,7 @@ import pytest
 from bussrv import events as ev
 from bussrv.errors import REASONS, Refused
 from bussrv.registry.changes import rules
-from bussrv.registry.changes.reserved import ReservedNames
+from bussrv.registry.changes.rules import ReservedNames
 from bussrv.registry.state.state import RegistryState
 from tests.tables import each_row
 
