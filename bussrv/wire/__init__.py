@@ -1,6 +1,5 @@
 """Bytes to events and back, one module a wire format. Pure: no Twisted, no clock, no logging, no policy.
 
-- ``buffer``: bytes of a peer that are not read yet
 - ``faults``: sentences for faulty metadata: not JSON, or not as its reader wants it
 - ``forwarded``: objects as they are forwarded: metadata with another ``route``, and with an ``id`` if it has none
 - ``head``: the head of an object: the attributes that routing needs, read from its metadata

@@ -5,9 +5,74 @@ from __future__ import annotations
 from typing import Generic, TypeVar
 
 from bussrv.errors import RemoteProtocolError
-from bussrv.wire.buffer import ReceiveBuffer
 
 Event = TypeVar("Event")
+
+
+class ReceiveBuffer:
+    """Takes chunks in and gives messages out, without copying what stays.
+
+    It has no limit of its own: a reader raises before more than one message gathers, and takes every whole message
+    before more is fed.
+    """
+
+    def __init__(self) -> None:
+        self._data: bytes | bytearray = b""
+        self._start = 0
+
+    def __len__(self) -> int:
+        """How many bytes wait."""
+        return len(self._data) - self._start
+
+    def feed(self, data: bytes) -> None:
+        """Add a chunk at the end."""
+        waiting = len(self._data) - self._start
+        if not waiting:
+            self._data = data
+        elif waiting <= len(data):
+            self._data = self.peek(waiting) + data
+        else:
+            self._grow(data)
+        self._start = 0
+
+    def _grow(self, data: bytes) -> None:
+        """Add a chunk smaller than the rest: copying the rest each time would take quadratic time."""
+        if isinstance(self._data, bytes):
+            self._data = bytearray(memoryview(self._data)[self._start :])
+        elif self._start:
+            del self._data[: self._start]
+        self._data += data
+
+    def whole(self) -> tuple[bytes, int] | None:
+        """Everything in one piece, and where in it what waits begins; ``None`` while a long message gathers."""
+        return (self._data, self._start) if isinstance(self._data, bytes) else None
+
+    def find(self, byte: bytes, limit: int) -> int:
+        """The first place of ``byte`` among the first ``limit`` bytes, or -1."""
+        index = self._data.find(byte, self._start, self._start + limit)
+        return index if index < 0 else index - self._start
+
+    def peek(self, size: int) -> bytes:
+        """The first ``size`` bytes, or fewer if fewer wait. They stay."""
+        start, end = self._start, self._start + size
+        if isinstance(self._data, bytes):
+            return self._data[start:end]
+        with memoryview(self._data) as view:
+            return bytes(view[start:end])
+
+    def take(self, size: int) -> bytes:
+        """Take the first ``size`` bytes, which must be there."""
+        taken = self.peek(size)
+        self.skip(size)
+        return taken
+
+    def skip(self, size: int) -> None:
+        """Drop the first ``size`` bytes, which must be there."""
+        self._start += size
+        if self._start == len(self._data):
+            # An idle connection must not keep the memory of its last message.
+            self._data = b""
+            self._start = 0
 
 
 class StreamReader(Generic[Event]):

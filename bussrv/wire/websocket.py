@@ -31,8 +31,8 @@ from wsproto.frame_protocol import CloseReason, Frame, FrameDecoder, MessageDeco
 from wsproto.handshake import H11Handshake
 
 from bussrv.errors import RemoteProtocolError
-from bussrv.wire.buffer import ReceiveBuffer
 from bussrv.wire.objects import MAX_METADATA, MAX_NESTING, MAX_PAYLOAD, NUL, BadObject, BusObject, ObjectReader
+from bussrv.wire.reader import ReceiveBuffer
 
 MAX_REQUEST = 16 << 10
 """The most bytes of the request for an upgrade."""
@@ -203,20 +203,17 @@ class WebSocketReader(ObjectReader):
                 if isinstance(found, BusObject) and found.head.event not in self.ends:
                     objs.append(found)
                 elif not isinstance(found, _Unfinished):
-                    self._stop_at(found)
+                    if isinstance(found, BusObject):
+                        self._singles.append(found)
+                    elif isinstance(found, BadObject):
+                        self._bad = found
+                    else:
+                        self._control = found
                     return objs
             self.has_more = True
         except RemoteProtocolError as error:
             self._error = error
         return objs
-
-    def _stop_at(self, found: BusObject | BadObject | Control) -> None:
-        if isinstance(found, BusObject):
-            self._singles.append(found)
-        elif isinstance(found, BadObject):
-            self._bad = found
-        else:
-            self._control = found
 
     def _read_something(self) -> BusObject | BadObject | Control | _Unfinished | None:
         """An object, a control frame or a fragment; ``None``: more bytes are needed."""
@@ -291,8 +288,10 @@ class WebSocketReader(ObjectReader):
         self._buffer.feed(_bytes(fragment))
         if self._whole is None:
             self._whole = self._read_event()
-        if fragment.message_finished and self._whole is None:
-            self._end_metadata()
+        if fragment.message_finished and self._whole is self._waiting is None and len(self._buffer):
+            # Metadata without a payload may end with the message.
+            self._buffer.feed(NUL)
+            self._whole = self._read_event()
         if self._whole is not None and len(self._buffer):
             raise RemoteProtocolError("bad-message", "a message holds more than one object")
         if not fragment.message_finished:
@@ -301,11 +300,6 @@ class WebSocketReader(ObjectReader):
         if found is None:
             raise RemoteProtocolError("bad-message", "a message ends before its object does")
         return found
-
-    def _end_metadata(self) -> None:
-        if self._waiting is None and len(self._buffer):
-            self._buffer.feed(NUL)
-            self._whole = self._read_event()
 
     # Bytes of the server that are no objects.
 

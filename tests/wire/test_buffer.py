@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bussrv.wire.buffer import ReceiveBuffer
+from bussrv.wire.reader import ReceiveBuffer
 from tests.tables import each_row
 
 steps = st.lists(
