@@ -7,7 +7,7 @@ publishes on becomes a service, for as long as it keeps publishing there.
 
 Nothing is ever answered: an answer to a forged source would be an attack. Bad datagrams are dropped, counted and
 logged. For the same reason the stated address has to be the sender's own, unless ``--inbus-allow`` says otherwise, and
-no address and no host is sent more datagrams a second than :mod:`bussrv.formats.inbus.rates` says.
+no address and no host is sent more datagrams a second than :class:`bussrv.formats.inbus.outlet.Rates` says.
 """
 
 from __future__ import annotations
@@ -30,10 +30,9 @@ from bussrv.bus.interfaces import IBus
 from bussrv.bus.sessions.withdrawal import TAKEN_AWAY
 from bussrv.errors import Refused, RemoteProtocolError
 from bussrv.formats.inbus.drops import FORMAT, Drops
-from bussrv.formats.inbus.echoes import Echoes
 from bussrv.formats.inbus.intake import Intake
 from bussrv.formats.inbus.outlet import Outlet
-from bussrv.formats.inbus.publishers import Publishers
+from bussrv.formats.inbus.publishers import Echoes, Publishers
 from bussrv.formats.inbus.subscribers import UNREACHABLE_GRACE, LedgerEntry, Subscribers
 from bussrv.journal.record import Stamped, format_time
 from bussrv.net.listening import DatagramListener
