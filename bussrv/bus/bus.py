@@ -12,8 +12,7 @@ from zope.interface import implementer
 from bussrv import events as ev
 from bussrv.bus.copied_limits import CopiedLimits
 from bussrv.bus.flush_schedule import NEVER, FlushSchedule
-from bussrv.bus.groups.failures import FailedEncodings
-from bussrv.bus.groups.fanout import Fanout
+from bussrv.bus.groups.fanout import FailedEncodings, Fanout
 from bussrv.bus.groups.frames import Delivery
 from bussrv.bus.groups.receivers import Receivers
 from bussrv.bus.interest.interests import Kind, is_request

@@ -61,10 +61,6 @@ class Bundle:
             self.size = size = sum(map(len, self._pieces))
         self.at_once = size <= AT_ONCE
 
-    def __len__(self) -> int:
-        """How many frames there are."""
-        return self.count
-
     @property
     def frames(self) -> Sequence[bytes]:
         """The frames, each by itself."""

@@ -58,8 +58,8 @@ class RecordingLink:
 
     def send(self, batch):
         assert batch.joined == b"".join(batch.frames)
-        assert (len(batch), batch.size) == (len(batch.frames), len(batch.joined))
-        assert len(batch) > 0
+        assert (batch.count, batch.size) == (len(batch.frames), len(batch.joined))
+        assert batch.count > 0
         self.batches.append(batch)
         self.got += batch.frames
 

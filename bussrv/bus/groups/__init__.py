@@ -1,6 +1,5 @@
 """Sessions that are given the same bytes: groups, frames, and how they are sent.
 
-- ``failures``: failed encodings
 - ``fanout``: fan-out: frames for groups of sessions, each made once and written once
 - ``frames``: one object or publication on its way out, and its frames
 - ``receivers``: every session that objects or publications can be sent to, in groups

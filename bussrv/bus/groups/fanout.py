@@ -7,18 +7,24 @@ bytes. A group is a stream, so order holds for each of its members.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from msgspec import Struct
+from twisted.logger import Logger
 from zope.interface import implementer
 
 from bussrv.bus.groups.frames import Delivery
 from bussrv.bus.interest.matching import compile_interest, permitted
 from bussrv.bus.interfaces import IEncoding, ISessionLink
+from bussrv.counts.throttle import LOG_BURST, LOG_RATE, Throttle
 from bussrv.memory.bundle import Bundle, Joined
 from bussrv.policy.permissions.permissions import EVERYTHING, Permissions
 from bussrv.values import Interest, ModeInterest
 from bussrv.wire import objects as wire
+
+log = Logger()
 
 
 @implementer(IEncoding)
@@ -285,3 +291,44 @@ def _leave_out(group: Group, session_id: str) -> None:
     if session_id in group.links:
         place = len(group.pending)
         group.overrides.setdefault(session_id, []).append(MemberOverride(place, None, place + 1))
+
+
+class FailedEncodings:
+    """Ends the sessions of a failed encoding, with ``internal-error``.
+
+    It may be a plugin's, so publishers are not affected.
+
+    :param counters: counts each session that is ended.
+    :param reactor: calls later.
+    """
+
+    def __init__(self, counters: Counter[str], reactor: Any) -> None:
+        self._counters = counters
+        self._reactor = reactor
+        self._complaints = Throttle(LOG_RATE, LOG_BURST, reactor.seconds)
+        self._groups: dict[Group, None] = {}
+
+    def failed(self, group: Group) -> None:
+        """The encoding of ``group`` raised an exception, which is being handled now.
+
+        Its sessions end at the end of this reactor turn, because frames are being sent to others just now.
+        """
+        if group in self._groups:
+            return
+        encoding = type(group.encoding).__name__
+        suppressed = self._complaints.admit(encoding)
+        if suppressed is not None:
+            log.failure(
+                "encoding with {encoding} failed ({suppressed} more not logged)",
+                event="encoding.failed",
+                encoding=encoding,
+                suppressed=suppressed,
+            )
+        self._groups[group] = None
+        self._reactor.callLater(0, self._end, group)
+
+    def _end(self, group: Group) -> None:
+        del self._groups[group]
+        for link in tuple(group.links.values()):
+            self._counters["internal-error"] += 1
+            link.close("internal-error")

@@ -1,6 +1,5 @@
 """Links to other servers: their coming and going, and the sessions that are reached over them.
 
-- ``admission``: admission of links: whether a server with some routing id may link with this one
 - ``advertisement_fields``: routing advertisements: events in which linked servers tell each other of the sessions they
   can reach
 - ``advertisements``: advertising: this server tells linked servers which sessions can be reached from here

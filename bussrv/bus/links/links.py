@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
+from weakref import WeakValueDictionary
 
-from twisted.internet.defer import Deferred, succeed
+from twisted.internet.defer import Deferred, DeferredLock, succeed
 from twisted.logger import Logger, LogLevel
 from zope.interface import implementer
 
 from bussrv import events as ev
-from bussrv.addresses import host_of
+from bussrv.addresses import host_of, is_same_host
 from bussrv.bus.groups.fanout import Fanout, Group
 from bussrv.bus.groups.frames import Delivery
 from bussrv.bus.interest.interests import Kind
 from bussrv.bus.interfaces import ILinks, ISessionLink
-from bussrv.bus.links.admission import LinkAdmission
 from bussrv.bus.links.advertisement_fields import DISCONNECT, NOTIFY, UNREGISTER, ended, learn, path_of, subject
 from bussrv.bus.links.advertisements import Advertisements
 from bussrv.bus.links.jobs import Jobs
@@ -30,9 +30,10 @@ from bussrv.bus.requests.answerers import Answerers
 from bussrv.bus.requests.gone_providers import GoneProviders
 from bussrv.bus.shared import Shared
 from bussrv.counts.throttle import LOG_RATE, Throttle
-from bussrv.errors import Refused
+from bussrv.errors import OverLimit, Refused
 from bussrv.journal.record import Stamped
 from bussrv.policy.permissions.permissions import Permissions
+from bussrv.registry.changes.rules import open_session
 from bussrv.registry.interfaces import IRegistryObserver
 from bussrv.registry.state.session import SERVER_ROLE, Session
 from bussrv.values import Interest
@@ -74,10 +75,9 @@ class Links:
     ) -> None:
         self._registry = registry = shared.registry
         self._settings = settings = shared.settings
-        self._server_id = server_id = shared.server_id
+        self._server_id = shared.server_id
         self._fanout = fanout
         self._reach = reach
-        self._counters = shared.counters
         self._access = shared.access
         self._links: dict[str, Link] = {}
         self._gone = gone
@@ -88,7 +88,7 @@ class Links:
         self._max_metadata = max_relayed(settings.max_metadata)
         self.paths = paths = Paths(self._told)
         self._remote = RemoteSessions(registry, paths, shared.slices, shared.reactor)
-        self._admission = LinkAdmission(registry, settings, server_id, paths, self._remote)
+        self._locks: WeakValueDictionary[str, DeferredLock] = WeakValueDictionary()
         self._complaints = Throttle(LOG_RATE, LINKS_LOG_BURST, shared.reactor.seconds)
         self._jobs = Jobs(shared.slices, self._complaints)
         self._rights = LinkRights(paths, deny, self._changed, self._jobs)
@@ -112,9 +112,11 @@ class Links:
     @asynccontextmanager
     async def admitted(self, session_id: str, server_id: str, *, dialed: bool) -> AsyncIterator[None]:
         """Make the routing id of a server that wants to link free for it; see :class:`ILinks`."""
-        async with self._admission.one_at_a_time(server_id):
+        # Others to the same server wait until this link stands or is refused. Otherwise each server may refuse the link
+        # that the other one keeps, because its own is not durable yet.
+        async with self._locks.setdefault(server_id, DeferredLock()):
             older = self._to_server(server_id)
-            self._admission.check(session_id, server_id, older, dialed)
+            self._check_link(session_id, server_id, older, dialed)
             await self._remote.reserve_id(server_id)
             older = self._to_server(server_id)
             way = self._reach(older.session_id) if older is not None else None
@@ -125,6 +127,44 @@ class Links:
             except Refused:
                 self._remote.release_id(server_id)
                 raise
+
+    def _check_link(self, session_id: str, server_id: str, older: Link | None, dialed: bool) -> None:
+        """Check that a server may link with this one.
+
+        :param session_id: the session of the connection that the link is to use.
+        :param server_id: the routing id that it states.
+        :param older: the link to a server of that routing id.
+        :param dialed: whether this server dialed it.
+        :raises Refused: ``duplicate-link``, ``routing-id-taken``, ``too-many-links`` or ``session-closed``.
+        """
+        peer = open_session(self._registry.state, session_id).peer
+        if older is not None:
+            self._may_replace(older, peer, dialed)
+        else:
+            self._may_take(server_id)
+            self._may_be_more(dialed)
+
+    def _may_replace(self, older: Link, peer: str, dialed: bool) -> None:
+        """Check that a new link may replace an older one to the same server, which may be dead unnoticed.
+
+        A server that dialed this one has to come from the host of the older link: anybody can state its routing id.
+        """
+        is_kept = older.dialed != dialed and older.dialed == (self._server_id < older.server_id)
+        if is_kept or not (dialed or is_same_host(peer, older.peer)):
+            raise Refused("duplicate-link", f"there is a link to {older.server_id} already")
+
+    def _may_take(self, server_id: str) -> None:
+        """Check that no session has that routing id, except a server that is known over another link."""
+        session = self._registry.state.sessions.get(self._registry.state.owner(server_id) or "")
+        remote = self.paths.best(server_id)
+        is_server = session.home is not None and session.role == SERVER_ROLE if session is not None else True
+        if not is_server or (session is None and remote is not None and remote.role != SERVER_ROLE):
+            raise Refused("routing-id-taken", f"a session has the routing id {server_id}")
+
+    def _may_be_more(self, dialed: bool) -> None:
+        most = self._settings.max_links
+        if not dialed and self._remote.barred() >= most:
+            raise OverLimit("too-many-links", f"there are at most {most} links", "max-links", most)
 
     def _to_server(self, server_id: str) -> Link | None:
         return next((link for link in self._links.values() if link.server_id == server_id), None)

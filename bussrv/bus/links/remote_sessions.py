@@ -14,7 +14,6 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 from twisted.internet.defer import Deferred, DeferredList
-from twisted.python.failure import Failure
 
 from bussrv.bus.links.paths import Paths, RemoteSession
 from bussrv.bus.sessions.ending import end_services_then
@@ -105,7 +104,7 @@ class RemoteSessions:
         if entry is None and not self._registry.is_free(routing_id):
             self._waiting[routing_id] = reason
             return
-        if len(self._pending) >= MOST_PENDING and not _is_entered(entry, remote):
+        if self.is_crowded() and not _is_entered(entry, remote):
             self._waiting[routing_id] = reason
             self._queue[routing_id] = None
             return
@@ -141,7 +140,9 @@ class RemoteSessions:
         known, entry.remote = entry.remote, _next_step(entry.remote, remote)
         if entry.remote != remote:
             self._waiting[remote.routing_id] = reason
-        if remote.is_member and not (known.is_member and _says_the_same(known, remote)):
+        if remote.is_member and not (
+            known.is_member and (known.routing_ids, known.role) == (remote.routing_ids, remote.role)
+        ):
             claims = Claims(
                 session_id=entry.session_id,
                 routing_id=remote.routing_id,
@@ -153,22 +154,19 @@ class RemoteSessions:
         changes += [self._registry.register_service(entry.session_id, name) for name in sorted(now - before)]
         changes += [self._registry.unregister_service(entry.session_id, name) for name in sorted(before - now)]
         if changes:
-            self._await(entry, changes)
+            self._pending.add(remote.routing_id)
+            done = DeferredList(changes, fireOnOneErrback=False, consumeErrors=True)
+            done.addCallback(partial(self._written, entry))
 
     def _peer(self, remote: RemoteSession) -> str:
         """The address of the server that told of it."""
         session = self._registry.state.sessions.get(self._paths.link_to(remote.routing_id) or "")
         return session.peer if session is not None else ""
 
-    def _await(self, entry: _Entry, changes: list[Deferred[Any]]) -> None:
-        self._pending.add(entry.remote.routing_id)
-        done = DeferredList(changes, fireOnOneErrback=False, consumeErrors=True)
-        done.addCallback(partial(self._written, entry))
-
     def _written(self, entry: _Entry, results: list[tuple[bool, Any]]) -> None:
         refused = next((result for succeeded, result in results if not succeeded), None)
         if refused is not None:
-            reason = _reason_of(refused)
+            reason = refused.value.reason if isinstance(refused.value, Refused) else "internal-error"
             self._end(entry, reason, partial(self._enter_later, reason))
         else:
             self._pending.discard(entry.remote.routing_id)
@@ -198,7 +196,7 @@ class RemoteSessions:
         if self._is_advancing:
             return
         self._is_advancing = True
-        while self._queue and len(self._pending) < MOST_PENDING:
+        while self._queue and not self.is_crowded():
             routing_id = next(iter(self._queue))
             self.update(routing_id, self._waiting[routing_id])
         self._is_advancing = False
@@ -275,10 +273,6 @@ class RemoteSessions:
             self._retry = None
 
 
-def _reason_of(failure: Failure) -> str:
-    return failure.value.reason if isinstance(failure.value, Refused) else "internal-error"
-
-
 def _is_entered(entry: _Entry | None, remote: RemoteSession) -> bool:
     """Whether the known state of a session can be taken over without a record in the journal."""
     return entry is not None and replace(entry.remote, path=remote.path) == remote
@@ -290,10 +284,6 @@ def _next_step(entered: RemoteSession, remote: RemoteSession) -> RemoteSession:
     if len(changes) <= MOST_PENDING:
         return remote
     return replace(remote, services=entered.services ^ frozenset(changes[:MOST_PENDING]))
-
-
-def _says_the_same(known: RemoteSession, remote: RemoteSession) -> bool:
-    return (known.routing_ids, known.role) == (remote.routing_ids, remote.role)
 
 
 def _is_another(entered: RemoteSession, remote: RemoteSession) -> bool:

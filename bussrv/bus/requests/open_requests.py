@@ -308,25 +308,19 @@ class OpenRequests:
         if ask.asked.asks is not None:
             del ask.asked.asks[ask]
             if not ask.asked.asks and ask.asked.behind is not None:
-                self._forget_asked(ask.asked)
+                # A session of another server has no open request any more.
+                key = (ask.asked.behind, ask.asked.service or "")
+                _remove(self._of_providers, ask.asked.links[0], key, ask.asked)
         if ask.watched is not None:
-            self._unwatch(ask, ask.watched)
+            _remove(self._watched, ask.watched, ask, None)
         self._forget_id(ask)
         for link in ask.asked.links:
-            asks = self._over.get(link, {})
-            _remove(asks, ask.key, ask.routing_id, ask)
-            if not asks:
-                self._over.pop(link, None)
+            self._forget_over(ask, link)
         if asker.is_remote:
             same = self._same[asker.session, ask.key]
             _take_one(same, ask.routing_id)
             if not same:
                 del self._same[asker.session, ask.key]
-
-    def _forget_asked(self, asked: Targets) -> None:
-        """A session of another server has no open request any more."""
-        (link,), key = asked.links, (asked.behind or "", asked.service or "")
-        _remove(self._of_providers, link, key, asked)
 
     def _forget_id(self, ask: OpenRequest) -> None:
         """No session of this server knows a request by its id any more."""
@@ -337,12 +331,6 @@ class OpenRequests:
             del self._given_to_several[key]
         elif asked.session is not None:
             _remove(self._given, asked.session, key, ask)
-
-    def _unwatch(self, ask: OpenRequest, session: str) -> None:
-        watched = self._watched.get(session, {})
-        watched.pop(ask, None)
-        if not watched:
-            self._watched.pop(session, None)
 
     def forget(self, session: str) -> None:
         """A session is over: what it asked needs no answer any more, and what it alone was asked is forsaken."""
@@ -379,11 +367,14 @@ class OpenRequests:
 
     def forget_link(self, ask: OpenRequest, link: str) -> None:
         """Nobody over a link may answer a request any more."""
+        self._forget_over(ask, link)
+        self.forsaken.append(ask)
+
+    def _forget_over(self, ask: OpenRequest, link: str) -> None:
         asks = self._over.get(link, {})
         _remove(asks, ask.key, ask.routing_id, ask)
         if not asks:
             self._over.pop(link, None)
-        self.forsaken.append(ask)
 
     def may_be_answered(self, ask: OpenRequest) -> bool:
         """Whether somebody is left who may answer a request, as far as is known."""
