@@ -26,7 +26,7 @@ Reason = Literal["age", "size"]
 class Sealer:
     """Adds to the manifest of a journal directory.
 
-    :param manifest: what :func:`bussrv.journal.manifest.read_manifest` found there.
+    :param manifest: what :func:`bussrv.journal.manifest_file.read_manifest` found there.
     :param key: what seals are signed with; a first key is introduced.
     :raises JournalError: if the key in force is another one.
     :raises OSError: if a first key cannot be written down.

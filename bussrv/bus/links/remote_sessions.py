@@ -2,7 +2,7 @@
 
 A remote session is durable before anybody is told of it, as every change. It ends at once, unless it provides many
 services: these end a slice at a time, and the session after them. Objects that follow the advertisement over the link
-wait for both: see :meth:`RemoteSessions.settled`.
+wait for both: see :meth:`RemoteSessions.all_durable`.
 """
 
 from __future__ import annotations
