@@ -61,5 +61,5 @@ class Drain:
 
     def _end_all_but(self, left: int) -> Iterator[None]:
         while len(self._waiting) > left:
-            self._waiting.popleft().turn_away(REASON)
+            self._waiting.popleft().evict(REASON)
             yield

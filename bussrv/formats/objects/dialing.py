@@ -133,8 +133,9 @@ class _Factory(StreamFactory):
         super().__init__(DialedProtocol, bus, reactor)
         self._proves = proves
 
-    def _make(self) -> StreamProtocol:
-        protocol = super()._make()
+    def make(self) -> StreamProtocol:
+        """A protocol for the connection of the link."""
+        protocol = super().make()
         assert isinstance(protocol, DialedProtocol)
         protocol.proves = self._proves
         return protocol

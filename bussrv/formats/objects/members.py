@@ -141,7 +141,7 @@ class FramedProtocol(CommandInput):
 
     JOINING: ClassVar[tuple[str, ...]]
 
-    _deaf = False
+    receives_nothing = False
     _patience: Patience | None = None
     _denials: Denials | None = None
     _offered: ObjectCredentials | None = None
@@ -254,7 +254,7 @@ class FramedProtocol(CommandInput):
 
     async def answer_long(self, frames: Iterator[bytes]) -> None:
         """Send an answer that may be long, unless the client asked for nothing; to be awaited by :meth:`busy_with`."""
-        if self._deaf:
+        if self.receives_nothing:
             self._bus.counters["receive-none"] += 1
         else:
             await self.send_in_slices(frames)
@@ -274,7 +274,7 @@ class FramedProtocol(CommandInput):
 
     def last_words(self, reason: str) -> Bundle | None:
         """An ``error``, unless the client asked to receive nothing."""
-        if self._deaf or not self._member:
+        if self.receives_nothing or not self._member:
             return None
         return Bundle([wire.encode({"event": "error", "reason": reason, "message": REASONS[reason]})])
 
@@ -284,12 +284,12 @@ class FramedProtocol(CommandInput):
 
     def _tell(self, fields: dict[str, Any], payload: bytes = b"") -> None:
         """Send the client an object, unless it subscribed with receive mode ``none``."""
-        if self._deaf:
+        if self.receives_nothing:
             self._bus.counters["receive-none"] += 1
         else:
             self._bus.send(self.session_id, [wire.encode(fields, payload)])
 
-    def turn_away(self, reason: str) -> Deferred[None]:
+    def evict(self, reason: str) -> Deferred[None]:
         """Tell a member why its session ends, and end it."""
         if self._member and not self.has_ended:
             self._tell({"event": "error", "reason": reason, "message": REASONS[reason]})
@@ -320,7 +320,7 @@ class FramedProtocol(CommandInput):
         if wanted - {session.routing_id, *session.routing_ids}:
             self._bus.counters["routing-id-not-granted"] += 1
         self.joined()
-        self._deaf = isinstance(interest, ModeInterest) and interest.receive == "none"
+        self.receives_nothing = isinstance(interest, ModeInterest) and interest.receive == "none"
         about = {"routing-id": session.routing_id, "routing-ids": list(session.routing_ids)}
         reply = {"event": f"{obj.head.event}/reply", **_in_reply_to(obj.head.id), **about, **self.echoed(obj)}
         self._bus.tell(self.session_id, reply)

@@ -152,7 +152,7 @@ class NewestStates(Backlog):
             else:
                 self._kept += 1
                 self._packets[self._kept] = chunk
-            self._count(chunk)
+            self.count(chunk)
 
     def _let_go(self, service: str) -> None:
         older = self._packets.pop(service, None)
@@ -160,20 +160,20 @@ class NewestStates(Backlog):
             return
         size = len(older.data)
         self.size -= size
-        self._uncount(older)
+        self.uncount(older)
         self._traffic.objects_out -= 1
         self._traffic.bytes_out -= size
         self._counters["spp-coalesced"] += 1
 
-    def _following(self) -> Collection[Chunk]:
+    def following(self) -> Collection[Chunk]:
         """The packets after the one that was begun."""
         return self._packets.values()
 
-    def _next(self) -> Chunk:
+    def next_chunk(self) -> Chunk:
         """The first of them, which must be there; it goes."""
         return self._packets.popitem(last=False)[1]
 
-    def _detach(self) -> Iterator[None]:
+    def detach(self) -> Iterator[None]:
         """See :class:`Backlog`."""
         packets, self._packets = self._packets, OrderedDict()
         return _let_go(packets)

@@ -80,7 +80,7 @@ class Backlog:
 
     def __len__(self) -> int:
         """How many chunks wait, in full or in part."""
-        return len(self._following()) + (self._begun is not None)
+        return len(self.following()) + (self._begun is not None)
 
     def __bool__(self) -> bool:
         """Whether anything waits."""
@@ -106,21 +106,23 @@ class Backlog:
         """Add frames at the end."""
         chunk = bundle.chunk
         self._chunks.append(chunk)
-        self._count(chunk)
+        self.count(chunk)
 
-    def _count(self, chunk: Chunk) -> None:
+    def count(self, chunk: Chunk) -> None:
+        """Count a chunk that waits from now on."""
         self.size += len(chunk.data)
         if self.holding is not None:
             self.holding.hold(chunk)
 
-    def _uncount(self, chunk: Chunk) -> None:
+    def uncount(self, chunk: Chunk) -> None:
+        """A chunk that waited does so no more."""
         if self.holding is not None:
             self.holding.release(chunk)
 
     def pieces(self, most: int) -> list[bytes | memoryview]:
         """The next bytes to send, at most ``most``. They stay until :meth:`sent`."""
         found: list[bytes | memoryview] = []
-        waiting: Iterable[bytes | memoryview] = (chunk.data for chunk in self._following())
+        waiting: Iterable[bytes | memoryview] = (chunk.data for chunk in self.following())
         if self._begun is not None:
             waiting = chain((self._rest,), waiting)
         for data in waiting:
@@ -133,11 +135,11 @@ class Backlog:
                 break
         return found
 
-    def _following(self) -> Collection[Chunk]:
+    def following(self) -> Collection[Chunk]:
         """The chunks after the one that was begun."""
         return self._chunks
 
-    def _next(self) -> Chunk:
+    def next_chunk(self) -> Chunk:
         """The first of them, which must be there; it goes."""
         return self._chunks.popleft()
 
@@ -146,14 +148,14 @@ class Backlog:
         self.size -= size
         while size:
             if self._begun is None:
-                self._begun = self._next()
+                self._begun = self.next_chunk()
                 self._rest = memoryview(self._begun.data)
             taken = min(size, len(self._rest))
             size -= taken
             self._rest = self._rest[taken:]
             if not self._rest:
                 begun, self._begun = self._begun, None
-                self._uncount(begun)
+                self.uncount(begun)
 
     def keep_begun(self) -> None:
         """Forget everything except the rest of the chunk that was begun: what is sent after it can be read then."""
@@ -171,11 +173,11 @@ class Backlog:
         self._begun = None
         self._rest = memoryview(b"")
         self.size = 0
-        letting_go = self._detach()
+        letting_go = self.detach()
         if self.holding is not None:
             self.holding.release_all(letting_go)
 
-    def _detach(self) -> Iterator[None]:
+    def detach(self) -> Iterator[None]:
         """Have nothing any more. :returns: lets go of what was there, some at each step."""
         chunks, self._chunks = self._chunks, _Chunks()
         return chunks.let_go()

@@ -37,7 +37,7 @@ class Connection(Protocol):
     def overflow(self, limit: int) -> None:
         """More than ``limit`` bytes wait: end the session, after the current frames were sent to the others."""
 
-    def turn_away(self, reason: str) -> Any:
+    def evict(self, reason: str) -> Any:
         """End the session for ``reason``, and the connection when the client has taken what is queued."""
 
 
@@ -50,8 +50,11 @@ class StreamLink:
     :param outflow: says when long chunks are sent.
     :ivar traffic: the counts of objects and bytes of the session.
     :ivar is_closing: whether nothing more is sent.
+    :ivar waits_for_close: whether the connection stays when everything is sent, until the client closes its side.
     :ivar wants_turn: whether ``outflow`` is to let it send.
     """
+
+    waits_for_close = False
 
     def __init__(
         self, protocol: Connection, encoding: IEncoding, max_outbound: int, backlog: Backlog, outflow: SendTurns
@@ -124,6 +127,11 @@ class StreamLink:
             self._protocol.overflow(self._max_outbound)
 
     @property
+    def has_sent_all(self) -> bool:
+        """Whether no bytes wait here to be sent to the client."""
+        return not self._backlog
+
+    @property
     def waiting(self) -> int:
         """How many bytes wait for the client."""
         return self._backlog.size + self._unsent()
@@ -181,14 +189,14 @@ class StreamLink:
     def _emptied(self) -> None:
         """Nothing waits any more."""
         if self.is_closing:
-            self.finish()
+            self.close_when_sent()
         elif self._drained is not None:
             call, self._drained = self._drained, None
             call()
 
     def close(self, reason: str) -> None:
         """End the session for ``reason``, and the connection when everything queued is sent."""
-        self._protocol.turn_away(reason)
+        self._protocol.evict(reason)
 
     def say_last(self, words: Bundle) -> None:
         """Forget what is queued, and send ``words`` after what was begun. Nothing else is sent any more."""
@@ -200,20 +208,20 @@ class StreamLink:
         self._backlog.put(words)
         self._go_on()
 
-    def finish(self) -> None:
+    def close_when_sent(self) -> None:
         """Send what is queued, then close the connection."""
         self._outflow.give_kept(self)
         self.is_closing = True
-        if not self._backlog:
+        if not (self._backlog or self.waits_for_close):
             self._transport.unregisterProducer()
             self._transport.loseConnection()
 
-    def drop(self) -> None:
+    def abort(self) -> None:
         """Close the connection now; what is queued is lost."""
-        self.give_up()
+        self.discard()
         self._transport.abortConnection()
 
-    def give_up(self) -> None:
+    def discard(self) -> None:
         """Forget what is queued, and send nothing more: the connection is going to be closed."""
         self.is_closing = True
         self._backlog.clear()
@@ -234,7 +242,7 @@ class StreamLink:
 
     def stopProducing(self) -> None:
         """The connection is gone."""
-        self.give_up()
+        self.discard()
         self._drained = None
         self._prompt = None
         # Methods of its own would keep the link in memory.

@@ -37,7 +37,7 @@ class StreamFactory(Factory):
 
     def buildProtocol(self, addr: Any) -> Any:
         """A protocol for a new connection."""
-        return self.if_there_is_room(self._make)
+        return self.if_there_is_room(self.make)
 
     def if_there_is_room(self, make: Callable[[], Any]) -> Any:
         """The result of ``make`` for a new connection. If there are too many connections, a protocol that closes it."""
@@ -46,7 +46,8 @@ class StreamFactory(Factory):
             return ClosedAtOnce()
         return make()
 
-    def _make(self) -> StreamProtocol:
+    def make(self) -> StreamProtocol:
+        """A protocol for a connection that is let in."""
         protocol = self._protocol(self.bus, self._reactor)
         protocol.factory = self
         return protocol

@@ -380,7 +380,7 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
 
     def outbound_is_full(self) -> None:
         """All backlogs together are too large: end this session soon; see :mod:`bussrv.memory.limits`."""
-        self.link.give_up()
+        self.link.discard()
         most = self._bus.settings.max_outbound_total
         self._end_soon_over_limit("max-outbound-total", most, "outbound-full")
 
@@ -401,11 +401,11 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
             self.link.say_last(words)
         self._close_session(reason)
         if words is None:
-            self.link.drop()
+            self.link.abort()
         else:
             seconds = min(self.LAST_WORDS, self._bus.settings.close_timeout)
             self._abort_call = self.reactor.callLater(seconds, self._abort)
-            self.link.finish()
+            self.link.close_when_sent()
 
     def _inbound_is_full(self) -> None:
         """The unfinished input of all clients is too large: end this session; see :mod:`bussrv.memory.limits`."""
@@ -436,12 +436,12 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
         if not self.has_ended:
             self._close_session(reason)
             self._abort_call = self.reactor.callLater(self._bus.settings.close_timeout, self._abort)
-            self.link.finish()
+            self.link.close_when_sent()
         if most is not None and self._abort_call is not None:
             self._abort_call.reset(min(most, max(0.0, self._abort_call.getTime() - self.reactor.seconds())))
         return gone
 
-    def turn_away(self, reason: str) -> Deferred[None]:
+    def evict(self, reason: str) -> Deferred[None]:
         """The same, and tell the client why, if the wire format has a message for that."""
         return self.end(reason)
 
@@ -456,7 +456,7 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
 
     def _abort(self) -> None:
         self._abort_call = None
-        self.link.drop()
+        self.link.abort()
 
     def _close_session(self, reason: str) -> None:
         self.has_ended = True

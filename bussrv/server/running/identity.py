@@ -137,13 +137,13 @@ class Checkers:
         self._wait()
 
     def _end(self, sessions: Iterator[tuple[StreamProtocol, str]], ended: Deferred[Withdrawn]) -> None:
-        self._bus.slices.do(by_steps(self._turn_away(sessions, ended), self._reactor.seconds))
+        self._bus.slices.do(by_steps(self._evict(sessions, ended), self._reactor.seconds))
 
-    def _turn_away(self, sessions: Iterator[tuple[StreamProtocol, str]], ended: Deferred[Withdrawn]) -> Iterator[None]:
+    def _evict(self, sessions: Iterator[tuple[StreamProtocol, str]], ended: Deferred[Withdrawn]) -> Iterator[None]:
         withdrawn = Withdrawn()
         try:
             for connection, reason in sessions:
-                connection.turn_away(reason)
+                connection.evict(reason)
                 withdrawn.sessions += 1
                 yield
         finally:

@@ -60,7 +60,7 @@ def test_a_client_that_lets_too_much_wait_is_cut_others_are_not(reads: bool, kin
     slow.connection.protocol.link.pauseProducing()
     drain([fast, slow])
     if kind == "a deaf one":
-        slow.connection.protocol._deaf = True
+        slow.connection.protocol.receives_nothing = True
     with capturedLogs() as logged:
         for _ in range(20):
             sender.send({"type": "a/b"}, b"x" * 100)
