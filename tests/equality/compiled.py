@@ -203,14 +203,14 @@ class Scene:
         self.one(number).close()
 
     def do_stall(self, number: int) -> None:
-        link = self.one(number).protocol.link
-        if link is not None:
-            link.pauseProducing()
+        client = self.one(number)
+        if client.is_open:
+            client.protocol.link.pauseProducing()
 
     def do_read(self, number: int) -> None:
-        link = self.one(number).protocol.link
-        if link is not None:
-            link.resumeProducing()
+        client = self.one(number)
+        if client.is_open:
+            client.protocol.link.resumeProducing()
 
     def do_turn(self) -> None:
         self.network.reactor.advance(0)
@@ -247,7 +247,7 @@ class Scene:
         for number in range(len(self.clients)):
             self.do_read(number)
         self.do_turn()
-        waiting = [client.protocol.link.waiting for client in self.clients if client.protocol.link is not None]
+        waiting = [client.protocol.link.waiting for client in self.clients if client.is_open]
         given = [client.take() for client in self.clients]
         for client in self.clients:
             client.close()

@@ -122,7 +122,7 @@ def test_whole_chunks_are_routed_as_they_come(monkeypatch: pytest.MonkeyPatch) -
     sender, other = network.member(), network.member()
     for number in range(3):
         if number:
-            monkeypatch.setattr(sender.connection.protocol._reader, "feed", _not_fed)
+            monkeypatch.setattr(sender.connection.protocol.objects, "feed", _not_fed)
         sender.connection.send_bytes(b'{"type":"a/b","id":1}\0{"type":"c/d"}\0')
     network.reactor.advance(0)
     assert [event for event in other.names() if "/" in event][-6:] == ["a/b", "c/d"] * 3

@@ -202,9 +202,9 @@ class Scene:
         self.network.reactor.advance(seconds)
 
     def do_stall(self, number: int) -> None:
-        link = self.one(number).protocol.link
-        if link is not None:
-            link.pauseProducing()
+        client = self.one(number)
+        if client.is_open:
+            client.protocol.link.pauseProducing()
 
     def do_link(self) -> None:
         about = {"role": "server", "routing-id": "cellar", "subscriptions": ["*"]}

@@ -40,7 +40,7 @@ def test_input_that_waits_for_a_slice_is_timed_from_arrival(monkeypatch: Any) ->
         served(self, event)
 
     monkeypatch.setattr(ObjectsProtocol, "received", slowly)
-    monkeypatch.setattr(ObjectsProtocol, "sends_batches", lambda _: False)
+    monkeypatch.setattr(ObjectsProtocol, "next_event", lambda self: self.objects.next_event())
     sender.connection.send_bytes(b'{"type":"a/b"}\0' * 3)
     network.reactor.pump([0] * 10)
     assert len(receiver.received()) == 3

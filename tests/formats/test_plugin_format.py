@@ -9,8 +9,8 @@ from bussrv import events as ev
 from bussrv.bus.interfaces import IBus
 from bussrv.net.session.factory import StreamFactory
 from bussrv.net.session.identification import MAX_FAILURES
+from bussrv.net.session.input import FREE_INPUT
 from bussrv.net.session.protocol import StreamProtocol
-from bussrv.net.session.unread import FREE_INPUT
 from bussrv.policy.permissions.file import parse_policy
 from bussrv.registry.interfaces import IRegistry
 from bussrv.wire.reader import StreamReader

@@ -105,7 +105,7 @@ class Scene:
             assert (sent, refused) == (outcome.data, [])
         else:
             assert (sent, counted, events) == (b"", {}, [])
-            assert len(intruder.connection.protocol._reader) <= len(row.build())  # type: ignore[arg-type]
+            assert len(intruder.connection.protocol.input.reader) <= len(row.build())  # type: ignore[arg-type]
 
     def expect_undisturbed(self) -> None:
         """The others were sent nothing, and are served as before."""

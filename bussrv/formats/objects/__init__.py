@@ -4,7 +4,7 @@
 - ``command_input``: input of members that ask for changes of the registry, one after the other, and wait for each
   answer
 - ``dialing``: links that this server dials, and dials again when they are lost
-- ``members``: base of Object System and Business Object: objects as events, and the commands of members
+- ``members``: connections of members: objects as events, the commands that both vocabularies have, and logins
 - ``object_input``: input of members: objects are routed in batches, except those that the vocabulary serves
 - ``object_system``: the vocabulary of clients, services and servers
 - ``server_link``: linked servers: Object System between two servers

@@ -18,12 +18,12 @@ Every other object is routed as it is, to and from members of either vocabulary.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from bussrv.bus.interest.interests import mode_interest
-from bussrv.bus.interest.vocabulary import EXCHANGED
 from bussrv.bus.interfaces import IBus
-from bussrv.formats.objects.members import FramedProtocol, routing_id, routing_ids, text
+from bussrv.formats.objects.members import MemberProtocol, Vocabulary, routing_id, routing_ids, text
 from bussrv.net.listening import StreamListener
 from bussrv.net.session.factory import StreamFactory
 from bussrv.registry.state.session import Claims
@@ -31,51 +31,56 @@ from bussrv.values import Interest
 from bussrv.wire.objects import BusObject, encode_json
 
 
-class BusinessProtocol(FramedProtocol):
+def register_client(member: MemberProtocol, obj: BusObject) -> None:
+    """``client/register``: the session is a member of the network, with this interest, from now on."""
+    member.join(obj, partial(_claims, member), {})
+
+
+def _claims(member: MemberProtocol, fields: dict[str, Any]) -> tuple[Claims, Interest]:
+    key = "subscribe" if "subscribe" in fields else "subscriptions"
+    claims = Claims(
+        session_id=member.session_id,
+        routing_id=routing_id(fields.get("unique-routing-id"), "unique-routing-id"),
+        routing_ids=routing_ids(fields.get("routing-ids"), member.settings.max_routing_ids),
+        claimed=text(fields.get("user")),
+        name=text(fields.get("name")),
+        vocabulary="business",
+    )
+    return claims, mode_interest(fields.get("receive"), fields.get(key), member.settings, key)
+
+
+def list_services(member: MemberProtocol, obj: BusObject) -> None:
+    """``services/list``: the names of all services that the client may know, of whatever format."""
+    member.busy_with(member.answer_long(_names(member, obj)))
+
+
+def _names(member: MemberProtocol, obj: BusObject) -> Iterator[bytes]:
+    for names in member.bus.visible_names(member.permissions()):
+        if names is None:
+            yield b""
+        else:
+            about = {"event": "services/list/reply", "type": "application/json"}
+            yield member.frame_of(obj, about, encode_json(names))
+
+
+BUSINESS_OBJECT = Vocabulary(
+    joining=("client/register", "clients/register"),
+    events={
+        "client/register": register_client,
+        "clients/register": register_client,
+        "services/register": MemberProtocol.register,
+        "services/unregister": MemberProtocol.unregister,
+        "services/list": list_services,
+        "services/request": MemberProtocol.request,
+    },
+)
+
+
+class BusinessProtocol(MemberProtocol):
     """One connection of Business Object."""
 
     FORMAT = "business"
-    JOINING = ("client/register", "clients/register")
-
-    def register_client(self, obj: BusObject) -> None:
-        """``client/register``: the session is a member of the network, with this interest, from now on."""
-        self.join(obj, self._claims)
-
-    def _claims(self, fields: dict[str, Any]) -> tuple[Claims, Interest]:
-        key = "subscribe" if "subscribe" in fields else "subscriptions"
-        claims = Claims(
-            session_id=self.session_id,
-            routing_id=routing_id(fields.get("unique-routing-id"), "unique-routing-id"),
-            routing_ids=routing_ids(fields.get("routing-ids"), self._bus.settings.max_routing_ids),
-            claimed=text(fields.get("user")),
-            name=text(fields.get("name")),
-            vocabulary="business",
-        )
-        return claims, mode_interest(fields.get("receive"), fields.get(key), self._bus.settings, key)
-
-    def list_services(self, obj: BusObject) -> None:
-        """``services/list``: the names of all services that the client may know, of whatever format."""
-        self.busy_with(self.answer_long(self._names(obj)))
-
-    def _names(self, obj: BusObject) -> Iterator[bytes]:
-        for names in self._bus.visible_names(self.permissions()):
-            if names is None:
-                yield b""
-            else:
-                yield self.frame_of(
-                    obj, {"event": "services/list/reply", "type": "application/json"}, encode_json(names)
-                )
-
-    EVENTS = {  # noqa: RUF012
-        "client/register": register_client,
-        "clients/register": register_client,
-        "services/register": FramedProtocol.register,
-        "services/unregister": FramedProtocol.unregister,
-        "services/list": list_services,
-        "services/request": FramedProtocol.request,
-    }
-    SERVED = frozenset(EVENTS) - EXCHANGED
-    COMMANDS = frozenset(EVENTS) - frozenset(JOINING)
+    VOCABULARY = BUSINESS_OBJECT
 
 
 def listen(bus: IBus, endpoint: str, reactor: Any) -> StreamListener:

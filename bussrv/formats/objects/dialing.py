@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 from twisted.application.internet import backoffPolicy
@@ -16,7 +17,8 @@ from twisted.logger import Logger
 from bussrv.addresses import parse_host, peer_text
 from bussrv.bus.interfaces import IBus, IReloadable
 from bussrv.errors import ConfigError, Refused
-from bussrv.formats.objects.object_system import ObjectsProtocol
+from bussrv.formats.objects.members import MemberProtocol
+from bussrv.formats.objects.object_system import OBJECT_SYSTEM, claims, link
 from bussrv.formats.objects.server_link import ServerLink
 from bussrv.net.draining import MOST_SECONDS_TO_READ, REASON
 from bussrv.net.session.factory import StreamFactory
@@ -55,13 +57,15 @@ class Proves(NamedTuple):
     server_name: str | None = None
 
 
-class DialedProtocol(ObjectsProtocol):
+class DialedProtocol(MemberProtocol):
     """The connection of a link that this server dialed.
 
     :ivar linked: fires when the link is up; fails with :class:`Refused` if it is refused.
     :ivar server_id: the routing id of the other server; empty until it has stated it.
     """
 
+    FORMAT = "objects"
+    VOCABULARY = OBJECT_SYSTEM
     dialed = True
     server_id = ""
     proves: Proves = Proves()
@@ -81,21 +85,17 @@ class DialedProtocol(ObjectsProtocol):
             )
             self.end("not-encrypted")
         else:
-            ServerLink(self, self._bus, self.claims, self.dialed).subscribe(token)
-
-    def by_name(self) -> str | None:
-        """The name that the other server has proved to have, by its TLS certificate."""
-        return None if getattr(self.transport, "tls", None) is None else self.proves.server_name
+            ServerLink(self, self.bus, partial(claims, self), self.dialed).subscribe(token)
 
     def received(self, event: BusObject | BadObject) -> None:
         """Until the link stands, the other server says whether it takes part."""
-        if self._server is not None or isinstance(event, BadObject):
+        if self.server is not None or isinstance(event, BadObject):
             super().received(event)
         elif event.head.event == "error":
             self._refused(event.fields())
-        elif event.head.event in self.JOINING and event.fields().get("role") != "server":
+        elif event.head.event in OBJECT_SYSTEM.joining and event.fields().get("role") != "server":
             self._refused({"message": "what was dialed is no server"})
-        elif event.head.event in self.JOINING:
+        elif event.head.event in OBJECT_SYSTEM.joining:
             super().received(event)
 
     def _refused(self, fields: dict[str, Any]) -> None:
@@ -115,8 +115,8 @@ class DialedProtocol(ObjectsProtocol):
     async def join_server(self, obj: BusObject) -> None:
         """The other server subscribed back."""
         self.server_id = obj.fields().get("routing-id") or ""
-        await super().join_server(obj)
-        if self._server is not None:
+        await link(self, obj, None if getattr(self.transport, "tls", None) is None else self.proves.server_name)
+        if self.server is not None:
             self.linked.callback(None)
 
     def closed(self, reason: str) -> None:

@@ -1,9 +1,9 @@
-"""Base of Object System and Business Object: objects as events, and the commands of members."""
+"""Members: connections whose events are objects, and what they may be asked in each vocabulary."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterator
-from typing import Any, ClassVar
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from typing import Any, ClassVar, Protocol
 
 import msgspec
 from msgspec import UNSET
@@ -11,19 +11,22 @@ from msgspec.structs import replace
 from twisted.internet.defer import Deferred
 
 from bussrv.bus.groups.fanout import OBJECT_FRAMES
-from bussrv.bus.interest.vocabulary import JOINING, SERVERS_ONLY
-from bussrv.bus.interfaces import IEncoding
+from bussrv.bus.interest.vocabulary import EXCHANGED, JOINING, SERVERS_ONLY
+from bussrv.bus.interfaces import IBus, IEncoding
 from bussrv.errors import REASONS, NotAllowed, OverLimit, Refused, RemoteProtocolError
 from bussrv.events import limit_reached
-from bussrv.formats.objects.command_input import CommandInput
+from bussrv.formats.objects.command_input import CommandInput, Serve
+from bussrv.formats.objects.object_input import NextObject, ObjectInput
 from bussrv.memory.bundle import Bundle
+from bussrv.net.session.input_states import State
+from bussrv.net.session.protocol import StreamProtocol
 from bussrv.net.transport.patience import Patience
 from bussrv.policy.logins.credentials import Credentials, Password, Token
 from bussrv.policy.permissions.permissions import Action
 from bussrv.registry.state.session import Claims, Session
 from bussrv.values import MAX_ROUTING_ID, Interest, ModeInterest, check_routing_id, quoted
 from bussrv.wire import objects as wire
-from bussrv.wire.objects import BadObject, BusObject, decode_raw, encode_json
+from bussrv.wire.objects import BadObject, BusObject, ObjectReader, decode_raw, encode_json
 
 MOST_TOLD = 10
 """How many denials one session is told of in a second. The others are summed up at the end of that second."""
@@ -133,18 +136,99 @@ Identify = Callable[[dict[str, Any]], tuple[Claims, Interest]]
 """Reads the claims and the interest of a client from the attributes of an object."""
 
 
-class FramedProtocol(CommandInput):
-    """One connection of a vocabulary whose messages are objects.
+UNSUBSCRIBED_PAYLOAD = 64 << 10
+"""The most bytes of a payload that are kept before the session is a member: such objects are dropped anyway."""
 
-    :cvar JOINING: the events that make the session a member; until then everything else is dropped.
+
+class Vocabulary:
+    """The events that are served for the clients of one format. Every other object is routed.
+
+    :ivar events: the method that serves each of them.
+    :ivar joining: those that make the session a member. Until then everything else is dropped.
+    :ivar commands: the others: only objects by which a client joins may come with credentials.
+    :ivar served: those that are never routed in a batch: all, save requests and replies, which are exchanged.
     """
 
-    JOINING: ClassVar[tuple[str, ...]]
+    def __init__(self, joining: tuple[str, ...], events: Mapping[str, Serve]) -> None:
+        self.events = events
+        self.joining = joining
+        self.commands = frozenset(events) - frozenset(joining)
+        self.served = frozenset(events) - EXCHANGED
 
+
+class Server(Protocol):
+    """The other end of a link; see :class:`bussrv.formats.objects.server_link.ServerLink`.
+
+    :ivar farewell: why it ends the link; ``None``: it has not said so.
+    """
+
+    farewell: str | None
+
+    def received(self, obj: BusObject) -> None:
+        """It sent an object."""
+
+    def say_farewell(self, reason: str) -> None:
+        """Tell it why this one ends the link."""
+
+
+class MemberProtocol(StreamProtocol):
+    """One connection of a client of the object network, or of a linked server.
+
+    :cvar VOCABULARY: the events that it is served.
+    :cvar READER: reads its objects.
+    :ivar bus: the bus.
+    :ivar objects: the reader of its objects.
+    :ivar is_member: whether the session is a member of the network, or a link.
+    :ivar receives_nothing: whether it subscribed with receive mode ``none``.
+    :ivar object_input: reads the objects of a member.
+    :ivar command_input: reads and answers its commands.
+    :ivar server: the other end, if the connection is a link.
+    """
+
+    VOCABULARY: ClassVar[Vocabulary]
+    READER: ClassVar[type[ObjectReader]] = ObjectReader
+
+    is_member = False
     receives_nothing = False
+    objects: ObjectReader
+    object_input: ObjectInput
+    command_input: CommandInput
+    server: Server | None = None
     _patience: Patience | None = None
     _denials: Denials | None = None
     _offered: ObjectCredentials | None = None
+
+    def __init__(self, bus: IBus, reactor: Any) -> None:
+        super().__init__(bus, reactor)
+        self.bus = bus
+
+    def make_reader(self) -> ObjectReader:
+        """Reads objects, within the limits that are set."""
+        settings = self.settings
+        self.objects = self.READER(settings.max_metadata, settings.max_payload, settings.max_nesting)
+        self.objects.gather(UNSUBSCRIBED_PAYLOAD)
+        self.objects.end_batches_at(self.VOCABULARY.served)
+        return self.objects
+
+    def dataReceived(self, data: bytes) -> None:
+        """Read a chunk. Most chunks are small, and a call is felt: so it is served as it comes, if it can be."""
+        state = self.input.state
+        if state is State.READING_DIRECTLY:
+            is_served = self.object_input.serve(self, data)
+        elif state is State.READING_COMMANDS:
+            is_served = self.command_input.serve(self, data)
+        else:
+            is_served = False
+        if not is_served:
+            self.input.take(data)
+
+    def next_event(self) -> NextObject:
+        """The next object to be served or routed by itself."""
+        return self.object_input.next_event(self) if self.is_member else self.objects.next_event()
+
+    def has_input(self) -> bool:
+        """Whether something that the client sent may be left."""
+        return not self.objects.is_empty
 
     def encoding(self) -> IEncoding:
         """Objects are framed alike for every member."""
@@ -152,9 +236,9 @@ class FramedProtocol(CommandInput):
 
     def opened(self) -> None:
         """Give the client some time to become a member."""
-        if self._bus.access.asks and not self.dialed and self.session().actor is None:
-            self._objects.limit(STRANGERS_METADATA, 0)
-        seconds = self._bus.settings.subscribe_timeout
+        if self.bus.access.asks and not self.dialed and self.session().actor is None:
+            self.objects.limit(STRANGERS_METADATA, 0)
+        seconds = self.settings.subscribe_timeout
         self._patience = Patience(seconds, self._too_late, self.is_unserved, self.reactor)
 
     def busy_with(self, work: Coroutine[Any, Any, None]) -> None:
@@ -163,7 +247,7 @@ class FramedProtocol(CommandInput):
 
     def _too_late(self) -> None:
         self._patience = None
-        self._bus.counters["subscribe-timeout"] += 1
+        self.bus.counters["subscribe-timeout"] += 1
         self.end("subscribe-timeout")
 
     def closed(self, reason: str) -> None:
@@ -179,23 +263,31 @@ class FramedProtocol(CommandInput):
 
     def received(self, event: BusObject | BadObject) -> None:
         """An object came: serve it if it is an event of the vocabulary, route it otherwise."""
-        if self._member and isinstance(event, BusObject) and event.head.event in self.COMMANDS:
-            self.EVENTS[event.head.event or ""](self, event)
-            return
-        joining = isinstance(event, BusObject) and event.head.event in self.JOINING
-        if isinstance(event, BusObject):
-            self._offered = ObjectCredentials(event)
-            event = self._offered.obj
-        if not self._member and not joining:
-            self._bus.counters["not-subscribed"] += 1
-        elif isinstance(event, BadObject):
-            self.refuse(event.id, event.reason, event.message)
+        vocabulary = self.VOCABULARY
+        if not isinstance(event, BusObject):
+            self._received_bad(event)
+        elif self.server is not None:
+            # Those of a linked server have other meanings.
+            self.server.received(event)
+        elif self.is_member and event.head.event in vocabulary.commands:
+            vocabulary.events[event.head.event or ""](self, event)
         else:
-            self._serve(event)
+            is_joining = event.head.event in vocabulary.joining
+            self._offered = ObjectCredentials(event)
+            if self.is_member or is_joining:
+                self._serve(self._offered.obj)
+            else:
+                self.bus.counters["not-subscribed"] += 1
+
+    def _received_bad(self, obj: BadObject) -> None:
+        if self.is_member:
+            self.refuse(obj.id, obj.reason, obj.message)
+        else:
+            self.bus.counters["not-subscribed"] += 1
 
     def _serve(self, obj: BusObject) -> None:
         event = obj.head.event
-        serve = self.EVENTS.get(event) if event is not None else None
+        serve = self.VOCABULARY.events.get(event) if event is not None else None
         if serve is not None:
             serve(self, obj)
         elif event is not None and event.lower() in SERVERS_ONLY:
@@ -207,12 +299,12 @@ class FramedProtocol(CommandInput):
     def pass_on(self, obj: BusObject) -> int | None:
         """Route an object. :returns: how many others are given it; ``None``: it was refused with an ``error``."""
         if obj.head.size and not obj.head.type:
-            self._bus.counters["missing-type"] += 1
-            if self._bus.settings.strict:
+            self.bus.counters["missing-type"] += 1
+            if self.bus.settings.strict:
                 self.refuse(obj.head.id, "missing-type", "a payload must come with a type")
                 return None
         try:
-            return self._bus.route(self.session_id, obj)
+            return self.bus.route(self.session_id, obj)
         except NotAllowed as denial:
             self._deny(obj, denial)
         except Refused as refusal:
@@ -220,9 +312,9 @@ class FramedProtocol(CommandInput):
             self.refuse(obj.head.id, refusal.reason, refusal.message)
         return None
 
-    def _may(self, obj: BusObject, action: Action, target: Any) -> bool:
+    def may(self, obj: BusObject, action: Action, target: Any) -> bool:
         """Whether the session may do what an object asks for; if it may not, it is told. Bad names are judged later."""
-        if not isinstance(target, str) or self._bus.may(self.session_id, action, target):
+        if not isinstance(target, str) or self.bus.may(self.session_id, action, target):
             return True
         self._deny(obj, NotAllowed(f"the policy does not allow you to {action} {quoted(target)}"))
         return False
@@ -255,7 +347,7 @@ class FramedProtocol(CommandInput):
     async def answer_long(self, frames: Iterator[bytes]) -> None:
         """Send an answer that may be long, unless the client asked for nothing; to be awaited by :meth:`busy_with`."""
         if self.receives_nothing:
-            self._bus.counters["receive-none"] += 1
+            self.bus.counters["receive-none"] += 1
         else:
             await self.send_in_slices(frames)
 
@@ -264,7 +356,7 @@ class FramedProtocol(CommandInput):
 
         :param more: further attributes of the answer.
         """
-        self._bus.counters[reason] += 1
+        self.bus.counters[reason] += 1
         self._tell({"event": "error", **_in_reply_to(object_id), "reason": reason, "message": message, **more})
 
     def not_admitted(self, refusal: OverLimit) -> None:
@@ -274,60 +366,73 @@ class FramedProtocol(CommandInput):
 
     def last_words(self, reason: str) -> Bundle | None:
         """An ``error``, unless the client asked to receive nothing."""
-        if self.receives_nothing or not self._member:
+        if self.receives_nothing or not self.is_member:
             return None
         return Bundle([wire.encode({"event": "error", "reason": reason, "message": REASONS[reason]})])
 
     def malformed(self, error: RemoteProtocolError) -> None:
         """Tell the client what was malformed. The connection is closed right after."""
-        self._bus.tell(self.session_id, {"event": "error", "reason": error.reason, "message": error.message})
+        self.bus.tell(self.session_id, {"event": "error", "reason": error.reason, "message": error.message})
 
     def _tell(self, fields: dict[str, Any], payload: bytes = b"") -> None:
         """Send the client an object, unless it subscribed with receive mode ``none``."""
         if self.receives_nothing:
-            self._bus.counters["receive-none"] += 1
+            self.bus.counters["receive-none"] += 1
         else:
-            self._bus.send(self.session_id, [wire.encode(fields, payload)])
+            self.bus.send(self.session_id, [wire.encode(fields, payload)])
+
+    def reason_of_end(self, reason: str) -> str:
+        """Servers say why they end a link; one that does not has died, or the network has."""
+        return reason if self.server is None else self.server.farewell or "connection-lost"
+
+    def end(self, reason: str, most: float | None = None) -> Deferred[None]:
+        """End the session; a linked server is told why."""
+        if self.server is not None and not self.has_ended:
+            self.server.say_farewell(reason)
+        return super().end(reason, most)
 
     def evict(self, reason: str) -> Deferred[None]:
         """Tell a member why its session ends, and end it."""
-        if self._member and not self.has_ended:
+        if self.is_member and not self.has_ended:
             self._tell({"event": "error", "reason": reason, "message": REASONS[reason]})
         return self.end(reason)
 
     def say_farewell(self, seconds: float) -> None:
         """Tell a member that the server is about to stop."""
-        if self._member and not self.has_ended:
+        if self.is_member and not self.has_ended:
             self._tell({"event": "abboe/close/notify", "reason": "server-stopped", "seconds": seconds})
 
     # Commands of members.
 
-    def join(self, obj: BusObject, identify: Identify) -> None:
-        """Make the session a member, as ``identify`` reads the attributes, and answer with :meth:`joined`."""
-        self.busy_with(self._join(obj, identify))
+    def join(self, obj: BusObject, identify: Identify, echoed: Mapping[str, Any]) -> None:
+        """Make the session a member, as ``identify`` reads the attributes, and answer with :meth:`joined`.
 
-    async def _join(self, obj: BusObject, identify: Identify) -> None:
+        :param echoed: attributes that the reply repeats.
+        """
+        self.busy_with(self._join(obj, identify, echoed))
+
+    async def _join(self, obj: BusObject, identify: Identify, echoed: Mapping[str, Any]) -> None:
         try:
             claims, interest = identify(obj.fields())
             await self.log_in()
             if claims.claimed == self.session().actor:
                 claims = replace(claims, claimed=None)
-            session = await self._bus.registry.identify(claims, interest, self._bus.may_share(self.session_id))
+            session = await self.bus.registry.identify(claims, interest, self.bus.may_share(self.session_id))
         except Refused as refusal:
             self._not_joined(obj, refusal)
             return
         wanted = {claims.routing_id or session.routing_id, *claims.routing_ids}
         if wanted - {session.routing_id, *session.routing_ids}:
-            self._bus.counters["routing-id-not-granted"] += 1
+            self.bus.counters["routing-id-not-granted"] += 1
         self.joined()
         self.receives_nothing = isinstance(interest, ModeInterest) and interest.receive == "none"
         about = {"routing-id": session.routing_id, "routing-ids": list(session.routing_ids)}
-        reply = {"event": f"{obj.head.event}/reply", **_in_reply_to(obj.head.id), **about, **self.echoed(obj)}
-        self._bus.tell(self.session_id, reply)
+        reply = {"event": f"{obj.head.event}/reply", **_in_reply_to(obj.head.id), **about, **echoed}
+        self.bus.tell(self.session_id, reply)
 
-    def echoed(self, obj: BusObject) -> dict[str, Any]:
-        """Attributes of a subscription that its reply repeats."""
-        return {}
+    async def join_server(self, obj: BusObject) -> None:
+        """Refuse a link to another server: only the wire format ``objects`` has links."""
+        self.refuse(obj.head.id, "bad-subscription", "servers link over the wire format objects, not over a WebSocket")
 
     async def log_in(self) -> None:
         """Check the credentials that came with the object that is served, and whether the client may be a member.
@@ -335,7 +440,7 @@ class FramedProtocol(CommandInput):
         :raises Refused: it may not.
         """
         offered, self._offered = self._offered, None
-        credentials = None if offered is None or not self._bus.access.asks else offered.credentials()
+        credentials = None if offered is None or not self.bus.access.asks else offered.credentials()
         if credentials is not None:
             await self.identification.log_in(credentials)
         self.identification.check_may_join()
@@ -356,27 +461,43 @@ class FramedProtocol(CommandInput):
     def note_limit(self, refusal: Refused) -> None:
         """Journal a refusal that is due to a limit."""
         if isinstance(refusal, OverLimit):
-            self._bus.counters[refusal.limit] += 1
-            self._bus.registry.note_from_stranger(limit_reached(refusal, **self.session().about()))
+            self.bus.counters[refusal.limit] += 1
+            self.bus.registry.note_from_stranger(limit_reached(refusal, **self.session().about()))
 
     def joined(self) -> None:
         """The session is a member of the network from now on."""
-        super().joined()
+        bus, settings = self.bus, self.settings
+        self.is_member = True
+        self.objects.limit(settings.max_metadata, settings.max_payload)
+        self.object_input = ObjectInput(self.objects, bus, bus.compiled_router.route_input, bus.route_batch)
+        self.command_input = CommandInput(self.VOCABULARY.events, bus)
         self._stop_timeout()
+
+    def linked_with(self, server: Server, served: frozenset[str]) -> None:
+        """The session is a link from now on. Servers send more metadata than clients may.
+
+        :param served: the events that the server is served.
+        """
+        self.joined()
+        self.objects.expect_server()
+        self.objects.end_batches_at(served)
+        self.object_input = ObjectInput(self.objects, self.bus, self.bus.compiled_forwarder.route_input, self.bus.forward_batch)
+        self.server = server
+        self.is_link = True
 
     def register(self, obj: BusObject) -> None:
         """``services/register``: the session provides a service from now on."""
         name = obj.name(None)
-        if not self._bus.access.judges or self._may(obj, "provide", name):
-            self.ask_for_change(self._bus.registry.ask_to_register, obj, {"name": name}, name)
+        if not self.bus.access.judges or self.may(obj, "provide", name):
+            self.command_input.ask(self, self.bus.registry.ask_to_register, obj, {"name": name}, name)
 
     def unregister(self, obj: BusObject) -> None:
         """``services/unregister``: the session stops providing a service; without a name, all of its services."""
         name = obj.name()
         if name is UNSET:
-            self.ask_for_change(self._bus.registry.ask_to_unregister_all, obj, {})
+            self.command_input.ask(self, self.bus.registry.ask_to_unregister_all, obj, {})
         else:
-            self.ask_for_change(self._bus.registry.ask_to_unregister, obj, {"name": name}, name)
+            self.command_input.ask(self, self.bus.registry.ask_to_unregister, obj, {"name": name}, name)
 
     def request(self, obj: BusObject) -> None:
         """``services/request``: routed. If nobody can take it, the requester is told at once.
@@ -384,7 +505,7 @@ class FramedProtocol(CommandInput):
         A service of the server itself replies with its snapshot.
         """
         name: Any = obj.fields().get("name", obj.fields().get("service"))
-        hosted_type = self._bus.hosted_type(name) if obj.head.to is None else None
+        hosted_type = self.bus.hosted_type(name) if obj.head.to is None else None
         # Without the permission, the request is judged as any other.
         if hosted_type is not None and self.permissions().may("request", name):
             self.busy_with(self._answer_snapshot(obj, name, hosted_type))
@@ -411,7 +532,7 @@ class FramedProtocol(CommandInput):
 
     def session(self) -> Session:
         """The session as the registry has it."""
-        session: Session = self._bus.registry.state.sessions[self.session_id]
+        session: Session = self.bus.registry.state.sessions[self.session_id]
         return session
 
 
@@ -448,6 +569,11 @@ def routing_ids(value: Any, most: int) -> tuple[str, ...]:
         message = f"routing-ids has at most {most} routing ids, not {len(values)}"
         raise OverLimit("bad-subscription", message, "max-routing-ids", most)
     return tuple(check_routing_id(each, "each of routing-ids") for each in values if each is not None)
+
+
+def echoed(fields: dict[str, Any]) -> dict[str, Any]:
+    """Deployed subscribers of Object System expect their rules in the reply, as they sent them."""
+    return {"subscriptions": fields["subscriptions"]} if "subscriptions" in fields else {}
 
 
 def text(value: Any) -> str | None:

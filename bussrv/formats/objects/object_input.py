@@ -1,134 +1,117 @@
-"""Input of members: objects are routed in batches, except those that the vocabulary serves.
+"""How objects of members are read: most are routed in batches, without being served one by one.
 
 Most objects are routed by :mod:`bussrv.bus.routing.compiled`, if the compiled module is there. The others are read, in
-batches.
+batches. If nothing waits but the beginning of an object, the next chunk is routed as it comes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from operator import length_hint
-from typing import ClassVar
+from typing import Any, Literal, Protocol
 
 from twisted.python.failure import Failure
 
 from bussrv.bus.flush_schedule import NEVER
 from bussrv.bus.interest.vocabulary import EXCHANGED
+from bussrv.bus.interfaces import IBus
 from bussrv.bus.routing.compiled_result import CONTINUE, INCOMPLETE, ScanResult
-from bussrv.net.session.protocol import LARGE_INPUT, StreamProtocol
+from bussrv.net.session.input import LARGE_INPUT, Input, Port
+from bussrv.net.session.input_states import State
+from bussrv.values import Traffic
 from bussrv.wire.objects import BadObject, BusObject, ObjectReader
 
-UNSUBSCRIBED_PAYLOAD = 64 << 10
-"""The most bytes of a payload that are kept before the session is a member: such objects are dropped anyway."""
+Route = Callable[[str, ObjectReader], ScanResult | None]
+"""Routes objects of a session without reading each of them; ``None``: nothing was tried, they have to be read."""
+
+RouteBatch = Callable[[str, Iterator[BusObject]], BusObject | None]
+"""Routes objects of a session, up to one that has to be routed by itself. That one is taken from the batch."""
+
+NextObject = BusObject | BadObject | Literal[State.READING_DIRECTLY] | None
 
 
-class ObjectInput(StreamProtocol):
-    """One connection whose client sends objects.
+class Sender(Protocol):
+    """The connection of a member, as far as its objects are concerned."""
 
-    :cvar SERVED: the events that the subclass serves, save requests and replies, which are exchanged.
-    :cvar READER: reads the objects of the client.
+    session_id: str
+    input: Input
+    traffic: Traffic
+    reactor: Any
+
+    @property
+    def factory(self) -> Port:
+        """The port."""
+
+    def serving_failed(self, failure: Failure) -> None:
+        """Serving the client failed."""
+
+
+class ObjectInput:
+    """Reads the objects of one member, or of a linked server.
+
+    :param reader: has them.
+    :param route: routes them; so does ``route_batch``.
+    :ivar has_partial: whether the beginning of an object waits, as far as is known.
     """
 
-    SERVED: ClassVar[frozenset[str]] = frozenset()
-    READER: ClassVar[type[ObjectReader]] = ObjectReader
+    __slots__ = ("_bus", "_reader", "_route", "_route_batch", "has_partial")
 
-    _member = False
-    _is_clear = False  # whether at most the beginning of an object waits, and chunks are routed as they come
-    _has_rest = True  # whether such a beginning waits, as far as is known
+    def __init__(self, reader: ObjectReader, bus: IBus, route: Route, route_batch: RouteBatch) -> None:
+        self._reader = reader
+        self._bus = bus
+        self._route = route
+        self._route_batch = route_batch
+        self.has_partial = True
 
-    def make_reader(self) -> ObjectReader:
-        """Reads objects, within the limits that are set."""
-        settings = self._bus.settings
-        self._objects = self.READER(settings.max_metadata, settings.max_payload, settings.max_nesting)
-        self._objects.gather(UNSUBSCRIBED_PAYLOAD)
-        self._objects.end_batches_at(self.SERVED)
-        return self._objects
-
-    def dataReceived(self, data: bytes) -> None:
-        """Read a chunk. If nothing waits, its objects are routed at once: most chunks are small, and a call is felt."""
-        is_ready = self._is_clear and not (self.is_busy or self._waits_for_slice or self.has_ended)
-        self._is_clear = False
-        if not is_ready or self.link.is_closing or not self._bus.slices.is_free:
-            super().dataReceived(data)
-            return
-        begin = self.reactor.seconds()
+    def serve(self, sender: Sender, data: bytes) -> bool:
+        """Route a chunk as it comes. :returns: whether that was done; otherwise it is to be read."""
+        bus = self._bus
+        if not bus.slices.is_free:
+            return False
+        begin = sender.reactor.seconds()
         try:
-            routed = self._bus.compiled_router.route_chunk(self.session_id, self._objects, data, self._has_rest)
+            routed = bus.compiled_router.route_chunk(sender.session_id, self._reader, data, self.has_partial)
         except Exception:
-            self.serving_failed(Failure())
-            self._bus.flush(begin)
-            return
+            sender.serving_failed(Failure())
+            bus.flush(begin)
+            return True
         if routed is None:
-            super().dataReceived(data)
-        else:
-            self._routed(len(data), *routed, begin)
-
-    def _routed(self, size: int, objects: int, verdict: int, has_rest: bool, begin: float) -> None:
-        """Objects of a chunk were routed since ``begin``. The rest waits, if there is one."""
-        self.traffic.bytes_in += size
-        self.traffic.objects_in += objects
+            return False
+        size, (objects, verdict, has_partial), traffic = len(data), routed, sender.traffic
+        traffic.bytes_in += size
+        traffic.objects_in += objects
         if verdict != INCOMPLETE:
-            self._bus.slices.spend(self.reactor.seconds() - begin)
-            self._unflushed += size
-            self._read_at = begin
-            self._serve_soon()
-            return
-        self._is_clear = True
-        sent_at = self._bus.flush_soon(self.session_id, size, begin)
-        self._bus.slices.spend((self.reactor.seconds() if sent_at is NEVER else sent_at) - begin)
-        had_rest, self._has_rest = self._has_rest, has_rest
-        if (had_rest or has_rest) and not self.has_ended:
-            self._unread.count()
-        if size >= LARGE_INPUT:
-            self._wait_for_outflow()
+            bus.slices.spend(sender.reactor.seconds() - begin)
+            sender.input.go_on(size, begin)
+            return True
+        has_partial, self.has_partial = has_partial or self.has_partial, has_partial
+        sent_at = bus.flush_soon(sender.session_id, size, begin)
+        bus.slices.spend((sender.reactor.seconds() if sent_at is NEVER else sent_at) - begin)
+        if has_partial or size >= LARGE_INPUT:
+            sender.input.was_routed(size)
+        return True
 
-    def expect_server(self, events: frozenset[str]) -> None:
-        """Read from now on what a server sends: more metadata than a client may, and other ``events`` of its own."""
-        self._objects.expect_server()
-        self._objects.end_batches_at(events)
-
-    def next_event(self) -> BusObject | BadObject | None:
+    def next_event(self, sender: Sender) -> NextObject:
         """The next object to be served or routed by itself; objects before it are routed in batches."""
-        while self.sends_batches():
-            result = self.splice(self._objects)
-            if result is not None:
-                self.traffic.objects_in += result.objects
-                if result.verdict == INCOMPLETE or self.link.is_closing or self.slice_is_over():
-                    self._is_clear = self._objects.is_clear and self.factory.in_turns
-                    self._has_rest = True
-                    return None
-                if result.verdict == CONTINUE:
+        reader, read, session_id = self._reader, sender.input, sender.session_id
+        while True:
+            scanned = self._route(session_id, reader)
+            if scanned is not None:
+                sender.traffic.objects_in += scanned.objects
+                if scanned.verdict == INCOMPLETE or read.serves_no_more():
+                    self.has_partial = True
+                    return State.READING_DIRECTLY if reader.is_clear and sender.factory.in_turns else None
+                if scanned.verdict == CONTINUE:
                     continue
-            batch = self._objects.batch()
+            batch = reader.batch()
             if not length_hint(batch):
-                event = self._objects.next_event()
+                event = reader.next_event()
                 if not isinstance(event, BusObject) or event.head.event not in EXCHANGED:
                     return event
                 # Its payload came in several chunks. It has a plan, too.
                 batch = iter((event,))
             before = length_hint(batch)
-            obj = self.route_batch(batch)
-            self.traffic.objects_in += before - length_hint(batch) - (obj is not None)
-            if obj is not None or self.link.is_closing or self.slice_is_over():
+            obj = self._route_batch(session_id, batch)
+            sender.traffic.objects_in += before - length_hint(batch) - (obj is not None)
+            if obj is not None or read.serves_no_more():
                 return obj
-        return self._objects.next_event()
-
-    def has_input(self) -> bool:
-        """Whether something that the client sent may be left."""
-        return not self._objects.is_empty
-
-    def splice(self, reader: ObjectReader) -> ScanResult | None:
-        """Route objects without reading each of them; ``None``: nothing was tried, they have to be read."""
-        return self._bus.compiled_router.route_input(self.session_id, reader)
-
-    def sends_batches(self) -> bool:
-        """Whether objects are routed in batches: those of members are."""
-        return self._member
-
-    def route_batch(self, batch: Iterator[BusObject]) -> BusObject | None:
-        """Route objects that the vocabulary does not serve, up to one that has to be routed by itself.
-
-        :returns: that object, taken from the batch.
-        """
-        obj: BusObject | None = self._bus.route_batch(self.session_id, batch)
-        return obj

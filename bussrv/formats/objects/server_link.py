@@ -16,7 +16,7 @@ Requests to this server itself (``ping``, ``routing/neighbors``) are answered to
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from msgspec.structs import replace
@@ -26,13 +26,12 @@ from twisted.logger import Logger
 from bussrv.addresses import host_of, is_in, peer_text
 from bussrv.bus.interfaces import IBus
 from bussrv.bus.links.advertisement_fields import ADVERTISEMENTS
-from bussrv.bus.routing.compiled_result import ScanResult
 from bussrv.counts.throttle import Throttle
 from bussrv.errors import REASONS, Refused
-from bussrv.formats.objects.members import FramedProtocol, Identify
+from bussrv.formats.objects.members import Identify, MemberProtocol, echoed
 from bussrv.net.tls.link_tokens import is_private
 from bussrv.values import quoted
-from bussrv.wire.objects import BusObject, ObjectReader
+from bussrv.wire.objects import BusObject
 
 log = Logger()
 
@@ -78,7 +77,7 @@ class ServerLink:
     :ivar farewell: why the other server ends the link; ``None``: it has not said so.
     """
 
-    def __init__(self, protocol: FramedProtocol, bus: IBus, identify: Identify, dialed: bool) -> None:
+    def __init__(self, protocol: MemberProtocol, bus: IBus, identify: Identify, dialed: bool) -> None:
         self.server_id = ""
         self.farewell: str | None = None
         self._understands_farewell = False
@@ -123,7 +122,7 @@ class ServerLink:
         async with self._bus.links.admitted(self._protocol.session_id, server_id, dialed=self._dialed):
             # As the reply says, a server has no further ones: its members have.
             await self._bus.registry.identify(replace(claims, routing_ids=()), interest)
-            about = {"routing-id": server_id, "routing-ids": [], **self._protocol.echoed(obj)}
+            about = {"routing-id": server_id, "routing-ids": [], **echoed(fields)}
             self._protocol.answer(obj, {"event": "routing/subscribe/reply", **about})
             if not self._dialed:
                 self.subscribe(self._own_token(peer))
@@ -144,14 +143,6 @@ class ServerLink:
         is_judged = self._dialed or self._bus.access.policy is not None
         if not is_judged and not is_in(peer, self._bus.settings.link_allow):
             raise Refused("link-not-allowed", f"servers may not link from {host_of(peer)}; --link-allow lets them")
-
-    def splice(self, reader: ObjectReader) -> ScanResult | None:
-        """Forward objects without reading each of them; ``None``: nothing was tried, they have to be read."""
-        return self._bus.compiled_forwarder.route_input(self._protocol.session_id, reader)
-
-    def route_batch(self, batch: Iterator[BusObject]) -> BusObject | None:
-        """Forward objects, up to one for :meth:`received`. :returns: that one, taken from the batch."""
-        return self._bus.forward_batch(self._protocol.session_id, batch)
 
     def received(self, obj: BusObject) -> None:
         """The other server sent an object."""

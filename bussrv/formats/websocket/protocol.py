@@ -18,15 +18,18 @@ from bussrv import events as ev
 from bussrv.addresses import authority_host, parse_host
 from bussrv.bus.interfaces import IBus
 from bussrv.errors import OverLimit, RemoteProtocolError
-from bussrv.formats.objects.object_system import ObjectsProtocol
+from bussrv.formats.objects.members import MemberProtocol
+from bussrv.formats.objects.object_input import NextObject
+from bussrv.formats.objects.object_system import OBJECT_SYSTEM
 from bussrv.memory.bundle import Bundle
 from bussrv.net.listening import StreamListener
 from bussrv.net.session.backlog import Backlog
 from bussrv.net.session.client_link import StreamLink
 from bussrv.net.session.factory import StreamFactory
+from bussrv.net.session.input_states import State
 from bussrv.patterns import Wildcards
 from bussrv.values import excerpt
-from bussrv.wire.objects import BadObject, BusObject, ObjectReader
+from bussrv.wire.objects import ObjectReader
 from bussrv.wire.websocket import (
     PING,
     ClosedByClient,
@@ -167,34 +170,35 @@ class WebSocketLink(StreamLink):
             self.close_when_sent()
 
 
-class WebSocketProtocol(ObjectsProtocol):
+class WebSocketProtocol(MemberProtocol):
     """One WebSocket."""
 
     FORMAT = "websocket"
+    VOCABULARY = OBJECT_SYSTEM
     READER: ClassVar[type[ObjectReader]] = WebSocketReader
 
     link: WebSocketLink
-    _objects: WebSocketReader
+    objects: WebSocketReader
     _heartbeat: Heartbeat | None = None
 
     def make_link(self, backlog: Backlog) -> WebSocketLink:
         """The link: it sends messages to the client."""
-        return WebSocketLink(self, self.encoding(), self._bus.settings.max_outbound, backlog, self._bus.streams.outflow)
+        return WebSocketLink(self, self.encoding(), self.bus.settings.max_outbound, backlog, self.bus.streams.outflow)
 
     def has_input(self) -> bool:
         """Frames of WebSocket may be left."""
         return True
 
-    def next_event(self) -> BusObject | BadObject | None:
+    def next_event(self) -> NextObject:
         """The next object. Serve the upgrade, pings and the close frame before it here."""
         while True:
             event = super().next_event()
-            control = self._objects.take_control() if event is None else None
+            control = self.objects.take_control() if event is None else None
             if control is not None:
                 self._serve_control(control)
-            elif event is not None or not self._objects.has_more:
+            elif event is not None or not self.objects.has_more:
                 return event
-            if self.has_ended or self.link.is_closing or self.slice_is_over():
+            if self.input.serves_no_more():
                 return None
 
     def _serve_control(self, control: Control) -> None:
@@ -205,23 +209,23 @@ class WebSocketProtocol(ObjectsProtocol):
         else:
             assert isinstance(control, ClosedByClient)
             self.link.closed_by_client()
-            self._end_services("client-closed", partial(self.end, "client-closed"))
+            self.end_services("client-closed", partial(self.end, "client-closed"))
 
     def _upgrade(self, asked: Upgrade) -> None:
-        settings = self._bus.settings
+        settings = self.bus.settings
         if not is_allowed(asked.origins, asked.host, settings.websocket_origin):
             self._refuse_page(", ".join(asked.origins))
             return
-        self.link.send_control(self._objects.accept())
+        self.link.send_control(self.objects.accept())
         seconds, heard = partial(getattr, settings, "websocket_ping"), partial(getattr, self.traffic, "bytes_in")
         self._heartbeat = Heartbeat(seconds, heard, self._ping, self._silent, self.reactor)
 
     def _refuse_page(self, origin: str) -> None:
         reason = "origin-not-allowed"
-        self._bus.counters[reason] += 1
+        self.bus.counters[reason] += 1
         about = {**self.session().about(), "reason": reason}
         denied = ev.AccessDenied(action="join", target=excerpt(origin), rule="--websocket-origin", **about)
-        self._bus.registry.note_from_stranger(denied)
+        self.bus.registry.note_from_stranger(denied)
         sentence = f"{reason}: pages of {excerpt(origin)} may not connect; see --websocket-origin"
         self.transport.write(refusal(HTTPStatus.FORBIDDEN, sentence))
         self.end(reason)
@@ -234,12 +238,8 @@ class WebSocketProtocol(ObjectsProtocol):
 
     def _silent(self) -> None:
         self._heartbeat = None
-        self._bus.counters["ping-timeout"] += 1
+        self.bus.counters["ping-timeout"] += 1
         self.end("ping-timeout")
-
-    async def join_server(self, obj: BusObject) -> None:
-        """Refuse a link to another server: only the wire format ``objects`` has links."""
-        self.refuse(obj.head.id, "bad-subscription", "servers link over the wire format objects, not over a WebSocket")
 
     def not_admitted(self, refused: OverLimit) -> None:
         """Tell the client why it is not admitted."""
@@ -248,14 +248,14 @@ class WebSocketProtocol(ObjectsProtocol):
     def last_words(self, reason: str) -> Bundle | None:
         """The ``error`` as a message, and the close frame."""
         words = super().last_words(reason)
-        if words is None or not (last := self._objects.close(reason)):
+        if words is None or not (last := self.objects.close(reason)):
             return None
         return Bundle([*as_messages(words.frames), last])
 
     def malformed(self, error: RemoteProtocolError) -> None:
         """Tell the client what was malformed."""
-        if self._objects.is_open:
-            if self._objects.has_close:
+        if self.objects.is_open:
+            if self.objects.has_close:
                 self.link.closed_by_client()
             super().malformed(error)
         else:
@@ -265,14 +265,14 @@ class WebSocketProtocol(ObjectsProtocol):
         """Read a chunk. After the end of the session, look only for the close frame of the client."""
         if not self.has_ended:
             super().dataReceived(data)
-        elif self.link is not None and self.link.waits_for_close:
-            self._objects.feed(data)
-            if self._objects.skip_to_close():
+        elif self.input.state is not State.NO_SESSION and self.link.waits_for_close:
+            self.objects.feed(data)
+            if self.objects.skip_to_close():
                 self.link.closed_by_client()
 
     def readConnectionLost(self) -> None:
         """The client sends no more bytes, so no close frame either."""
-        if self.link is not None:
+        if self.input.state is not State.NO_SESSION:
             self.link.closed_by_client()
         super().readConnectionLost()
 
@@ -282,9 +282,8 @@ class WebSocketProtocol(ObjectsProtocol):
         heartbeat, self._heartbeat = self._heartbeat, None
         if heartbeat is not None:
             heartbeat.end()
-        self.link.send_close(self._objects.close(reason))
-        if self._is_paused:
-            self._is_paused = False
+        self.link.send_close(self.objects.close(reason))
+        if self.link.waits_for_close:
             self.transport.resumeProducing()
 
 

@@ -4,10 +4,10 @@
 - ``client_link``: sends to one client; it is cut, as a slow consumer, when too much waits for it
 - ``factory``: makes the protocols of the connections of one port, or of the links that this server dials
 - ``identification``: the user that the client of one connection has proved to be, the same in every stream format
+- ``input``: what one client sent, how far it is served, and its memory
+- ``input_states``: the states of input, and what leads from one to another
 - ``long_answer``: made and sent a slice at a time, and no faster than the client takes them
 - ``protocol``: the base of all stream formats: each connection is one session; its begin, its input, its end
-- ``unread``: input of one client that is not served yet: reading it, and counting its memory
-- ``work``: work for a client that is not done at once: the client's later input waits for it, other clients do not
 
 Tests: ``tests/net/session``.
 """

@@ -248,6 +248,11 @@ class StreamLink:
         # Methods of its own would keep the link in memory.
         self._send_now = self._send_some = _send_nothing
 
+    def let_go(self) -> None:
+        """Let go of the connection, which is gone."""
+        del self._protocol
+        self._backlog.holding = None
+
 
 def _send_nothing(_: object) -> int:
     return 0

@@ -68,6 +68,10 @@ class Identification:
         if self._checking is not None:
             self._checking.cancel()
 
+    def let_go(self) -> None:
+        """Let go of the connection, which is gone."""
+        del self._connection
+
     def by_certificate(self, transport: Any) -> Proof | None:
         """The proof that the TLS certificate of the client gives. A certificate without a known user is journaled.
 

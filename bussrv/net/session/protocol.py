@@ -1,16 +1,18 @@
 """Base of all stream formats: wire formats over TCP or UNIX sockets, in which each connection is one session.
 
-1. Each chunk of bytes is fed to a *reader* (:class:`bussrv.net.session.unread.Reader`). It makes *events* of them:
-   objects or packets.
-2. Events are served one by one, a slice of time at a time (:mod:`bussrv.turns.slices`), so that every session is
-   served.
-3. No event is taken while a change that the client asked for is on its way to the journal, or while other sessions have
-   their slices. Then at most one more chunk is read from the connection. Other clients do not wait.
+A session has
+
+1. an *input* (:mod:`bussrv.net.session.input`). Each chunk of bytes is fed to a *reader*, which makes *events* of them:
+   objects or packets. Events are served one by one, a slice of time at a time (:mod:`bussrv.turns.slices`), so that
+   every session is served. No event is taken while a change that the client asked for is on its way to the journal, or
+   while other sessions have their slices. Then at most one more chunk is read from the connection.
+2. a *link* (:mod:`bussrv.net.session.client_link`), which sends to the client.
+3. an *identification*: the user that the client has proved to be.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, ClassVar, Protocol
@@ -24,7 +26,6 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from bussrv.addresses import address_key, peer_text
-from bussrv.bus.flush_schedule import NEVER
 from bussrv.bus.interfaces import IBus, IEncoding
 from bussrv.bus.sessions.ending import MOST_ENDED, end_services_then
 from bussrv.errors import NotAllowed, OverLimit, Refused, RemoteProtocolError
@@ -33,18 +34,15 @@ from bussrv.memory.bundle import Bundle
 from bussrv.net.session.backlog import Backlog
 from bussrv.net.session.client_link import StreamLink
 from bussrv.net.session.identification import Identification
+from bussrv.net.session.input import FREE_INPUT, Input, Reader
+from bussrv.net.session.input_states import State
 from bussrv.net.session.long_answer import LongAnswer
-from bussrv.net.session.unread import FREE_INPUT, InputMemory, Reader, check_reader
-from bussrv.net.session.work import WaitsForWork
 from bussrv.net.transport.complaints import Complaints
 from bussrv.policy.logins.credentials import Proof
 from bussrv.policy.permissions.permissions import NOTHING, Action, Permissions
 from bussrv.registry.changes import rules
 from bussrv.settings import Settings
 from bussrv.values import Publication, Traffic, quoted
-
-LARGE_INPUT = 32 << 10
-"""Bytes that were read between two sends. So many come from a client that sends faster than the server reads."""
 
 
 class PortConnections(Protocol):
@@ -56,7 +54,7 @@ class PortConnections(Protocol):
 
 
 @implementer(IHalfCloseableProtocol)
-class StreamProtocol(WaitsForWork, TwistedProtocol):
+class StreamProtocol(TwistedProtocol):
     """One connection of a stream format.
 
     Subclasses implement :meth:`make_reader`, :meth:`encoding` and :meth:`received`. They may override
@@ -67,7 +65,8 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
     :ivar dialed: whether this server connected to the other side; otherwise the other side connected.
     :ivar is_admitted: whether the bus has admitted the client already.
     :ivar is_link: whether the other side is a linked server.
-    :ivar has_ended: whether the session has ended, or does so a slice at a time.
+    :ivar input: what the client sends.
+    :ivar link: sends to the client. A client that is not admitted has none: its input is ``State.NO_SESSION``.
     :ivar identification: who the client has proved to be.
     """
 
@@ -77,22 +76,18 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
     factory: PortConnections
     transport: Any
     session_id: str
-    link: StreamLink = None  # type: ignore[assignment]  # a client that is not admitted has none
+    link: StreamLink
 
     def __init__(self, bus: IBus, reactor: Any) -> None:
         self._bus = bus
         self.reactor = reactor
         self.traffic = Traffic()
-        self._reader = check_reader(self.make_reader())
+        self.input = Input(self, self.make_reader(), bus, reactor)
         self.identification = Identification(self, bus)
-        self._slice_end, self._read_at = 0.0, NEVER  # seconds of the reactor; the second: of the first unserved input
-        self._unflushed = 0  # bytes read since frames were last sent
-        self._waits_for_slice = False
         self._address = ""
-        self._is_taking_events = self._is_paused = self._input_ended = self.has_ended = False
         self._abort_call: Any = None
-        self._is_closing = self._is_gone = False
-        self._gone: Deferred[None] = Deferred()
+        self._closed: Deferred[None] = Deferred()  # fires when the session is closed
+        self._gone: Deferred[None] = Deferred()  # and this one when the connection is gone, too
 
     def make_reader(self) -> Reader:
         """A reader of the client's bytes.
@@ -117,11 +112,11 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
         """Called when the session is open."""
 
     def next_event(self) -> Any:
-        """The next event of the client; ``None``: more bytes are needed.
+        """The next event of the client; ``None``: more bytes are needed; see :class:`bussrv.net.session.input.Input`.
 
         :raises RemoteProtocolError: the input is malformed.
         """
-        return self._reader.next_event()
+        return self.input.reader.next_event()
 
     def received(self, event: Any) -> None:
         """Serve an event that the client sent."""
@@ -144,14 +139,15 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
             if not (self.dialed or self.is_admitted):
                 self._bus.admit(self.FORMAT, peer)
         except OverLimit as refusal:
-            self._refuse_session(refusal)
+            self.not_admitted(refusal)
+            self.transport.loseConnection()
             return
         backlog, self._address = self.make_backlog(), address_key(peer)
         backlog.holding = self._bus.streams.outbound.open(self._address, self.outbound_is_full)
-        inbound = self._bus.streams.inbound.open(self._address, self._inbound_is_full)
-        self._unread = InputMemory(self._reader, inbound, self._check_stranger)
         self.link = self.make_link(backlog)
         self.session_id = self._bus.open(self.FORMAT, peer, self.link).id
+        inbound = self._bus.streams.inbound.open(self._address, self._inbound_is_full)
+        self.input.open(self.session_id, self.factory, self._address, inbound)
         try:
             proof = None if self.dialed else self.identification.by_certificate(self.transport)
             if proof is None:
@@ -168,59 +164,37 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
         if not self.has_ended:
             self.opened()
 
-    def _refuse_session(self, refusal: OverLimit) -> None:
-        self.has_ended = True
-        self.not_admitted(refusal)
-        self.transport.loseConnection()
-
     def not_admitted(self, refusal: OverLimit) -> None:
         """Called when the client is over a limit, before its connection is closed. There is no session."""
 
     def dataReceived(self, data: bytes) -> None:
         """Read a chunk. Its events are served in the next slice of the session."""
-        if self.has_ended:
-            return
-        self.traffic.bytes_in += len(data)
-        try:
-            self._reader.feed(data)
-        except Exception:
-            self.serving_failed(Failure())
-            return
-        self._unflushed += len(data)
-        if self._read_at is NEVER:
-            self._read_at = self.reactor.seconds()
-        if self.is_busy or self._waits_for_slice:
-            # Not before a second chunk comes: most clients wait for their answer, and cost no system calls then.
-            self._is_paused = True
-            self.transport.pauseProducing()
-            self._unread.count()
-        else:
-            self._serve_soon()
+        self.input.take(data)
 
-    def _serve_soon(self) -> None:
-        if not self._waits_for_slice:
-            self._waits_for_slice = True
-            self._bus.slices.do(self._serve_slice, self._address)
+    @property
+    def has_ended(self) -> bool:
+        """Whether the session has ended, or does so a slice at a time."""
+        return self.input.has_ended
 
-    def _serve_slice(self, until: float) -> bool:
-        """Serve the client until about ``until``, in seconds of the reactor; see :data:`bussrv.turns.slices.Work`."""
-        self._slice_end = until
-        self._waits_for_slice = self._take_events() and not self.is_busy and not self.has_ended
-        if not (self._waits_for_slice or self.is_busy or self.has_ended):
-            self._read_on()
-        return self._waits_for_slice
+    @property
+    def is_busy(self) -> bool:
+        """Whether something that the client asked for is under way, so that its later input waits."""
+        return self.input.is_busy
 
-    def _read_on(self) -> None:
-        """All input is served: read on, or end the session if the client has sent its last."""
-        self._read_at = NEVER
-        if self._is_paused:
-            self._is_paused = False
-            self.transport.resumeProducing()
-        if self._input_ended:
-            why = self.reason_of_end("client-closed")
-            self._end_services(why, partial(self.end, why))
+    def is_unserved(self) -> bool:
+        """Whether input of the client waits to be served, so that the server and not the client is late."""
+        return self.input.is_unserved
 
-    def _end_services(self, reason: str, then: Callable[[], object]) -> None:
+    def has_input(self) -> bool:
+        """Whether something that the client sent may be left."""
+        return True
+
+    def input_has_ended(self) -> None:
+        """The client has sent its last, and all of it is served."""
+        why = self.reason_of_end("client-closed")
+        self.end_services(why, partial(self.end, why))
+
+    def end_services(self, reason: str, then: Callable[[], object]) -> None:
         """End the services of the session for ``reason``, some in each slice, then call ``then``."""
         self._end_services_of("" if self.has_ended else self.session_id, reason, then)
 
@@ -228,50 +202,8 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
         ending = end_services_then(self._bus.registry, session_id, reason, self.reactor.seconds, then)
         self._bus.slices.do(ending, self._address)
 
-    def _take_events(self) -> bool:
-        """Serve events until the slice is over, then send frames. :returns: whether events may be left."""
-        if self._is_taking_events:
-            return False
-        self._is_taking_events = True
-        try:
-            while not self.is_busy and not self.has_ended and not self.link.is_closing:
-                event = self.next_event()
-                if event is None:
-                    return self.slice_is_over()
-                self.traffic.objects_in += 1
-                self.received(event)
-                if self.slice_is_over():
-                    return True
-        except RemoteProtocolError as error:
-            self._refuse_input(error)
-        except Exception:
-            self.serving_failed(Failure())
-        finally:
-            self._is_taking_events = False
-            self._flush()
-        return False
-
-    def slice_is_over(self) -> bool:
-        """Whether other sessions are to be served now."""
-        return bool(self.reactor.seconds() >= self._slice_end)
-
-    def _flush(self) -> None:
-        size, self._unflushed = self._unflushed, 0
-        if self.factory.in_turns:
-            self._bus.flush_soon(self.session_id, size, self._read_at)
-        else:
-            self._bus.flush(self._read_at)
-        if not self.has_ended:
-            self._unread.count()
-        if size >= LARGE_INPUT:
-            self._wait_for_outflow()
-
-    def _wait_for_outflow(self) -> None:
-        """Or a fast sender of large objects would fill the backlogs of clients that read fast enough."""
-        if self._bus.streams.outflow.is_busy and not self.is_busy and not self.has_ended:
-            self.busy_until(self._bus.streams.outflow.round())
-
-    def _refuse_input(self, error: RemoteProtocolError) -> None:
+    def refuse_input(self, error: RemoteProtocolError) -> None:
+        """The client sent something malformed: its session ends."""
         self._bus.counters[error.reason] += 1
         self.factory.complaints.malformed(self.session_id, peer_text(self.transport.getPeer()), error)
         try:
@@ -280,20 +212,22 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
             self.serving_failed(Failure())
         self.end(error.reason)
 
-    def has_input(self) -> bool:
-        """Whether something that the client sent may be left."""
-        return True
-
-    def is_unserved(self) -> bool:
-        """Whether input of the client waits to be served, so that the server and not the client is late."""
-        return self.is_busy or self._waits_for_slice
-
     # Authors of wire formats serve clients with these methods. The registry and the bus themselves ask no policy.
 
     @property
     def settings(self) -> Settings:
         """The options of the server, as they are now."""
         return self._bus.settings
+
+    def busy_with(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do ``work``. The client's later input waits until it is done."""
+        self.busy_until(Deferred.fromCoroutine(work))
+
+    def busy_until(self, done: Deferred[Any]) -> None:
+        """Let the client's later input wait until ``done`` fires."""
+        if not done.called:
+            self.input.begin_work()
+        done.addErrback(self.serving_failed).addBoth(self.input.work_is_done)
 
     def send(self, frames: Sequence[bytes]) -> None:
         """Send the client frames of its wire format, after what was collected for it."""
@@ -329,7 +263,7 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
         self._check_may("publish", service)
         rules.may_unregister(self._bus.registry.state, self.session_id, service)
         self._bus.publish(self.session_id, publication)
-        if not self._is_taking_events:
+        if not self.input.is_served:
             self._bus.flush()
 
     def state_of(self, service: str) -> bytes:
@@ -360,19 +294,10 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
         await LongAnswer(frames, send, self.link, self._bus.slices, self._address).sent
 
     def serving_failed(self, failure: Failure) -> None:
-        """Serving the client failed; see :meth:`WaitsForWork.serving_failed`."""
+        """Serving the client failed. That is a fault of the server or of a plugin, not of the client."""
         self._bus.counters["internal-error"] += 1
         self.factory.complaints.broken(self.session_id, peer_text(self.transport.getPeer()), failure)
         self.end("internal-error")
-
-    def work_is_done(self) -> None:
-        """See :meth:`WaitsForWork.work_is_done`."""
-        self._read_at = self.reactor.seconds()  # the client waited for the journal until now
-        if self._is_paused or self._input_ended or self.has_input():
-            self._serve_soon()
-        else:
-            self._flush()
-            self._read_at = NEVER
 
     def overflow(self, limit: int) -> None:
         """The client reads too slowly: end its session, after the present frames were sent to the others."""
@@ -385,9 +310,10 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
         self._end_soon_over_limit("max-outbound-total", most, "outbound-full")
 
     def _end_soon_over_limit(self, limit: str, value: int, reason: str) -> None:
+        self.input.end_soon()
         # In slices: an object that is one too many may be so for thousands of clients.
         then = partial(self._end_over_limit, limit, value, reason)
-        self.reactor.callLater(0, self._end_services, reason, then)
+        self.reactor.callLater(0, self.end_services, reason, then)
 
     def _end_over_limit(self, limit: str, value: int, reason: str) -> None:
         if self.has_ended:
@@ -412,15 +338,15 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
         most = self._bus.settings.max_inbound_total
         self._note_limit("max-inbound-total", most, "inbound-full")
         message = f"more than {most} bytes of unfinished input, of all clients together, are waiting"
-        self._refuse_input(RemoteProtocolError("inbound-full", message))
+        self.refuse_input(RemoteProtocolError("inbound-full", message))
 
-    def _check_stranger(self) -> None:
+    def input_is_large(self) -> None:
         """A client that may do nothing before it proves who it is sends no more than a login needs."""
         if not (self.has_ended or self.dialed or self.is_link) and self.permissions() is NOTHING:
             message = (
                 f"a client that has not said who it is sends at most {FREE_INPUT} bytes before its login is checked"
             )
-            self._refuse_input(RemoteProtocolError("packet-too-large", message))
+            self.refuse_input(RemoteProtocolError("packet-too-large", message))
 
     def _note_limit(self, limit: str, value: int, reason: str) -> None:
         session = self._bus.registry.state.sessions[self.session_id]
@@ -459,13 +385,11 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
         self.link.abort()
 
     def _close_session(self, reason: str) -> None:
-        self.has_ended = True
-        self._unread.clear()
+        self.input.end()
         self.identification.cancel()
         if len(self._bus.registry.state.provided_by(self.session_id)) <= MOST_ENDED:
             self._close_on_bus(reason)
         else:
-            self._is_closing = True
             self._bus.send(self.session_id, [])  # what was collected for the client, while it may be sent
             self._end_services_of(self.session_id, reason, partial(self._close_on_bus, reason))
         try:
@@ -475,10 +399,8 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
             self.serving_failed(Failure())
 
     def _close_on_bus(self, reason: str) -> None:
-        self._is_closing = False
         self._bus.close(self.session_id, reason, self.traffic)
-        if self._is_gone:
-            self._all_is_gone()
+        self._closed.callback(None)
 
     def closed(self, reason: str) -> None:
         """Called when the session is closed."""
@@ -492,20 +414,20 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
 
     def readConnectionLost(self) -> None:
         """The client sends no more, but may still read: finish its requests, then close."""
-        self._input_ended = True
-        if not self.is_busy:
-            self._serve_soon()
+        self.input.last_came()
 
     def writeConnectionLost(self) -> None:
         """The client reads no more; the end of the connection is reported separately."""
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """The connection is gone."""
-        if self.link is not None:
-            self.link.stopProducing()
+        if self.input.state is State.NO_SESSION:
+            self._all_is_gone(None)
+            return
+        self.link.stopProducing()
         why = self.reason_of_end("client-closed" if reason.check(ConnectionDone) else "connection-lost")
         # In slices: thousands of connections may be lost at once, for example if a machine goes down.
-        self._end_services(why, partial(self._connection_is_gone, why))
+        self.end_services(why, partial(self._connection_is_gone, why))
 
     def _connection_is_gone(self, why: str) -> None:
         if not self.has_ended:
@@ -513,25 +435,30 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
         if self._abort_call is not None:
             self._abort_call.cancel()
             self._abort_call = None
-        self._is_gone = True
-        if not self._is_closing:
-            self._all_is_gone()
+        self._closed.addCallback(self._all_is_gone)
 
-    def _all_is_gone(self) -> None:
+    def _all_is_gone(self, _: None) -> None:
         """The connection and the session are gone."""
         self.factory.protocols.discard(self)
         self._gone.callback(None)
         if not self.is_busy:
             self._let_go()
 
+    def work_is_over(self) -> None:
+        """The session has ended, and its work is done now."""
+        if self._gone.called:
+            self._let_go()
+
     def _let_go(self) -> None:
-        """Let go of all parts that refer to the connection, so that its memory is free at once.
+        """Have all parts let go of the connection, so that its memory is free at once.
 
         Otherwise it is free when the garbage collector looks at old objects, which may take minutes: with many clients
         that come and go, that is memory for all who came meanwhile.
         """
-        for part in ("link", "identification", "_unread"):
-            vars(self).pop(part, None)
+        self.input.let_go()
+        self.identification.let_go()
+        if self.input.state is not State.NO_SESSION:
+            self.link.let_go()
 
 
 def _withdrawn(action: Action, service: str) -> Refused:

@@ -7,7 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bussrv.bus.routing import batch
-from bussrv.formats.objects.members import FramedProtocol
+from bussrv.formats.objects.members import MemberProtocol
+from bussrv.net.session.input import Input
 from bussrv.policy.permissions.permissions import EVERYTHING
 from bussrv.wire import spp
 from bussrv.wire.objects import MAX_ADDED, encode
@@ -83,8 +84,8 @@ class OneByOne(Network):
 
     def connect(self, name, host="10.0.0.1"):
         connection = super().connect(name, host)
-        if isinstance(connection.protocol, FramedProtocol):
-            connection.protocol.sends_batches = lambda: False
+        if isinstance(connection.protocol, MemberProtocol):
+            connection.protocol.next_event = connection.protocol.objects.next_event
         return connection
 
 
@@ -323,13 +324,13 @@ def test_a_batch_ends_after_many_groups_were_asked(ending, is_linked, monkeypatc
     route = ',"route":["far","cellar"]' if is_linked else ""
     receiver.heads()
     asked = []
-    is_over = sender.connection.protocol.slice_is_over
+    is_over = Input.slice_is_over
 
-    def looked():
+    def looked(read):
         asked.append(network.bus._receivers.groups_asked)
-        return is_over()
+        return is_over(read)
 
-    monkeypatch.setattr(sender.connection.protocol, "slice_is_over", looked)
+    monkeypatch.setattr(Input, "slice_is_over", looked)
     before = network.bus._receivers.groups_asked
     texts = [f'{{"type":"new/{number}","id":"{number}"{route}{ending}\0' for number in range(OBJECTS)]
     sender.connection.send_bytes("".join(texts).encode())

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bussrv.formats.objects.command_input import CommandInput
+from bussrv.formats.objects.command_input import Asker, CommandInput
 from bussrv.wire.objects import encode
 from tests.formats.network import Member, Network
 
@@ -125,7 +125,7 @@ def test_nobody_can_tell(steps: list[Step]) -> None:
 def check_that_nobody_can_tell(steps: Sequence[Step]) -> None:
     short, usual = Scene(), Scene()
     for member in usual.members:
-        member.connection.protocol._alone = lambda data: None  # type: ignore[attr-defined]
+        member.connection.protocol.command_input._most = 0  # type: ignore[attr-defined]
     for step in steps:
         short.do(*step)
         usual.do(*step)
@@ -134,10 +134,14 @@ def check_that_nobody_can_tell(steps: Sequence[Step]) -> None:
 
 def test_the_short_way_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[int] = []
-    serve = CommandInput._serve_alone
-    monkeypatch.setattr(
-        CommandInput, "_serve_alone", lambda self, obj, size: (taken.append(size), serve(self, obj, size))
-    )
+    serve = CommandInput.serve
+
+    def counted(self: CommandInput, asker: Asker, data: bytes) -> bool:
+        is_taken = serve(self, asker, data)
+        taken.extend([len(data)] * is_taken)
+        return is_taken
+
+    monkeypatch.setattr(CommandInput, "serve", counted)
     network = Network()
     member = network.member(receive_mode="none")
     for number in range(4):

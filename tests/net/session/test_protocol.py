@@ -21,8 +21,8 @@ from bussrv.formats.spp import protocol as spp
 from bussrv.interfaces import IListener
 from bussrv.memory.send_turns import PIECE
 from bussrv.net.listening import parse_udp
+from bussrv.net.session.input import FREE_INPUT
 from bussrv.net.session.protocol import StreamProtocol
-from bussrv.net.session.unread import FREE_INPUT
 from bussrv.registry.interfaces import IRegistry, IRegistryObserver
 from bussrv.registry.state.session import ISession
 from bussrv.wire.objects import encode
