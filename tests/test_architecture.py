@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -131,6 +132,9 @@ NO_TWISTED: tuple[str, ...] = (
 MOST_LINES = 600
 
 MOST_POSITIONAL = 7
+
+MOST_DEEP = 3
+"""Classes of a connection, from the base of all stream formats down."""
 
 MOST_FILES = 16
 WAREHOUSES = ("bussrv.journal",)
@@ -401,6 +405,58 @@ def calls_can_be_read(tree: Tree) -> Iterator[str]:
                     yield f"{module.name}:{node.lineno} has {len(positional)} positional parameters"
 
 
+Class = tuple[str, str]
+"""A module, and the name of a class in it."""
+
+
+def classes(tree: Tree) -> dict[Class, tuple[ast.ClassDef, list[Class]]]:
+    """The classes of connections and wire formats, and the bases of each that are among them."""
+    found = {}
+    for module in tree.values():
+        if within(module.name, ("bussrv.net", "bussrv.formats")):
+            imported = {
+                alias.asname or alias.name: (node.module or "", alias.name)
+                for node in ast.walk(module.syntax)
+                if isinstance(node, ast.ImportFrom)
+                for alias in node.names
+            }
+            for node in module.syntax.body:
+                if isinstance(node, ast.ClassDef):
+                    names = [each.id for each in node.bases if isinstance(each, ast.Name)]
+                    found[module.name, node.name] = node, [imported.get(name, (module.name, name)) for name in names]
+    return {key: (node, [base for base in bases if base in found]) for key, (node, bases) in found.items()}
+
+
+def private_names(node: ast.ClassDef, *, made_here: bool) -> Iterator[str]:
+    """The private names that a class gives to something.
+
+    :param made_here: otherwise those of what it uses of itself, too.
+    """
+    for each in ast.walk(node):
+        name = ""
+        if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            name = each.name
+        elif isinstance(each, ast.Attribute) and not (made_here and isinstance(each.ctx, ast.Load)):
+            name = each.attr if ast.unparse(each.value) in ("self", "super()") else ""
+        elif isinstance(each, (ast.Assign, ast.AnnAssign)) and each in node.body:
+            targets = each.targets if isinstance(each, ast.Assign) else [each.target]
+            name = next((target.id for target in targets if isinstance(target, ast.Name)), "")
+        if name.startswith("_") and not name.endswith("__"):
+            yield name
+
+
+def subclasses_leave_private_names_alone(tree: Tree) -> Iterator[str]:
+    """What subclasses need of a base is public, or passed."""
+    known = classes(tree)
+    for (module, name), (node, bases) in known.items():
+        ancestors = list(bases)
+        for each in ancestors:
+            ancestors += known[each][1]
+        taken = {private for each in ancestors for private in private_names(known[each][0], made_here=True)}
+        for private in sorted(taken.intersection(private_names(node, made_here=False))):
+            yield f"{module}: {name} touches {private} of a base"
+
+
 def the_plugin_directory_is_no_package(tree: Tree) -> Iterator[str]:
     for name, module in tree.items():
         if within(name, "twisted") and (module.is_package or name != PLUGIN):
@@ -422,6 +478,7 @@ RULES: tuple[Rule, ...] = (
     rooms_say_what_is_in_them,
     rooms_are_no_warehouses,
     calls_can_be_read,
+    subclasses_leave_private_names_alone,
     the_plugin_directory_is_no_package,
 )
 
@@ -429,6 +486,14 @@ RULES: tuple[Rule, ...] = (
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
 def test_the_project_keeps(rule: Rule) -> None:
     assert list(rule(read_project())) == []
+
+
+def test_connections_are_at_most_three_classes_deep() -> None:
+    names = [name for name in read_project() if within(name, ("bussrv.net", "bussrv.formats"))]
+    found = [each for name in names for each in vars(import_module(name)).values() if isinstance(each, type)]
+    deep = [[base.__name__ for base in each.__mro__ if base.__module__.startswith("bussrv.")] for each in found]
+    assert [bases for bases in deep if len(bases) > MOST_DEEP] == []
+    assert max(map(len, deep)) == MOST_DEEP
 
 
 @pytest.mark.processes
@@ -475,6 +540,8 @@ SOUND = {
     "bussrv/wire/objects.py": "from bussrv.values import x\nfrom . import spp",
     "bussrv/wire/spp.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from twisted.internet import defer",
     "bussrv/journal/writer.py": "from twisted.internet import defer",
+    "bussrv/net/base.py": "class Base:\n def __init__(self): self._x = 1",
+    "bussrv/formats/b.py": "from bussrv.net.base import Base\nclass Leaf(Base):\n def f(self): self._y = self.x",
     "bussrv/cli/main.py": "import sys\ndef main():\n    from bussrv.audit import job",
     "bussrv/audit/job.py": "import pyspark",
     "twisted/plugins/bussrv_plugins.py": "from bussrv.plugin import WireFormat",
@@ -515,6 +582,18 @@ BROKEN = [
     (rooms_say_what_is_in_them, "bussrv/wire/inbus.py", "", "bussrv.wire does not list what is in it: inbus"),
     (rooms_are_no_warehouses, "bussrv/bus/full/__init__.py", '"""D."""', "bussrv.bus.full has 17 files side by side"),
     (calls_can_be_read, "bussrv/bus/a.py", "def f(a, b, c, d, e, f, g, h):\n    pass", "a:1 has 8 positional"),
+    (
+        subclasses_leave_private_names_alone,
+        "bussrv/formats/a.py",
+        "from bussrv.net.base import Base\nclass Middle(Base): pass\nclass Leaf(Middle):\n def f(self): self._x()",
+        "bussrv.formats.a: Leaf touches _x of a base",
+    ),
+    (
+        subclasses_leave_private_names_alone,
+        "bussrv/formats/a.py",
+        "from bussrv.net.base import Base as B\nclass Leaf(B):\n def _x(self): pass",
+        "bussrv.formats.a: Leaf touches _x of a base",
+    ),
     (the_plugin_directory_is_no_package, "twisted/plugins/__init__.py", "", "twisted.plugins would overwrite"),
 ]
 

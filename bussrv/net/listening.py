@@ -57,6 +57,7 @@ class StreamPort(Service):
 
     :param description: a server endpoint description of Twisted.
     :ivar address: the address that it listens on.
+    :ivar reactor: has its connections.
     :raises ConfigError: if ``description`` is malformed.
     """
 
@@ -71,7 +72,7 @@ class StreamPort(Service):
         if description.removeprefix(PREFIX).startswith("stdio:"):
             raise ConfigError(f"{shown(description)} is not a stream endpoint that clients can connect to")
         self._port_factory = factory
-        self._reactor = reactor
+        self.reactor = reactor
         self._port: IListeningPort | None = None
         self._kind = description.partition(":")[0]
         self.address = self._description = description
@@ -122,7 +123,7 @@ class StreamPort(Service):
     def _listening(self, port: IListeningPort) -> None:
         self._port = port
         be_prompt(port, self._outer, self._port_factory.bus.slices.begin_turn)
-        watch_accepting(port, self._description, self._reactor)
+        watch_accepting(port, self._description, self.reactor)
         bound_send_buffer(port, self._port_factory.bus.settings.send_buffer)
         address = peer_text(port.getHost()).removeprefix(f"{UNIX}:")
         self.address = f"{self._kind} {address}"
@@ -152,7 +153,7 @@ class StreamListener(StreamPort):
         """
         self.stop_listening()
         clients = [each for each in self._factory.protocols if not each.is_link]
-        return Drain(clients, seconds, self._factory.bus.slices, self._reactor).done
+        return Drain(clients, seconds, self._factory.bus.slices, self.reactor).done
 
     def stopService(self) -> Deferred[Any]:
         """Close the port and every connection, and wait until they are gone."""

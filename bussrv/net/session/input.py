@@ -168,7 +168,7 @@ class Input:
         return self.state in _IS_UNSERVED
 
     @property
-    def is_served(self) -> bool:
+    def is_serving(self) -> bool:
         """Whether events are served now, in a slice: what they cause is sent at its end."""
         return self.state in _SERVES
 
@@ -307,7 +307,7 @@ class Input:
         else:
             self.work_is_done()
 
-    def end_soon(self) -> None:
+    def cut(self) -> None:
         """The session is over a limit, and ends soon: nothing more is served."""
         self._on(Event.CUT)
 

@@ -263,7 +263,7 @@ class StreamProtocol(TwistedProtocol):
         self._check_may("publish", service)
         rules.may_unregister(self._bus.registry.state, self.session_id, service)
         self._bus.publish(self.session_id, publication)
-        if not self.input.is_served:
+        if not self.input.is_serving:
             self._bus.flush()
 
     def state_of(self, service: str) -> bytes:
@@ -310,7 +310,7 @@ class StreamProtocol(TwistedProtocol):
         self._end_soon_over_limit("max-outbound-total", most, "outbound-full")
 
     def _end_soon_over_limit(self, limit: str, value: int, reason: str) -> None:
-        self.input.end_soon()
+        self.input.cut()
         # In slices: an object that is one too many may be so for thousands of clients.
         then = partial(self._end_over_limit, limit, value, reason)
         self.reactor.callLater(0, self.end_services, reason, then)

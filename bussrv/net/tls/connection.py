@@ -113,7 +113,7 @@ class TlsConnection(TlsOutput):
 
     def dataReceived(self, data: bytes) -> None:
         """Something came. While other input waits, nothing more is read than this."""
-        if self._is_over or self._is_closing:
+        if self.is_over or self.is_closing:
             return
         self._received = memoryview(bytes(self._received) + data if self._received else data)
         if self.is_waiting or self._is_paused:
@@ -124,7 +124,7 @@ class TlsConnection(TlsOutput):
     def readConnectionLost(self) -> None:
         """The other end sends no more. Objects and packets have a length, so none can be cut short unnoticed."""
         self._input_ended = True
-        if not (self.is_waiting or self._is_paused or self._is_closing):
+        if not (self.is_waiting or self._is_paused or self.is_closing):
             self.serve_soon()
 
     def writeConnectionLost(self) -> None:
@@ -132,13 +132,13 @@ class TlsConnection(TlsOutput):
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """The connection is gone."""
-        self._is_over = True
+        self.is_over = True
         self._received = memoryview(b"")
-        self._forget_output()
+        self.forget_output()
         # Connection and session know each other, so only the collector frees them, perhaps minutes later. It does not
         # see the tens of KiB that TLS takes outside of Python.
         self.tls = None
-        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._incoming, self.outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         if self.protocol is not None:
             self.protocol.connectionLost(reason)
         else:
@@ -150,7 +150,7 @@ class TlsConnection(TlsOutput):
             self.transport.pauseProducing()
 
     def _go_on(self) -> None:
-        if self._is_stopped and not (self._is_closing or self._input_ended):
+        if self._is_stopped and not (self.is_closing or self._input_ended):
             self._is_stopped = False
             self.transport.resumeProducing()
 
@@ -165,11 +165,11 @@ class TlsConnection(TlsOutput):
     def _serve(self, until: float) -> bool:
         """Work for one slice. :returns: whether there is further work."""
         try:
-            self.is_waiting = not self._is_over and self._take(until)
+            self.is_waiting = not self.is_over and self._take(until)
         except Exception:
             self.abortConnection()  # as Twisted does; the caller logs the exception
             raise
-        if not (self.is_waiting or self._is_paused or self._is_over):
+        if not (self.is_waiting or self._is_paused or self.is_over):
             self._go_on()
         return self.is_waiting
 
@@ -198,15 +198,15 @@ class TlsConnection(TlsOutput):
         if self.tls is None:
             if self._side.is_port and self._received and self._received[0] != HANDSHAKE:
                 return self._fail("the other end does not speak TLS")
-            self.tls = self._side.wrap(self._incoming, self._outgoing)
+            self.tls = self._side.wrap(self._incoming, self.outgoing)
         self._shaken += len(self._received)
         tls = self.tls
         while True:
             try:
                 tls.do_handshake()
             except ssl.SSLWantReadError:
-                self._flush()
-                if self._is_over:
+                self.flush()
+                if self.is_over:
                     return False
                 if self._feed():
                     continue
@@ -214,16 +214,16 @@ class TlsConnection(TlsOutput):
                     return self._fail("it ended too early" if self._input_ended else "it is too long")
                 return False
             except ssl.SSLError as error:
-                self._flush()
+                self.flush()
                 return self._fail(explain(error), _is_of_certificate(error))
-            self._flush()
-            if not self._is_over:
+            self.flush()
+            if not self.is_over:
                 self._side.established(self)
-            return not (self._is_closing or self._is_over)
+            return not (self.is_closing or self.is_over)
 
     def _fail(self, why: str, proved_nothing: bool = False) -> bool:
         self._side.failed(self, why, proved_nothing=proved_nothing)
-        self._close(b"")
+        self.close_after(b"")
         return False
 
     def serve(self, protocol: Any) -> None:
@@ -243,7 +243,7 @@ class TlsConnection(TlsOutput):
         except ssl.SSLError as error:
             # Somebody changed what the other end sent, or it does not accept this end's certificate.
             failure = explain(error)
-        self._flush()
+        self.flush()
         if pieces:
             self.protocol.dataReceived(b"".join(pieces))
         if failure:
@@ -252,7 +252,7 @@ class TlsConnection(TlsOutput):
         elif self._has_ended and not self._told_end:
             self._told_end = True
             self.protocol.readConnectionLost()
-        return is_left and not (self._is_paused or self._is_over or self._is_closing)
+        return is_left and not (self._is_paused or self.is_over or self.is_closing)
 
     def _decrypt(self, pieces: list[bytes], until: float | None) -> bool:
         """Add to ``pieces`` what can be read. :returns: whether there may be more."""

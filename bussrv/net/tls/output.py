@@ -47,6 +47,9 @@ class TlsOutput(TwistedProtocol):
     """The transport of a session, over TLS.
 
     :ivar tls: ``None`` until the other end has said something.
+    :ivar outgoing: what TLS has made.
+    :ivar is_closing: whether nothing more is sent, because the connection is being closed.
+    :ivar is_over: whether the connection is cut, or gone.
     """
 
     transport: Any
@@ -56,9 +59,9 @@ class TlsOutput(TwistedProtocol):
     _send_now: Callable[[bytes], int] | None = None
 
     def __init__(self) -> None:
-        self._outgoing = ssl.MemoryBIO()
+        self.outgoing = ssl.MemoryBIO()
         self._unsent = b""
-        self._is_full = self._is_closing = self._is_over = False
+        self._is_full = self.is_closing = self.is_over = False
 
     def begin_output(self) -> None:
         """The connection is there."""
@@ -72,7 +75,7 @@ class TlsOutput(TwistedProtocol):
     @property
     def disconnecting(self) -> bool:
         """Whether the connection is being closed; some protocols of Twisted ask."""
-        return self._is_closing or self._is_over
+        return self.is_closing or self.is_over
 
     @property
     def unsent(self) -> int:
@@ -87,22 +90,22 @@ class TlsOutput(TwistedProtocol):
         """Send several pieces, one after the other; see :meth:`send_now`."""
         sent = 0
         for part in parts(pieces):
-            if self._is_full or self._is_over:
+            if self._is_full or self.is_over:
                 break
             try:
                 self._encrypt(part)
             except ssl.SSLError:
                 self.abortConnection()
                 break
-            self._flush()
+            self.flush()
             sent += len(part)
-        return sum(map(len, pieces)) if self._is_over else sent
+        return sum(map(len, pieces)) if self.is_over else sent
 
     def write(self, data: bytes) -> None:
         """Send a short text, which is kept until there is room for it."""
-        if self.tls is not None and not (self._is_over or self._is_closing):
+        if self.tls is not None and not (self.is_over or self.is_closing):
             self._encrypt(data)
-            self._flush()
+            self.flush()
 
     def _encrypt(self, part: bytes | memoryview) -> None:
         assert self.tls is not None
@@ -110,10 +113,10 @@ class TlsOutput(TwistedProtocol):
         while written < len(part):  # Some versions of Python write one record.
             written += self.tls.write(memoryview(part)[written:])
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
         """Send what TLS has made."""
-        data = self._outgoing.read()
-        if not data or self._is_over or self._is_closing:
+        data = self.outgoing.read()
+        if not data or self.is_over or self.is_closing:
             return
         if self._unsent or self._is_full:
             self._keep(self._unsent + data)
@@ -141,7 +144,7 @@ class TlsOutput(TwistedProtocol):
     def has_room(self) -> None:
         """The transport has room again."""
         self._is_full = False
-        if self._unsent and not self._is_over:
+        if self._unsent and not self.is_over:
             data, self._unsent = self._unsent, b""
             self._keep(data[self._send(data) :])
         if self._producer is not None and not self._is_full:
@@ -165,17 +168,18 @@ class TlsOutput(TwistedProtocol):
 
     def loseConnection(self) -> None:
         """Send what waits and the end of TLS, then close the connection."""
-        if self.tls is not None and not self._is_over:
+        if self.tls is not None and not self.is_over:
             with suppress(ssl.SSLError):  # It would wait for the other end's.
                 self.tls.unwrap()
-        self._close(self._outgoing.read())
+        self.close_after(self.outgoing.read())
 
-    def _close(self, last: bytes) -> None:
-        if self._is_closing or self._is_over:
+    def close_after(self, last: bytes) -> None:
+        """Close the connection after what waits, and ``last``, were sent."""
+        if self.is_closing or self.is_over:
             return
-        self._is_closing = True
+        self.is_closing = True
         rest = self._unsent + last
-        self._forget_output()
+        self.forget_output()
         self.transport.unregisterProducer()
         if rest:
             self.transport.write(rest)
@@ -183,8 +187,8 @@ class TlsOutput(TwistedProtocol):
 
     def abortConnection(self) -> None:
         """Close the connection now."""
-        self._is_over = True
-        self._forget_output()
+        self.is_over = True
+        self.forget_output()
         self.transport.abortConnection()
 
     def getPeer(self) -> Any:
@@ -207,7 +211,8 @@ class TlsOutput(TwistedProtocol):
         """Find out that the other end has vanished."""
         getattr(self.transport, "setTcpKeepAlive", lambda on: None)(enabled)
 
-    def _forget_output(self) -> None:
+    def forget_output(self) -> None:
+        """Forget what waits."""
         self._unsent = b""
         if self._holding is not None:
             self._holding.resize(0)
