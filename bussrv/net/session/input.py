@@ -308,7 +308,7 @@ class Input:
             self.work_is_done()
 
     def cut(self) -> None:
-        """The session is over a limit, and ends soon: nothing more is served."""
+        """The session is over a limit, or the connection is lost: nothing more is served."""
         self._on(Event.CUT)
 
     def last_came(self) -> None:

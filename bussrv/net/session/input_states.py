@@ -31,7 +31,7 @@ class State(Enum):
     BUSY_PAUSED = "work is under way, and a second chunk came"
     BUSY_LAST = "work is under way, and the client sends no more"
     BUSY_ALONE = "a command that came alone is under way, and nothing waits"
-    CUT = "the session is about to end because it is over a limit: nothing is served"
+    CUT = "the session is about to end: nothing is served"
     CUT_BUSY = "the same, while work is under way"
     ENDED = "the session has ended"
     ENDED_BUSY = "the session has ended, and its work is still under way"
@@ -51,7 +51,7 @@ class Event(Enum):
     ANSWERED = "a command is answered, and nothing waits"
     WORK = "work begins"
     DONE = "work is done, and input may wait"
-    CUT = "the session is over a limit"
+    CUT = "the session is over a limit, or the connection is lost"
     END = "the session ends"
 
 
@@ -86,8 +86,8 @@ _ROWS: Mapping[Event, Mapping[tuple[State, ...], State]] = {
         (S.SERVING_PAUSED,): S.WAITING_PAUSED,
         (S.SERVING_LAST,): S.WAITING_LAST,
     },
-    Event.SERVED: {(*SERVES, S.BUSY): S.READING},
-    Event.CLEAR: {(S.SERVING, S.SERVING_PAUSED): S.READING_DIRECTLY, (S.SERVING_LAST,): S.READING},
+    Event.SERVED: {(S.SERVING, S.SERVING_PAUSED, S.BUSY): S.READING, (S.SERVING_LAST,): S.CUT},
+    Event.CLEAR: {(S.SERVING, S.SERVING_PAUSED): S.READING_DIRECTLY, (S.SERVING_LAST,): S.CUT},
     Event.ANSWERED: {(S.SERVING_ALONE, S.BUSY_ALONE, S.BUSY): S.READING_COMMANDS},
     Event.WORK: {
         (*READS, S.WAITING, S.SERVING): S.BUSY,

@@ -424,6 +424,7 @@ class StreamProtocol(TwistedProtocol):
         if self.input.state is State.NO_SESSION:
             self._all_is_gone(None)
             return
+        self.input.cut()
         self.link.stopProducing()
         why = self.reason_of_end("client-closed" if reason.check(ConnectionDone) else "connection-lost")
         # In slices: thousands of connections may be lost at once, for example if a machine goes down.
