@@ -23,7 +23,8 @@ from typing import Any
 
 from bussrv.bus.interest.interests import mode_interest
 from bussrv.bus.interfaces import IBus
-from bussrv.formats.objects.members import MemberProtocol, Vocabulary, routing_id, routing_ids, text
+from bussrv.formats.objects.members import MemberProtocol
+from bussrv.formats.objects.vocabulary import Vocabulary, routing_id, routing_ids, text
 from bussrv.net.listening import StreamListener
 from bussrv.net.session.factory import StreamFactory
 from bussrv.registry.state.session import Claims

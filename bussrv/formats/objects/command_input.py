@@ -8,17 +8,14 @@ object, and nothing about that is unusual. Otherwise the chunk is read as any ot
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 from twisted.python.failure import Failure
 
 from bussrv.bus.interfaces import IBus
-from bussrv.errors import Refused
-from bussrv.net.session.input import Input
 from bussrv.net.session.input_states import TRANSITIONS, Event, State
-from bussrv.values import Traffic
+from bussrv.net.session.protocol import StreamProtocol
 from bussrv.wire.head import decode_command
 from bussrv.wire.objects import NUL, BusObject
 
@@ -35,39 +32,20 @@ _AT_COMMAND = TRANSITIONS[Event.COMMAND]
 _AT_ANSWERED = TRANSITIONS[Event.ANSWERED]
 
 
-class Asker(Protocol):
-    """The connection of a member, as far as its commands are concerned."""
-
-    session_id: str
-    input: Input
-    traffic: Traffic
-    reactor: Any
-
-    def answer(self, obj: BusObject, fields: dict[str, Any]) -> None:
-        """Answer an object."""
-
-    def refuse(self, object_id: Any, reason: str, message: str) -> None:
-        """Answer with an ``error``."""
-
-    def serving_failed(self, failure: Failure) -> None:
-        """Serving the client failed."""
-
-
 class CommandInput:
-    """Reads the commands of one member in the short way, and answers them.
+    """Reads the commands of one member in the short way.
 
     :param events: the methods that serve commands.
     """
 
-    __slots__ = ("_asked", "_bus", "_events", "_most")
+    __slots__ = ("_bus", "_events", "_most")
 
     def __init__(self, events: Mapping[str, Serve], bus: IBus) -> None:
         self._events = events
         self._bus = bus
         self._most = min(MOST_SHORT, bus.settings.max_metadata)
-        self._asked: BusObject | None = None  # a change is asked for, and not answered
 
-    def serve(self, asker: Asker, data: bytes) -> bool:
+    def serve(self, asker: StreamProtocol, data: bytes) -> bool:
         """Serve a chunk in the short way. :returns: ``False``: it is to be read as any other."""
         obj = self._alone(data)
         if obj is None:
@@ -99,31 +77,3 @@ class CommandInput:
         except msgspec.DecodeError:
             return None
         return BusObject(metadata, head) if head.event in SHORT and not head.size else None
-
-    def ask(
-        self, asker: Asker, ask: Callable[..., object], obj: BusObject, about: dict[str, Any], *details: Any
-    ) -> None:
-        """Ask for a change that a member wants. Its later input waits until that is answered.
-
-        :param ask: a method of the registry, which is given the session, the details, and how to tell the outcome.
-        :param about: the attributes of the answer.
-        """
-        self._asked = obj
-        ask(asker.session_id, *details, partial(self._answer, asker, obj, about))
-        # It may be answered before that returns.
-        if self._asked is obj:
-            asker.input.begin_work()
-
-    def _answer(self, asker: Asker, obj: BusObject, about: dict[str, Any], error: BaseException | None) -> None:
-        """Answer a command of a member: its change of the registry was made (``None``), or why it was not."""
-        self._asked = None
-        try:
-            if error is None:
-                asker.answer(obj, {"event": f"{obj.head.event}/reply", **about})
-            elif isinstance(error, Refused):
-                asker.refuse(obj.head.id, error.reason, error.message)
-            else:
-                raise error
-        except Exception:
-            asker.serving_failed(Failure())
-        asker.input.is_answered()

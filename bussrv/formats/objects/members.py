@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterator, Mapping
+from functools import partial
 from typing import Any, ClassVar, Protocol
 
 import msgspec
 from msgspec import UNSET
 from msgspec.structs import replace
 from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
 
 from bussrv.bus.groups.fanout import OBJECT_FRAMES
-from bussrv.bus.interest.vocabulary import EXCHANGED, JOINING, SERVERS_ONLY
+from bussrv.bus.interest.vocabulary import JOINING, SERVERS_ONLY
 from bussrv.bus.interfaces import IBus, IEncoding
 from bussrv.errors import REASONS, NotAllowed, OverLimit, Refused, RemoteProtocolError
 from bussrv.events import limit_reached
-from bussrv.formats.objects.command_input import CommandInput, Serve
+from bussrv.formats.objects.command_input import CommandInput
 from bussrv.formats.objects.object_input import NextObject, ObjectInput
+from bussrv.formats.objects.vocabulary import Vocabulary
 from bussrv.memory.bundle import Bundle
 from bussrv.net.session.input_states import State
 from bussrv.net.session.protocol import StreamProtocol
@@ -24,7 +27,7 @@ from bussrv.net.transport.patience import Patience
 from bussrv.policy.logins.credentials import Credentials, Password, Token
 from bussrv.policy.permissions.permissions import Action
 from bussrv.registry.state.session import Claims, Session
-from bussrv.values import MAX_ROUTING_ID, Interest, ModeInterest, check_routing_id, quoted
+from bussrv.values import Interest, ModeInterest, quoted
 from bussrv.wire import objects as wire
 from bussrv.wire.objects import BadObject, BusObject, ObjectReader, decode_raw, encode_json
 
@@ -140,22 +143,6 @@ UNSUBSCRIBED_PAYLOAD = 64 << 10
 """The most bytes of a payload that are kept before the session is a member: such objects are dropped anyway."""
 
 
-class Vocabulary:
-    """The events that are served for the clients of one format. Every other object is routed.
-
-    :ivar events: the method that serves each of them.
-    :ivar joining: those that make the session a member. Until then everything else is dropped.
-    :ivar commands: the others: only objects by which a client joins may come with credentials.
-    :ivar served: those that are never routed in a batch: all, save requests and replies, which are exchanged.
-    """
-
-    def __init__(self, joining: tuple[str, ...], events: Mapping[str, Serve]) -> None:
-        self.events = events
-        self.joining = joining
-        self.commands = frozenset(events) - frozenset(joining)
-        self.served = frozenset(events) - EXCHANGED
-
-
 class Server(Protocol):
     """The other end of a link; see :class:`bussrv.formats.objects.server_link.ServerLink`.
 
@@ -197,6 +184,7 @@ class MemberProtocol(StreamProtocol):
     _patience: Patience | None = None
     _denials: Denials | None = None
     _offered: ObjectCredentials | None = None
+    _asked: BusObject | None = None  # the command that is not answered
 
     def __init__(self, bus: IBus, reactor: Any) -> None:
         super().__init__(bus, reactor)
@@ -485,19 +473,45 @@ class MemberProtocol(StreamProtocol):
         self.server = server
         self.is_link = True
 
+    def ask_for_change(self, ask: Callable[..., object], obj: BusObject, about: dict[str, Any], *details: Any) -> None:
+        """Ask for a change that a member wants. Its later input waits until that is answered.
+
+        :param ask: a method of the registry, which is given the session, the details, and how to tell the outcome.
+        :param about: the attributes of the answer.
+        """
+        self._asked = obj
+        ask(self.session_id, *details, partial(self._answer_change, obj, about))
+        # It may be answered before that returns.
+        if self._asked is obj:
+            self.input.begin_work()
+
+    def _answer_change(self, obj: BusObject, about: dict[str, Any], error: BaseException | None) -> None:
+        """The change of the registry was made (``None``), or why it was not."""
+        self._asked = None
+        try:
+            if error is None:
+                self.answer(obj, {"event": f"{obj.head.event}/reply", **about})
+            elif isinstance(error, Refused):
+                self.refuse(obj.head.id, error.reason, error.message)
+            else:
+                raise error
+        except Exception:
+            self.serving_failed(Failure())
+        self.input.is_answered()
+
     def register(self, obj: BusObject) -> None:
         """``services/register``: the session provides a service from now on."""
         name = obj.name(None)
         if not self.bus.access.judges or self.may(obj, "provide", name):
-            self.command_input.ask(self, self.bus.registry.ask_to_register, obj, {"name": name}, name)
+            self.ask_for_change(self.bus.registry.ask_to_register, obj, {"name": name}, name)
 
     def unregister(self, obj: BusObject) -> None:
         """``services/unregister``: the session stops providing a service; without a name, all of its services."""
         name = obj.name()
         if name is UNSET:
-            self.command_input.ask(self, self.bus.registry.ask_to_unregister_all, obj, {})
+            self.ask_for_change(self.bus.registry.ask_to_unregister_all, obj, {})
         else:
-            self.command_input.ask(self, self.bus.registry.ask_to_unregister, obj, {"name": name}, name)
+            self.ask_for_change(self.bus.registry.ask_to_unregister, obj, {"name": name}, name)
 
     def request(self, obj: BusObject) -> None:
         """``services/request``: routed. If nobody can take it, the requester is told at once.
@@ -546,36 +560,3 @@ async def _held(patience: Patience, work: Coroutine[Any, Any, None]) -> None:
 
 def _in_reply_to(object_id: Any) -> dict[str, Any]:
     return {"in-reply-to": object_id} if isinstance(object_id, QUOTED) else {}
-
-
-def routing_id(value: Any, name: str) -> str | None:
-    """A routing id that a client asks for.
-
-    :raises Refused: ``bad-subscription``: it cannot be a routing id.
-    """
-    return None if value is None else check_routing_id(value, name)
-
-
-def routing_ids(value: Any, most: int) -> tuple[str, ...]:
-    """The further routing ids that a client asks for, a string or an array.
-
-    :param most: how many it may ask for.
-    :raises Refused: ``bad-subscription``: one of them cannot be a routing id.
-    """
-    values = [value] if isinstance(value, str) else [] if value is None else value
-    if not isinstance(values, list):
-        raise Refused("bad-subscription", "routing-ids is an array of strings")
-    if len(values) > most:
-        message = f"routing-ids has at most {most} routing ids, not {len(values)}"
-        raise OverLimit("bad-subscription", message, "max-routing-ids", most)
-    return tuple(check_routing_id(each, "each of routing-ids") for each in values if each is not None)
-
-
-def echoed(fields: dict[str, Any]) -> dict[str, Any]:
-    """Deployed subscribers of Object System expect their rules in the reply, as they sent them."""
-    return {"subscriptions": fields["subscriptions"]} if "subscriptions" in fields else {}
-
-
-def text(value: Any) -> str | None:
-    """An informative attribute, if it is text."""
-    return value[:MAX_ROUTING_ID] if isinstance(value, str) else None

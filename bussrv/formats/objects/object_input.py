@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from operator import length_hint
-from typing import Any, Literal, Protocol
+from typing import Literal
 
 from twisted.python.failure import Failure
 
@@ -16,9 +16,9 @@ from bussrv.bus.flush_schedule import NEVER
 from bussrv.bus.interest.vocabulary import EXCHANGED
 from bussrv.bus.interfaces import IBus
 from bussrv.bus.routing.compiled_result import CONTINUE, INCOMPLETE, ScanResult
-from bussrv.net.session.input import LARGE_INPUT, Input, Port
+from bussrv.net.session.input import LARGE_INPUT
 from bussrv.net.session.input_states import State
-from bussrv.values import Traffic
+from bussrv.net.session.protocol import StreamProtocol
 from bussrv.wire.objects import BadObject, BusObject, ObjectReader
 
 Route = Callable[[str, ObjectReader], ScanResult | None]
@@ -28,22 +28,6 @@ RouteBatch = Callable[[str, Iterator[BusObject]], BusObject | None]
 """Routes objects of a session, up to one that has to be routed by itself. That one is taken from the batch."""
 
 NextObject = BusObject | BadObject | Literal[State.READING_DIRECTLY] | None
-
-
-class Sender(Protocol):
-    """The connection of a member, as far as its objects are concerned."""
-
-    session_id: str
-    input: Input
-    traffic: Traffic
-    reactor: Any
-
-    @property
-    def factory(self) -> Port:
-        """The port."""
-
-    def serving_failed(self, failure: Failure) -> None:
-        """Serving the client failed."""
 
 
 class ObjectInput:
@@ -63,7 +47,7 @@ class ObjectInput:
         self._route_batch = route_batch
         self.has_partial = True
 
-    def serve(self, sender: Sender, data: bytes) -> bool:
+    def serve(self, sender: StreamProtocol, data: bytes) -> bool:
         """Route a chunk as it comes. :returns: whether that was done; otherwise it is to be read."""
         bus = self._bus
         if not bus.slices.is_free:
@@ -91,7 +75,7 @@ class ObjectInput:
             sender.input.was_routed(size)
         return True
 
-    def next_event(self, sender: Sender) -> NextObject:
+    def next_event(self, sender: StreamProtocol) -> NextObject:
         """The next object to be served or routed by itself; objects before it are routed in batches."""
         reader, read, session_id = self._reader, sender.input, sender.session_id
         while True:

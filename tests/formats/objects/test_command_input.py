@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bussrv.formats.objects.command_input import Asker, CommandInput
+from bussrv.formats.objects.command_input import CommandInput
+from bussrv.net.session.protocol import StreamProtocol
 from bussrv.wire.objects import encode
 from tests.formats.network import Member, Network
 
@@ -136,7 +137,7 @@ def test_the_short_way_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[int] = []
     serve = CommandInput.serve
 
-    def counted(self: CommandInput, asker: Asker, data: bytes) -> bool:
+    def counted(self: CommandInput, asker: StreamProtocol, data: bytes) -> bool:
         is_taken = serve(self, asker, data)
         taken.extend([len(data)] * is_taken)
         return is_taken

@@ -9,8 +9,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from twisted.internet.defer import Deferred
 
 from bussrv.bus.flush_schedule import NEVER
-from bussrv.formats.objects.members import MemberProtocol, Vocabulary
+from bussrv.formats.objects.members import MemberProtocol
 from bussrv.formats.objects.object_system import OBJECT_SYSTEM
+from bussrv.formats.objects.vocabulary import Vocabulary
 from bussrv.net.session.factory import StreamFactory
 from bussrv.net.session.input_states import BUSY, READS, SERVES, TRANSITIONS, WAITS, Event, State
 from bussrv.wire.objects import BusObject, encode
