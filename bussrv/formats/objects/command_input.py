@@ -28,6 +28,7 @@ MOST_SHORT = 1024
 Serve = Callable[[Any, BusObject], None]
 """Serves an object of a member."""
 
+_ALONE = State.SERVING_ALONE
 _AT_COMMAND = TRANSITIONS[Event.COMMAND]
 _AT_ANSWERED = TRANSITIONS[Event.ANSWERED]
 
@@ -58,7 +59,7 @@ class CommandInput:
             self._events[obj.head.event or ""](asker, obj)
         except Exception:
             asker.serving_failed(Failure())
-        if read.state is State.SERVING_ALONE:
+        if read.state is _ALONE:
             read.state = _AT_ANSWERED[read.state]
         self._bus.slices.spend(asker.reactor.seconds() - begin)
         return True

@@ -139,6 +139,9 @@ Identify = Callable[[dict[str, Any]], tuple[Claims, Interest]]
 """Reads the claims and the interest of a client from the attributes of an object."""
 
 
+# Some versions of Python look members of an enum up by a call.
+_DIRECTLY, _COMMANDS = State.READING_DIRECTLY, State.READING_COMMANDS
+
 UNSUBSCRIBED_PAYLOAD = 64 << 10
 """The most bytes of a payload that are kept before the session is a member: such objects are dropped anyway."""
 
@@ -201,9 +204,9 @@ class MemberProtocol(StreamProtocol):
     def dataReceived(self, data: bytes) -> None:
         """Read a chunk. Most chunks are small, and a call is felt: so it is served as it comes, if it can be."""
         state = self.input.state
-        if state is State.READING_DIRECTLY:
+        if state is _DIRECTLY:
             is_served = self.object_input.serve(self, data)
-        elif state is State.READING_COMMANDS:
+        elif state is _COMMANDS:
             is_served = self.command_input.serve(self, data)
         else:
             is_served = False
@@ -300,7 +303,7 @@ class MemberProtocol(StreamProtocol):
             self.refuse(obj.head.id, refusal.reason, refusal.message)
         return None
 
-    def may(self, obj: BusObject, action: Action, target: Any) -> bool:
+    def _may(self, obj: BusObject, action: Action, target: Any) -> bool:
         """Whether the session may do what an object asks for; if it may not, it is told. Bad names are judged later."""
         if not isinstance(target, str) or self.bus.may(self.session_id, action, target):
             return True
@@ -469,7 +472,9 @@ class MemberProtocol(StreamProtocol):
         self.joined()
         self.objects.expect_server()
         self.objects.end_batches_at(served)
-        self.object_input = ObjectInput(self.objects, self.bus, self.bus.compiled_forwarder.route_input, self.bus.forward_batch)
+        self.object_input = ObjectInput(
+            self.objects, self.bus, self.bus.compiled_forwarder.route_input, self.bus.forward_batch
+        )
         self.server = server
         self.is_link = True
 
@@ -502,7 +507,7 @@ class MemberProtocol(StreamProtocol):
     def register(self, obj: BusObject) -> None:
         """``services/register``: the session provides a service from now on."""
         name = obj.name(None)
-        if not self.bus.access.judges or self.may(obj, "provide", name):
+        if not self.bus.access.judges or self._may(obj, "provide", name):
             self.ask_for_change(self.bus.registry.ask_to_register, obj, {"name": name}, name)
 
     def unregister(self, obj: BusObject) -> None:

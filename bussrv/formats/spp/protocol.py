@@ -202,6 +202,10 @@ class SppProtocol(StreamProtocol):
     is_watching = False
     _is_logging_in = False
 
+    def __init__(self, bus: IBus, reactor: Any) -> None:
+        super().__init__(bus, reactor)
+        self.bus = bus
+
     def make_reader(self) -> wire.SppReader:
         """Reads what clients send."""
         self._packets = wire.SppReader("client", self.settings.max_packet)
@@ -214,16 +218,16 @@ class SppProtocol(StreamProtocol):
     def make_backlog(self) -> Backlog:
         """The backlog of the client: all packets, or the newest states."""
         if self.settings.slow_spp == "coalesce":
-            return NewestStates(self._is_state, self.factory.bus.counters, self.traffic)
+            return NewestStates(self._is_state, self.bus.counters, self.traffic)
         return super().make_backlog()
 
     def _is_state(self, service: str) -> bool:
         """Services of the server itself tell what changes; what others publish is all there is to know."""
-        return self.factory.bus.hosted_type(service) is None
+        return self.bus.hosted_type(service) is None
 
     def make_link(self, backlog: Backlog) -> SppLink:
         """The link to the client."""
-        settings, outflow = self.settings, self.factory.bus.streams.outflow
+        settings, outflow = self.settings, self.bus.streams.outflow
         return SppLink(self.factory.offers, self, self.encoding(), settings.max_outbound, backlog, outflow)
 
     def opened(self) -> None:
@@ -238,8 +242,8 @@ class SppProtocol(StreamProtocol):
 
     def turn_out(self, refusal: OverLimit) -> None:
         """There are too many silent clients, and this one has waited longest."""
-        self.factory.bus.counters[refusal.limit] += 1
-        self.factory.bus.registry.note_from_stranger(ev.limit_reached(refusal, **self.session().about()))
+        self.bus.counters[refusal.limit] += 1
+        self.bus.registry.note_from_stranger(ev.limit_reached(refusal, **self.session().about()))
         self.end(refusal.reason)
 
     def closed(self, reason: str) -> None:
@@ -250,7 +254,7 @@ class SppProtocol(StreamProtocol):
 
     def session(self) -> Session:
         """The session as the registry has it."""
-        session: Session = self.factory.bus.registry.state.sessions[self.session_id]
+        session: Session = self.bus.registry.state.sessions[self.session_id]
         return session
 
     def _watch(self) -> None:
@@ -263,15 +267,15 @@ class SppProtocol(StreamProtocol):
             return
         self.is_watching = True
         self._packets.limit(self.settings.max_packet)
-        self.factory.offers.join(self.link, self.factory.bus.access.of(self.session()))
+        self.factory.offers.join(self.link, self.bus.access.of(self.session()))
 
     def permissions_changed(self) -> None:
         """The client may know of other services now."""
-        session = self.factory.bus.registry.state.sessions.get(self.session_id)
+        session = self.bus.registry.state.sessions.get(self.session_id)
         if self._is_logging_in or session is None:
             return
         if self.is_watching:
-            self.factory.offers.permit(self.link, self.factory.bus.access.of(session))
+            self.factory.offers.permit(self.link, self.bus.access.of(session))
         else:
             self._watch()
 
@@ -287,10 +291,10 @@ class SppProtocol(StreamProtocol):
             # A token says whose it is, so the name of the user is not needed.
             self.busy_with(self._log_in(Password(user, secret.encode()) if user else Token(secret)))
         else:
-            self.factory.bus.counters["spp-ignored"] += 1
+            self.bus.counters["spp-ignored"] += 1
 
     def _may_log_in(self) -> bool:
-        return self.factory.bus.access.asks and self.session().actor is None
+        return self.bus.access.asks and self.session().actor is None
 
     async def _log_in(self, credentials: Credentials) -> None:
         # The result comes before everything that follows from it.
@@ -308,20 +312,20 @@ class SppProtocol(StreamProtocol):
     def _not_logged_in(self, refusal: Refused) -> None:
         if self.has_ended:
             return
-        if not self.factory.bus.registry.state.subscriptions.get(self.session_id):
+        if not self.bus.registry.state.subscriptions.get(self.session_id):
             self._be_silent()
-        self.factory.bus.counters[refusal.reason] += 1
+        self.bus.counters[refusal.reason] += 1
         code = wire.AUTH_UNCHECKED if refusal.reason == TOO_MANY_LOGINS else wire.AUTH_REFUSED
         self.link.send(Bundle([wire.auth_result(code)]))
         if self.identification.has_failed_too_often:
             self.end("authentication-failed")
 
     def _subscribe(self, service: str) -> None:
-        state = self.factory.bus.registry.state
+        state = self.bus.registry.state
         if not self.is_watching:
             self._refuse(service, "not-authenticated" if self.session().actor is None else "not-allowed")
             return
-        if not self.factory.bus.may(self.session_id, "watch", service):
+        if not self.bus.may(self.session_id, "watch", service):
             return
         if service not in state.services:
             self._refuse(service, "no-such-service")
@@ -333,8 +337,8 @@ class SppProtocol(StreamProtocol):
             self.busy_with(self._subscribe_anew(service))
 
     def _refuse(self, service: str, reason: str) -> None:
-        self.factory.bus.counters[reason] += 1
-        self.factory.bus.registry.refuse_subscription(self.session_id, service, reason)
+        self.bus.counters[reason] += 1
+        self.bus.registry.refuse_subscription(self.session_id, service, reason)
 
     async def _answer_snapshot(self, service: str) -> None:
         await self.until_ready(service)
@@ -342,14 +346,14 @@ class SppProtocol(StreamProtocol):
             await self.send_in_slices(self._snapshot(service))
 
     async def _subscribe_anew(self, service: str) -> None:
-        registry = self.factory.bus.registry
+        registry = self.bus.registry
         await self.until_ready(service)
         if self.has_ended:
             return
         try:
             await registry.subscribe(self.session_id, service)
         except Refused as refusal:
-            self.factory.bus.counters[refusal.reason] += 1
+            self.bus.counters[refusal.reason] += 1
             return
         if registry.state.subscription(self.session_id, service) is None:
             # It was not allowed any more when it was made.
@@ -359,7 +363,7 @@ class SppProtocol(StreamProtocol):
             return
         # It went while this was being written, and the client was told so: nobody can subscribe after that.
         registry.lose_subscription(self.session_id, service, "no-such-service")
-        self.factory.bus.counters["no-such-service"] += 1
+        self.bus.counters["no-such-service"] += 1
 
     def _snapshot(self, service: str) -> Iterator[bytes]:
         """The state when the client is ready for it, after every update before it."""
@@ -373,19 +377,19 @@ class SppProtocol(StreamProtocol):
 
     def _send_snapshot(self, service: str) -> None:
         """Send the snapshot of a service immediately. All later updates follow it."""
-        self.factory.bus.send(self.session_id, list(self._snapshot(service)))
+        self.bus.send(self.session_id, list(self._snapshot(service)))
 
     def _unsubscribe(self, service: str) -> None:
-        if self.factory.bus.registry.state.subscription(self.session_id, service) is None:
-            self.factory.bus.counters["no-such-subscription"] += 1
+        if self.bus.registry.state.subscription(self.session_id, service) is None:
+            self.bus.counters["no-such-subscription"] += 1
         else:
             self.busy_with(self._unsubscribe_from(service))
 
     async def _unsubscribe_from(self, service: str) -> None:
         try:
-            await self.factory.bus.registry.unsubscribe(self.session_id, service)
+            await self.bus.registry.unsubscribe(self.session_id, service)
         except Refused as refusal:
-            self.factory.bus.counters[refusal.reason] += 1
+            self.bus.counters[refusal.reason] += 1
 
 
 @implementer(IRegistryObserver)

@@ -30,6 +30,8 @@ _SERVES = frozenset(SERVES)
 _WAITS = frozenset(WAITS)
 _PAUSED = frozenset({State.WAITING_PAUSED, State.SERVING_PAUSED, State.BUSY_PAUSED})
 
+# Some versions of Python look members of an enum up by a call.
+_WAITING, _BUSY, _BUSY_ALONE, _DIRECTLY = State.WAITING, State.BUSY, State.BUSY_ALONE, State.READING_DIRECTLY
 _AT_CHUNK = TRANSITIONS[Event.CHUNK]
 _AT_SLICE = TRANSITIONS[Event.SLICE]
 _AT_SERVED = TRANSITIONS[Event.SERVED]
@@ -189,7 +191,7 @@ class Input:
         self.unflushed += size
         self.read_at = read_at
         self.state = state = _AT_CHUNK[self.state]
-        if state is State.WAITING:
+        if state is _WAITING:
             self._wait_for_slice()
         elif state in _PAUSED:
             # Not before a second chunk comes: most clients wait for their answer, and cost no system calls then.
@@ -228,7 +230,7 @@ class Input:
         try:
             while self.state in _SERVES:
                 event = connection.next_event()
-                if event is None or event is State.READING_DIRECTLY:
+                if event is None or event is _DIRECTLY:
                     return self.slice_is_over(), event
                 connection.traffic.objects_in += 1
                 connection.received(event)
@@ -282,7 +284,7 @@ class Input:
     def work_is_done(self, _: object = None) -> None:
         """What was under way is done, and its frames are collected: serve what waits."""
         before = self.state
-        if before is State.BUSY and not self._connection.has_input():
+        if before is _BUSY and not self._connection.has_input():
             self.state = _AT_SERVED[before]
             self.read_at = NEVER
             self.flush(self._reactor.seconds())
@@ -301,7 +303,7 @@ class Input:
     def is_answered(self) -> None:
         """A command is answered, and no frames are collected: the next one may be served alone if nothing waits."""
         state = self.state
-        if state is State.BUSY_ALONE or (state is State.BUSY and not self._connection.has_input()):
+        if state is _BUSY_ALONE or (state is _BUSY and not self._connection.has_input()):
             self.state = _AT_ANSWERED[state]
             self.read_at = NEVER
         else:

@@ -39,7 +39,7 @@ def test_every_state_is_reached_and_all_sessions_end() -> None:
     assert reached(State.ENDED) == ENDS
 
 
-def test_only_what_waits_is_served_and_nothing_is_while_work_is_under_way() -> None:
+def test_what_waits_is_served_and_nothing_is_while_there_is_work() -> None:
     assert {state for state in State if TRANSITIONS[Event.SLICE][state] in SERVES} == {*WAITS, *SERVES}
     for state in BUSY:
         assert not after(state) & {*SERVES, State.SERVING_ALONE}
