@@ -51,12 +51,42 @@ WITH_PROCESSES = ("tests/attacks/", "tests/end_to_end/", "tests/packaging/")
 """Directories whose tests start processes; other modules that do are marked themselves."""
 
 
+WITH_SPARK = frozenset(
+    f"tests/audit/test_{name}.py"
+    for name in (
+        *("agreement", "checkpoint", "cli", "connect", "docs", "engines", "findings", "mutations", "options"),
+        *("pasted", "query", "remote", "store", "summary", "tamperings", "timeline", "timeline_docs", "versions"),
+    )
+)
+"""The modules with tests that use the one Spark session."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Modules and tests stay until the end. To look for garbage among them takes a third of the time of their
+    collection in each process, and as long at every collection of garbage later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.nodeid.startswith(WITH_PROCESSES):
             item.add_marker("processes")
         if "spark" in getattr(item, "fixturenames", ()):
+            if _module(item.nodeid) not in WITH_SPARK:
+                raise pytest.UsageError(f"{item.nodeid} uses Spark: name its module in WITH_SPARK")
             item.add_marker("spark")
+    # They take longest, so they begin first.
+    items.sort(key=lambda item: _module(item.nodeid) not in WITH_SPARK)
+
+
+def _module(nodeid: str) -> str:
+    return nodeid.partition("::")[0]
 
 
 @pytest.fixture
@@ -76,18 +106,6 @@ def no_processes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
         monkeypatch.setattr(subprocess.Popen, "__init__", refuse)
         monkeypatch.setattr(Nursery, "start", refuse)
 
-
-WITH_SPARK = "tests/audit/"
-"""Where all tests are that use the one Spark session."""
-
-WITHOUT_IT = tuple(
-    f"tests/audit/test_{name}.py"
-    for name in (
-        *("boots", "concurrency", "consistency", "fold", "leases", "links", "looks", "report", "report_facts"),
-        *("services", "sessions", "trouble", "workers"),
-    )
-)
-"""The modules there that take a while and do not."""
 
 ONE_BY_ONE = "tests/fuzz/test_corpora.py::test_a_minute_more["
 """Tests of which each takes so long that no process should have them all."""
@@ -111,8 +129,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
         def _split_scope(self, nodeid: str) -> str:
             if nodeid.startswith(ONE_BY_ONE):
                 return nodeid
-            module = nodeid.partition("::")[0]
-            return WITH_SPARK if module.startswith(WITH_SPARK) and module not in WITHOUT_IT else module
+            module = _module(nodeid)
+            return "with Spark" if module in WITH_SPARK else module
 
     return Scheduling(config, log)
 
