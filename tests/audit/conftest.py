@@ -10,9 +10,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyarrow.parquet import read_table as read_parquet
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812
 
 from bussrv.audit import job
 from bussrv.audit.job import Verdict, audit
@@ -59,18 +60,21 @@ def last_job(spark: SparkSession) -> int:
 
 
 @pytest.fixture(scope="session")
-def read_table(spark: SparkSession) -> Callable[[Path, str], Rows]:
-    """``read_table(out, name)``: its rows, timestamps as UTC microseconds. An audit is taken to stay what it is."""
+def read_table() -> Callable[[Path, str], Rows]:
+    """``read_table(out, name)``: its rows, timestamps as UTC microseconds. An audit is taken to stay what it is.
+
+    Spark would take a job for each of hundreds of tables. That it reads them as well, and what types their columns have
+    there, is a test of ``test_summary``.
+    """
 
     @cache
     def read(out: Path, name: str) -> Rows:
-        pattern = str(out / "tables" / name).replace("[", "\\[").replace("]", "\\]")
-        table = spark.read.parquet(pattern)
+        table = read_parquet(out / "tables" / name)
         columns = [
-            F.unix_micros(column).alias(column) if kind == "timestamp" else F.col(column)
-            for column, kind in table.dtypes
+            column.cast(pa.timestamp("us")).cast(pa.int64()) if pa.types.is_timestamp(column.type) else column
+            for column in table.columns
         ]
-        return [row.asDict() for row in table.select(*columns).collect()]
+        return pa.table(columns, names=table.column_names).to_pylist()
 
     return read
 
