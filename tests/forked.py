@@ -141,6 +141,13 @@ class ForkedServer(RunningServer):
 
 def refused_start(directory: Path, *options: str) -> str:
     """The one line that a server says on standard error that does not start."""
+    said = refused(directory, *options)
+    assert said.count("\n") == 1, said
+    return said
+
+
+def refused(directory: Path, *options: str) -> str:
+    """All lines that it says there."""
     arguments = ["-n", "--pidfile=", "bussrv", *FREE_PORTS, *options]
     with TemporaryFile("w+") as log, TemporaryFile("w+") as errors:
         process = nursery().start(arguments, os.environ, directory, log.fileno(), errors.fileno())
@@ -153,7 +160,6 @@ def refused_start(directory: Path, *options: str) -> str:
         log.seek(0)
         assert "Traceback" not in log.read()
     assert said.startswith("bussrv: ")
-    assert said.count("\n") == 1, said
     return said
 
 
