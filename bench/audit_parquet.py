@@ -13,7 +13,7 @@ from audit_answers import Answers
 from audit_journals import segments_of
 from audit_meter import Meter
 
-from bussrv.audit.fold.lines import Line
+from bussrv.audit.fold.lines import FoldLine
 
 PARSED = "to Parquet"
 """The name of the phase."""
@@ -24,7 +24,7 @@ _DUCKDB = {"bigint": "BIGINT", "boolean": "BOOLEAN", "string": "VARCHAR", "array
 
 def _columns() -> dict[str, str]:
     """The fields of all events, and the types that Spark has for them; text for what has no fixed shape."""
-    return {name: _type(kind) for name, kind in get_type_hints(Line).items() if not name.startswith("_")}
+    return {name: _type(kind) for name, kind in get_type_hints(FoldLine).items() if not name.startswith("_")}
 
 
 def _type(kind: Any) -> str:

@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred
 
 from bussrv.bus.interfaces import IBus
 from bussrv.events import Event
-from bussrv.journal.condition import Head, JournalCondition
+from bussrv.journal.condition import JournalCondition, JournalEnd
 from bussrv.journal.interfaces import IJournal
 from bussrv.journal.manifest import Seal
 
@@ -27,7 +27,7 @@ class AdministeredJournal(Protocol):
     def sync(self) -> str:
         """When a change counts as durable: ``always``, ``interval`` or ``off``."""
 
-    def head(self) -> Head:
+    def head(self) -> JournalEnd:
         """Its last record."""
 
     def ask_for_seal(self) -> None:

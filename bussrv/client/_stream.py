@@ -34,7 +34,7 @@ Event_co = TypeVar("Event_co", covariant=True)
 Client = TypeVar("Client", bound="StreamClient[Any]")
 
 
-class EventReader(Protocol[Event_co]):
+class ClientReader(Protocol[Event_co]):
     """Bytes in, events out."""
 
     def feed(self, data: bytes) -> None:
@@ -135,7 +135,7 @@ class StreamClient(Generic[Event]):
 
     def __init__(
         self,
-        reader: EventReader[Event],
+        reader: ClientReader[Event],
         host: str,
         port: int,
         timeout: float | None,

@@ -18,7 +18,7 @@ from bussrv.journal.reading import segments
 from bussrv.journal.recovery import recover
 from bussrv.journal.sealing import MARKER, Sealer
 from bussrv.journal.segment import first_seq, list_segments
-from bussrv.journal.verify import Fault, Report, verify
+from bussrv.journal.verify import JournalFault, Report, verify
 from bussrv.registry.state.fold import RegistryFold
 from bussrv.turns.clock import SystemClock
 
@@ -77,7 +77,7 @@ def _seal_words(report: Report) -> str:
     return f"sealed up to record {report.sealed_seq}, {signed}"
 
 
-def _fault_words(fault: Fault) -> str:
+def _fault_words(fault: JournalFault) -> str:
     place = [fault.path]
     if fault.line is not None:
         place.append(f"line {fault.line}")

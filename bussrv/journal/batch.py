@@ -21,12 +21,12 @@ from twisted.logger import Logger
 from bussrv.counts.histogram import Histogram
 from bussrv.events import Event, JournalDegraded, JournalRestored
 from bussrv.journal import record
-from bussrv.journal.condition import Head
+from bussrv.journal.condition import JournalEnd
 from bussrv.journal.files import FILES, Files
 from bussrv.journal.header import Damage, Header, Previous
 from bussrv.journal.interfaces import Waiter
 from bussrv.journal.lock import DirectoryGone, Locked
-from bussrv.journal.outside_changes import Change, Changed, set_aside
+from bussrv.journal.outside_changes import Changed, OutsideChange, set_aside
 from bussrv.journal.reading import Fold
 from bussrv.journal.record import Record, Stamped
 from bussrv.journal.recovery import Recovered
@@ -48,7 +48,7 @@ CHECKED = 1_000
 log = Logger()
 
 
-class Entry(Struct):
+class BatchEntry(Struct):
     """Events that go to the disk together. Without ``done`` they are facts, which are written sooner or later.
 
     :ivar bodies: what :func:`bussrv.journal.record.encode_event` says of each.
@@ -63,18 +63,18 @@ class Entry(Struct):
     is_counted: bool = False
 
 
-def make_entry(stamped: Sequence[Stamped], done: Waiter | None = None, term: int = 0) -> Entry:
+def make_entry(stamped: Sequence[Stamped], done: Waiter | None = None, term: int = 0) -> BatchEntry:
     """An entry, encoded where an event that cannot be written is still the business of who made it."""
     encode = record.encode_event
     bodies = [encode(stamped[0].event)] if len(stamped) == 1 else [encode(each.event) for each in stamped]
-    return Entry(stamped, bodies, done, term)
+    return BatchEntry(stamped, bodies, done, term)
 
 
 class NoRoom(Exception):
     """The disk gets full."""
 
 
-OnWritten = Callable[[list[Entry], list[Record]], None]
+OnWritten = Callable[[list[BatchEntry], list[Record]], None]
 
 
 class Rotation(Struct, frozen=True, kw_only=True):
@@ -136,7 +136,7 @@ class BatchWriter:
         self._next_seq = recovered.next_seq
         self._hash = recovered.hash
         last = recovered.previous.segment if recovered.previous is not None else 0
-        self.head = Head(last, recovered.next_seq - 1, recovered.hash)
+        self.head = JournalEnd(last, recovered.next_seq - 1, recovered.hash)
         self._previous: Previous | None = recovered.previous
         self._salvaged: Damage | None = recovered.salvaged
         self._fold = fold
@@ -155,7 +155,7 @@ class BatchWriter:
         self._segment_due = 0
         self._check_due = 0
         self._unmended: SegmentFile | None = None
-        self._facts: list[Entry] = []
+        self._facts: list[BatchEntry] = []
         self._degraded: Stamped | None = None
         self._refused = 0
         self._sync_due: int | None = None
@@ -199,7 +199,7 @@ class BatchWriter:
         """Write an event of the journal itself with the next batch."""
         self._facts.append(make_entry([self._stamp(event)]))
 
-    def commit(self, entries: Sequence[Entry], on_written: OnWritten = lambda _, __: None) -> list[Entry]:
+    def commit(self, entries: Sequence[BatchEntry], on_written: OnWritten = lambda _, __: None) -> list[BatchEntry]:
         """Write ``entries`` after those that were kept back, and fill in their records.
 
         :param on_written: is given everything that was written, and its records, as soon as it counts as durable,
@@ -224,7 +224,9 @@ class BatchWriter:
             raise NoRoom(shortage)
         return batch
 
-    def _commit(self, batch: list[Entry], entries: Sequence[Entry], on_written: OnWritten) -> list[Entry]:
+    def _commit(
+        self, batch: list[BatchEntry], entries: Sequence[BatchEntry], on_written: OnWritten
+    ) -> list[BatchEntry]:
         first_seq = self._next_seq
         try:
             records = self._write(batch)
@@ -242,7 +244,7 @@ class BatchWriter:
         if self._segment is not None:
             self._segment.mark_good()
             self._hash = self._segment.good.hash
-            self.head = Head(self._segment.header.segment, self._next_seq - 1, self._hash)
+            self.head = JournalEnd(self._segment.header.segment, self._next_seq - 1, self._hash)
         self._fold.apply_all(records)
         self._facts = []
         self.is_failing = False
@@ -301,10 +303,10 @@ class BatchWriter:
     def _stamp(self, event: Event) -> Stamped:
         return Stamped(self._clock.utc(), self._clock.mono(), event)
 
-    def _healed(self) -> list[Entry]:
+    def _healed(self) -> list[BatchEntry]:
         return [make_entry([self._stamp(JournalRestored(refused=self._refused))])] if self._degraded else []
 
-    def _write(self, batch: Sequence[Entry]) -> list[Record]:
+    def _write(self, batch: Sequence[BatchEntry]) -> list[Record]:
         self._before_batch()
         self._hold(at_once=False)
         if not batch:
@@ -366,7 +368,7 @@ class BatchWriter:
                     directory=self._directory,
                 )
 
-    def _number(self, batch: Sequence[Entry]) -> tuple[bytes, list[Record], str]:
+    def _number(self, batch: Sequence[BatchEntry]) -> tuple[bytes, list[Record], str]:
         stamped: list[Stamped] = []
         bodies: list[bytes] = []
         for entry in batch:
@@ -431,7 +433,7 @@ class BatchWriter:
         else:
             self._hash, self._salvaged = segment.header.prev, segment.header.salvaged
 
-    def _give_up(self, entries: Sequence[Entry], error: Exception) -> None:
+    def _give_up(self, entries: Sequence[BatchEntry], error: Exception) -> None:
         self.is_failing = True
         if isinstance(error, (Changed, DirectoryGone)):
             self._count_change()
@@ -494,6 +496,6 @@ class BatchWriter:
         return None if found is None else ended_damage(number, found)
 
 
-def ended_damage(number: int, found: Change) -> Damage:
+def ended_damage(number: int, found: OutsideChange) -> Damage:
     """The damage of a segment that another program changed after it ended."""
     return Damage(segment=number, line=1, seq=number, reason=f"{found.what} while the server was running")

@@ -32,7 +32,7 @@ class JournalCondition(Struct, frozen=True, kw_only=True):
     syncs: Histogram = field(default_factory=Histogram)
 
 
-class Head(Struct, frozen=True):
+class JournalEnd(Struct, frozen=True):
     """The end of a journal.
 
     :ivar segment: the last segment; 0: there is none.

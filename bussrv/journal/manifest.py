@@ -85,7 +85,7 @@ class Pruned(Struct, frozen=True, tag_field="kind", tag="pruned"):
 Body = Seal | KeyEntry | Pruned
 
 
-class Entry(Struct, frozen=True):
+class ManifestEntry(Struct, frozen=True):
     """A line of a manifest.
 
     :ivar number: its ``entry``.
@@ -115,7 +115,7 @@ class Manifest(Struct):
     :ivar is_torn: whether these are the beginning of a line that a crash cut off, which nobody was told of.
     """
 
-    entries: list[Entry] = []
+    entries: list[ManifestEntry] = []
     findings: list[Finding] = []
     seals: dict[int, Seal] = {}
     all_seals: dict[int, list[Seal]] = {}
@@ -163,7 +163,7 @@ def beginning(number: int, prev: str) -> bytes:
     return f'{{"v":{VERSION},"prev":"{prev}","entry":{number},"kind":"'.encode()
 
 
-def decode(line: bytes) -> Entry:
+def decode(line: bytes) -> ManifestEntry:
     """The entry that a line holds; the newline at its end may be missing.
 
     :raises JournalError: if it is not an entry of this schema version.
@@ -186,7 +186,7 @@ def decode(line: bytes) -> Entry:
     _, signature = split_signature(line.removesuffix(b"\n"))
     if frame.signature != signature or (frame.key is None) != (signature is None):
         raise JournalError('not a manifest entry: a "key" needs a "signature", which stands last')
-    return Entry(frame.entry, frame.prev, line_hash(line), body, frame.key)
+    return ManifestEntry(frame.entry, frame.prev, line_hash(line), body, frame.key)
 
 
 def last_seq(seal: Seal) -> int:

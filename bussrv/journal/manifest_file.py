@@ -15,7 +15,7 @@ from bussrv.journal.evidence.manifest import EntryJudge
 from bussrv.journal.files import FILES, Files
 from bussrv.journal.keys import PrivateKey, PublicKey
 from bussrv.journal.manifest import Body, KeyEntry, Manifest, Pruned, Seal, encode
-from bussrv.journal.outside_changes import Change, Changed, Identity, change, identity
+from bussrv.journal.outside_changes import Changed, Identity, OutsideChange, change, identity
 from bussrv.journal.regular import read_regular
 
 
@@ -118,7 +118,7 @@ class ManifestFile:
         self._check_key(self._key, self._in_force)
         return self._append(bodies, self._key)
 
-    def change(self) -> Change | None:
+    def change(self) -> OutsideChange | None:
         """The change that another program made to the file, if there is one.
 
         :raises OSError: if the disk fails.

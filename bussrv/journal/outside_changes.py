@@ -22,7 +22,7 @@ Identity = tuple[int, int]
 """Device and inode of a file."""
 
 
-class Change(Struct, frozen=True):
+class OutsideChange(Struct, frozen=True):
     """A change of a file by another program.
 
     :ivar what: a sentence about it without its end.
@@ -36,7 +36,7 @@ class Change(Struct, frozen=True):
 class Changed(OSError):
     """Another program changed a file of the journal."""
 
-    def __init__(self, path: Path, change: Change) -> None:
+    def __init__(self, path: Path, change: OutsideChange) -> None:
         super().__init__(f"another program changed {path}: {change.what}")
 
 
@@ -48,7 +48,7 @@ def identity(descriptor: int, files: Files = FILES) -> Identity:
 
 def change(
     path: str, known: Identity | None, least: int, most: int, files: Files = FILES, doubtful: int = 0
-) -> Change | None:
+) -> OutsideChange | None:
     """Compare the file at a path with the file as it was left.
 
     :param known: which file it was; ``None``: there was none.
@@ -60,20 +60,20 @@ def change(
     try:
         found = files.look(path)
     except (FileNotFoundError, NotADirectoryError):
-        return None if known is None else Change("it was removed or moved away")
+        return None if known is None else OutsideChange("it was removed or moved away")
     # The number of a file that was removed may be that of a directory by now.
     if (found.st_dev, found.st_ino) != known or not stat.S_ISREG(found.st_mode):
-        return Change("another file was put in its place")
+        return OutsideChange("another file was put in its place")
     return sized(found, least, most, doubtful)
 
 
-def sized(found: os.stat_result, least: int, most: int, doubtful: int = 0) -> Change | None:
+def sized(found: os.stat_result, least: int, most: int, doubtful: int = 0) -> OutsideChange | None:
     """Compare only the size of a file with the size that it was left with."""
     if found.st_size < least:
         left = max(0, found.st_size - doubtful)
-        return Change(f"it was cut to {left} of {least - doubtful} bytes", left)
+        return OutsideChange(f"it was cut to {left} of {least - doubtful} bytes", left)
     if found.st_size > most:
-        return Change(f"{found.st_size - most} bytes were added to it", most)
+        return OutsideChange(f"{found.st_size - most} bytes were added to it", most)
     return None
 
 

@@ -58,7 +58,7 @@ _OTHERS = 0o077
 _WITH_PORT = re.compile(r"(?:\[([^\[\]]*:[^\[\]]*)\]|([^:]+)):([0-9]{1,5})")
 
 
-class Identity(Struct, frozen=True):
+class HiddenIdentity(Struct, frozen=True):
     """The pseudonyms of identities. The identity of a peer is its host."""
 
     kind: Kind
@@ -71,20 +71,20 @@ class _Line(Struct, frozen=True, forbid_unknown_fields=True):
     identity: str
     key: str
 
-    def read(self) -> Identity:
+    def read(self) -> HiddenIdentity:
         """:raises ValueError: the key is none, or the identity cannot be written as UTF-8."""
         key = bytes.fromhex(self.key)
         if len(key) != KEY_BYTES:
             raise ValueError(f"the key has {len(key)} bytes, not {KEY_BYTES}")
         digest = hmac.digest(key, f"{self.kind}\0{self.identity}".encode(), "sha256")
-        return Identity(self.kind, self.identity, "~" + digest.hex()[:DIGITS])
+        return HiddenIdentity(self.kind, self.identity, "~" + digest.hex()[:DIGITS])
 
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(_Line).decode
 
 
-def new_key(kind: Kind, identity: str) -> tuple[Identity, bytes]:
+def new_key(kind: Kind, identity: str) -> tuple[HiddenIdentity, bytes]:
     """A new pseudonym, and its line in the key file.
 
     :raises ValueError: if the identity cannot be written as UTF-8.
@@ -190,7 +190,7 @@ def cut_torn_line(descriptor: int, path: Path, files: Files) -> None:
         files.truncate(descriptor, size - torn_size(path))
 
 
-def read_lines(path: Path) -> Iterator[tuple[bytes, Identity]]:
+def read_lines(path: Path) -> Iterator[tuple[bytes, HiddenIdentity]]:
     """The lines of a locked file and what they say; a last line without its end is left out.
 
     :raises OSError: if it cannot be read.
@@ -209,7 +209,7 @@ def read_lines(path: Path) -> Iterator[tuple[bytes, Identity]]:
                 ) from error
 
 
-def identities(path: Path) -> list[Identity]:
+def identities(path: Path) -> list[HiddenIdentity]:
     """Everybody in a key file, in the order in which they came; also while a server uses it.
 
     :raises JournalError: if it cannot be read or is damaged.

@@ -22,7 +22,7 @@ from bussrv.journal.files import FILES, Files
 from bussrv.journal.pseudonym_keys import (
     DIGITS,
     KEY_FILE_MODE,
-    Identity,
+    HiddenIdentity,
     Kind,
     cut_torn_line,
     is_at,
@@ -50,7 +50,7 @@ class _Table:
         self.pseudonyms: dict[Kind, dict[str, str]] = {"actor": {}, "peer": {}}
         self.identities: dict[Kind, dict[str, str]] = {"actor": {}, "peer": {}}
 
-    def add(self, each: Identity) -> None:
+    def add(self, each: HiddenIdentity) -> None:
         self.pseudonyms[each.kind][each.identity] = each.pseudonym
         self.identities[each.kind][each.pseudonym] = each.identity
 
@@ -71,7 +71,7 @@ class Pseudonyms:
         self._files = files
         self._table = _Table()
         self._changing = threading.Lock()
-        self._fresh: list[tuple[Identity, bytes]] = []
+        self._fresh: list[tuple[HiddenIdentity, bytes]] = []
         self._maybe_there = 0
         self._forgotten: set[str] = set()
         try:
@@ -165,7 +165,7 @@ class Pseudonyms:
             self._fresh.append((named, line))
         return named.pseudonym
 
-    def _append(self, fresh: tuple[tuple[Identity, bytes], ...]) -> None:
+    def _append(self, fresh: tuple[tuple[HiddenIdentity, bytes], ...]) -> None:
         size, before = os.fstat(self._descriptor).st_size, self._maybe_there
         # Keys that can neither be synced nor cut off again may be found there and forgotten: see `_adopt`.
         self._maybe_there = len(fresh)

@@ -9,7 +9,7 @@ from typing import BinaryIO
 from bussrv.journal.bounds import MAX_LINE
 from bussrv.journal.digests import MOST_OF_A_LINE, NO_DIGESTS, Digests
 from bussrv.journal.evidence.lines import Line, LineJudge
-from bussrv.journal.evidence.registries import Registry, RegistryJudge
+from bussrv.journal.evidence.registries import RegistryJudge, RegistryReader
 from bussrv.journal.evidence.segments import Segment, unreadable, why_unreadable
 from bussrv.journal.header import Part
 from bussrv.journal.reading import Fold
@@ -39,7 +39,7 @@ class Scan:
         sizes: Iterable[int] = (),
         fold: Fold | None = None,
         *,
-        registry: Registry | None = None,
+        registry: RegistryReader | None = None,
         to_the_byte: bool = False,
     ) -> None:
         self.judge = LineJudge(first_seq(path), to_the_byte=to_the_byte)

@@ -35,7 +35,7 @@ from bussrv.journal.bounds import MAX_LINE, TooLarge
 from bussrv.journal.chain import line_hash
 from bussrv.journal.files import FILES, Files
 from bussrv.journal.header import Damage, Header, Part, Previous, decode_header, encode_header, encode_part
-from bussrv.journal.outside_changes import Change, Changed, change, identity, sized
+from bussrv.journal.outside_changes import Changed, OutsideChange, change, identity, sized
 from bussrv.journal.record import Record
 from bussrv.journal.regular import read_regular
 
@@ -107,7 +107,7 @@ def is_there(directory: Path, number: int) -> bool:
     return plain.exists() or compressed_path(plain).exists()
 
 
-def ended_change(directory: Path, number: int, size: int, files: Files = FILES) -> Change | None:
+def ended_change(directory: Path, number: int, size: int, files: Files = FILES) -> OutsideChange | None:
     """The change that another program made to a segment that has ended; ``None``: it is there, with so many bytes.
 
     :raises OSError: if the disk fails.
@@ -117,7 +117,7 @@ def ended_change(directory: Path, number: int, size: int, files: Files = FILES) 
         return sized(files.look(str(path)), size, size)
     except (FileNotFoundError, NotADirectoryError):
         # A compressed segment was read back.
-        return None if is_there(directory, number) else Change("it was removed or moved away")
+        return None if is_there(directory, number) else OutsideChange("it was removed or moved away")
 
 
 def open_segment(path: Path, *, counts_lines: bool = True) -> BinaryIO:
@@ -330,13 +330,13 @@ class SegmentFile:
         self._least = self._most
         self._pending = (data, last_hash, records)
 
-    def change(self) -> Change | None:
+    def change(self) -> OutsideChange | None:
         """The change that another program made to it, if there is one."""
         doubtful = self._most - self.good.bytes
         found = change(self._text_path, self._identity, self._least, self._most, self._files, doubtful)
         if found is None and self._least != self._most and not self._has_good_end():
             # The part of a write that failed may be as long as what was cut off before it.
-            return Change("it was cut", max(0, self.good.bytes - doubtful))
+            return OutsideChange("it was cut", max(0, self.good.bytes - doubtful))
         return found
 
     def _has_good_end(self) -> bool:
@@ -356,7 +356,7 @@ class SegmentFile:
         if found is not None:
             raise Changed(self.path, found)
 
-    def damage(self, found: Change) -> Damage:
+    def damage(self, found: OutsideChange) -> Damage:
         """The place from which on it is in doubt, for the header of the next segment."""
         lines = count_lines(self.path, min(found.left, self.good.bytes))
         first = self.header.segment + max(0, lines - 1 - self.header.parts)

@@ -22,7 +22,7 @@ from bussrv.journal import bounds
 from bussrv.journal.digests import digests_of
 from bussrv.journal.evidence.findings import SEVERITIES, Finding
 from bussrv.journal.evidence.numbers import Numbers
-from bussrv.journal.evidence.registries import NewRegistry, Registry
+from bussrv.journal.evidence.registries import NewRegistry, RegistryReader
 from bussrv.journal.evidence.segments import (
     Segment,
     SegmentJudge,
@@ -60,7 +60,7 @@ BAD_FILE = "bad-file"
 _POLL = 0.05
 
 
-class Fault(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class JournalFault(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Something that is not as it was written.
 
     :ivar path: the name of the file.
@@ -93,7 +93,7 @@ class Report(Struct, kw_only=True):
     :ivar is_trusted: whether a key that the caller knows leads to that key.
     """
 
-    faults: list[Fault] = []
+    faults: list[JournalFault] = []
     notes: list[str] = []
     segments: int = 0
     records: int = 0
@@ -196,7 +196,7 @@ class _Verification:
                 self._report.notes.append(f"{name}: {each.message}")
                 continue
             self._add_fault(
-                Fault(
+                JournalFault(
                     path=name,
                     code=each.code,
                     message=each.message,
@@ -207,7 +207,7 @@ class _Verification:
                 )
             )
 
-    def _add_fault(self, fault: Fault) -> None:
+    def _add_fault(self, fault: JournalFault) -> None:
         if len(self._report.faults) < bounds.ALL_FINDINGS:
             self._report.faults.append(fault)
         else:
@@ -216,7 +216,7 @@ class _Verification:
     def _count_unlisted(self) -> None:
         for code, each in self._unlisted.items():
             message = f"and {each.count} more from this file on, which are not listed"
-            self._report.faults.append(Fault(path=each.path, code=code, message=message))
+            self._report.faults.append(JournalFault(path=each.path, code=code, message=message))
 
     def _note_seals(self) -> None:
         manifest, notes = self._manifest, self._report.notes
@@ -276,7 +276,7 @@ class _Verification:
             return Scan(path, sizes, to_the_byte=True)
         return found
 
-    def _registry(self) -> Registry | None:
+    def _registry(self) -> RegistryReader | None:
         return None if self._new_registry is None else self._new_registry()
 
     def _is_open(self, following: Path | None) -> bool:
@@ -331,7 +331,7 @@ class _Verification:
             self._bad_file(copy, f"it is not the same as {path.name}, which is there too")
 
     def _bad_file(self, path: Path, message: str) -> None:
-        self._add_fault(Fault(path=path.name, code=BAD_FILE, segment=first_seq(path), message=message))
+        self._add_fault(JournalFault(path=path.name, code=BAD_FILE, segment=first_seq(path), message=message))
 
     def _note_removals(self) -> None:
         if self._manifest.pruned:

@@ -28,7 +28,7 @@ from zope.interface import implementer
 
 from bussrv.errors import JournalUnavailable
 from bussrv.events import Event
-from bussrv.journal.batch import BatchWriter, Entry, NoRoom, make_entry
+from bussrv.journal.batch import BatchEntry, BatchWriter, NoRoom, make_entry
 from bussrv.journal.interfaces import IJournal, Waiter
 from bussrv.journal.lock import DirectoryGone, Locked
 from bussrv.journal.outside_changes import Changed
@@ -78,8 +78,8 @@ class FileJournal:
         self._reactor = reactor
         self._upkeep = upkeep
         self._hide = hide
-        self._inbox: queue.SimpleQueue[list[Entry | None]] = queue.SimpleQueue()
-        self._collected: list[Entry | None] = []
+        self._inbox: queue.SimpleQueue[list[BatchEntry | None]] = queue.SimpleQueue()
+        self._collected: list[BatchEntry | None] = []
         self._collected_before = 0
         self._collected_until = 0.0
         self._turn = EndOfReactorTurn(self._turn_ended, reactor)
@@ -91,11 +91,11 @@ class FileJournal:
         self._refusal = ""
         self._trouble = ""
         self._slices = Slices(reactor, SLICE, Counter())
-        self._untold: deque[Entry | Callable[[], object]] = deque()
+        self._untold: deque[BatchEntry | Callable[[], object]] = deque()
         self._is_telling = False
         self._is_failing = False
         self.waiting = 0
-        self._unwritten: deque[Entry] = deque()
+        self._unwritten: deque[BatchEntry] = deque()
         self._turned_away = 0
         self._turned_away_before = 0
         self._followers: list[Callable[[list[Record]], None]] = []
@@ -172,7 +172,7 @@ class FileJournal:
         self._turn.hurry()
         return self._closed
 
-    def _collect(self, entry: Entry | None) -> None:
+    def _collect(self, entry: BatchEntry | None) -> None:
         if entry is not None:
             bodies = entry.bodies
             self.bytes_accepted += len(bodies[0] if len(bodies) == 1 else b"".join(bodies)) + HEAD_SIZE * len(bodies)
@@ -229,8 +229,8 @@ class FileJournal:
         if new:
             self._reactor.callFromThread(self._tell_changes, new)
 
-    def _next_batch(self) -> list[Entry | None]:
-        entries: list[Entry | None] = []
+    def _next_batch(self) -> list[BatchEntry | None]:
+        entries: list[BatchEntry | None] = []
         try:
             entries += self._inbox.get(timeout=self._writer.patience())
             while entries[-1] is not None:
@@ -239,7 +239,7 @@ class FileJournal:
             pass
         return entries
 
-    def _commit(self, entries: list[Entry]) -> None:
+    def _commit(self, entries: list[BatchEntry]) -> None:
         turned_away = self._turned_away
         self._writer.refuse(turned_away - self._turned_away_before)
         self._turned_away_before = turned_away
@@ -276,7 +276,7 @@ class FileJournal:
                     why=self._writer.trouble,
                 )
 
-    def _tell(self, written: list[Entry], records: list[Record]) -> None:
+    def _tell(self, written: list[BatchEntry], records: list[Record]) -> None:
         told = [(written, records)]
         if len(written) > TOLD_TOGETHER:
             parts = [written[begin : begin + TOLD_TOGETHER] for begin in range(0, len(written), TOLD_TOGETHER)]
@@ -285,7 +285,7 @@ class FileJournal:
 
     # The rest runs in the reactor.
 
-    def _tell_written(self, told: list[tuple[list[Entry], list[Record]]]) -> None:
+    def _tell_written(self, told: list[tuple[list[BatchEntry], list[Record]]]) -> None:
         """Tell of entries, and of the records of these, in parts."""
         self._is_failing = False
         for entries, records in told:
@@ -297,7 +297,7 @@ class FileJournal:
     def _tell_changes(self, new: int) -> None:
         self._counters["journal-changed"] += new
 
-    def _no_longer_wait(self, entries: Iterable[Entry]) -> None:
+    def _no_longer_wait(self, entries: Iterable[BatchEntry]) -> None:
         """Entries were written, or refused. Facts that were not written wait on."""
         unwritten, counted = self._unwritten, 0
         for entry in entries:
@@ -311,7 +311,7 @@ class FileJournal:
         for follower in self._followers:
             follower(records)
 
-    def _tell_failed(self, entries: list[Entry], message: str, term: int, is_failing: bool) -> None:
+    def _tell_failed(self, entries: list[BatchEntry], message: str, term: int, is_failing: bool) -> None:
         self._is_failing = is_failing
         self._no_longer_wait(entry for entry in entries if entry.done is not None)
         self._untold.append(partial(self._begin_term, term))
@@ -335,7 +335,7 @@ class FileJournal:
             while self._untold:
                 try:
                     each = self._untold.popleft()
-                    if not isinstance(each, Entry):
+                    if not isinstance(each, BatchEntry):
                         each()
                     elif each.done is not None:
                         each.done.callback(each.records)

@@ -24,7 +24,7 @@ HOLD_COST = 9
 
 
 class Chunk(Struct, gc=False, eq=False):
-    """Bytes that sessions wait for. It counts in the total from the first :meth:`Holding.hold` until it is gone.
+    """Bytes that sessions wait for. It counts in the total from the first :meth:`HeldMemory.hold` until it is gone.
 
     :ivar holdings: count it; ``None``: nobody holds it yet.
     """
@@ -38,7 +38,7 @@ class Chunk(Struct, gc=False, eq=False):
             self.holdings.total -= len(self.data) + CHUNK_COST
 
 
-class Holding:
+class HeldMemory:
     """The memory held for one session; made by :meth:`MemoryLimit.open`.
 
     :param give_up: releases everything, and ends the session.
@@ -96,19 +96,19 @@ class MemoryLimit:
         self.most = most
         self.total = 0
         self._do = do
-        self._by_address: dict[str, OrderedDict[Holding, None]] = {}
+        self._by_address: dict[str, OrderedDict[HeldMemory, None]] = {}
         self._sizes: Counter[str] = Counter()
         self._letting_go: deque[Iterator[None]] = deque()
         self._is_relieving = False
 
-    def open(self, address: str, give_up: Callable[[], None]) -> Holding:
+    def open(self, address: str, give_up: Callable[[], None]) -> HeldMemory:
         """A holding for a session. It needs no closing: one that holds nothing is not remembered.
 
         :param address: the key that it is counted by.
         """
-        return Holding(self, address, give_up)
+        return HeldMemory(self, address, give_up)
 
-    def change(self, holding: Holding, size: int, total: int) -> None:
+    def change(self, holding: HeldMemory, size: int, total: int) -> None:
         """Count a difference for one session: ``size`` for its address, and ``total`` in all."""
         self.total += total
         holding.size += size
@@ -153,7 +153,7 @@ class MemoryLimit:
         stalled.give_up()
         self._forget(stalled)
 
-    def _forget(self, holding: Holding) -> None:
+    def _forget(self, holding: HeldMemory) -> None:
         holders = self._by_address.get(holding.address, OrderedDict())
         holders.pop(holding, None)
         if not holders:

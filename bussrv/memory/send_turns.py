@@ -27,7 +27,7 @@ LEAST = 8 << 10
 """The least bytes that a piece counts as: a call of the system takes time, too."""
 
 
-class Sender(Protocol):
+class BacklogSender(Protocol):
     """Sends the backlog of one session.
 
     :ivar wants_turn: whether there is more, and room in the transport.
@@ -54,7 +54,7 @@ class SendTurns:
     """
 
     def __init__(self, reactor: Any) -> None:
-        self._waiting: deque[Sender | Deferred[None]] = deque()
+        self._waiting: deque[BacklogSender | Deferred[None]] = deque()
         self._left = A_TURN
         self._turn = EndOfReactorTurn(self._next_turn, reactor)
         self._kept: dict[Giving, list[Bundle]] = {}
@@ -65,7 +65,7 @@ class SendTurns:
         """Whether sessions wait to send."""
         return bool(self._waiting)
 
-    def serve(self, sender: Sender) -> None:
+    def serve(self, sender: BacklogSender) -> None:
         """Let a session send until its transport is full; the first piece at once if no other session waits."""
         if not self._waiting and self._left > 0 and not self._send_piece(sender):
             return
@@ -102,7 +102,7 @@ class SendTurns:
         self._turn.wait()
         return served
 
-    def _send_piece(self, sender: Sender) -> bool:
+    def _send_piece(self, sender: BacklogSender) -> bool:
         self._left -= max(LEAST, sender.send_piece())
         self._turn.wait()
         return sender.wants_turn

@@ -20,7 +20,7 @@ _TWO_HOURS = 2 * 3600 * 1_000_000
 Distort = Callable[[Stamped], Sequence[Stamped]]
 
 
-class Fault(Struct, frozen=True, kw_only=True):
+class InjectedFault(Struct, frozen=True, kw_only=True):
     """A fault that was put in.
 
     :ivar seq: the number of the record that is wrong, or that would have stood where another one stands now.
@@ -88,7 +88,7 @@ class Distortion:
     def __init__(
         self, kinds: Sequence[str], each: int, events: int, seed: int, write: Callable[[Sequence[Stamped]], None]
     ) -> None:
-        self.faults: list[Fault] = []
+        self.faults: list[InjectedFault] = []
         self._write = write
         self._seq = 1
         random = Random(f"faults {seed}")
@@ -116,7 +116,9 @@ class Distortion:
                 self._waiting.remove(kind)
                 found = distort(stamped)
                 self.faults.append(
-                    Fault(kind=kind, seq=seq + max(0, len(found) - 1), session=event.session, service=event.service)
+                    InjectedFault(
+                        kind=kind, seq=seq + max(0, len(found) - 1), session=event.session, service=event.service
+                    )
                 )
                 return found
         return (stamped,)

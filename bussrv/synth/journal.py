@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from bussrv.journal.batch import BatchWriter, Entry, Rotation, make_entry
+from bussrv.journal.batch import BatchEntry, BatchWriter, Rotation, make_entry
 from bussrv.journal.files import Files
 from bussrv.journal.keys import PrivateKey
 from bussrv.journal.manifest import MANIFEST_NAME
@@ -16,7 +16,7 @@ from bussrv.journal.sealing import Sealer
 from bussrv.journal.upkeep import Upkeep, UpkeepPolicy
 from bussrv.registry.state.fold import RegistryFold
 from bussrv.synth.attacker import Attack
-from bussrv.synth.faults import Distortion, Fault
+from bussrv.synth.faults import Distortion, InjectedFault
 from bussrv.synth.world import UPTIME, World
 
 BEGIN = 1_793_491_200_000_000
@@ -50,7 +50,7 @@ def write_journal(
     faults: Sequence[str] = (),
     uptime: float = UPTIME,
     attacks: Sequence[str] = (),
-) -> list[Fault | Attack]:
+) -> list[InjectedFault | Attack]:
     """Write a journal.
 
     :param directory: is made; must not hold a journal.
@@ -89,7 +89,7 @@ class _Keeper:
         self._policy = policy
         self._rotation = rotation
         self._files = _Unsynced()
-        self._entries: list[Entry] = []
+        self._entries: list[BatchEntry] = []
         self._boot = ""
         self._writer: BatchWriter | None = None
         self._upkeep: Upkeep | None = None

@@ -41,7 +41,7 @@ class Head(Struct, gc=False):
     route: Raw = Raw(b"")
 
 
-class Command(Head, gc=False):
+class CommandHead(Head, gc=False):
     """The head of an object that asks for a change, with what the change is about.
 
     :ivar name: unset when the metadata has no such key.
@@ -72,7 +72,7 @@ class Fault(Exception):
 
 
 decode_head = msgspec.json.Decoder(Head).decode
-decode_command = msgspec.json.Decoder(Command).decode
+decode_command = msgspec.json.Decoder(CommandHead).decode
 decode_raw = msgspec.json.Decoder(dict[str, Raw]).decode
 """Decodes metadata into attributes, each value as its raw JSON."""
 # The value of numbers that no double can hold: an id of this value could not be quoted in a reply.

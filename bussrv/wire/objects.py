@@ -32,7 +32,7 @@ from bussrv.wire.faults import brief, check_text, parse_int
 from bussrv.wire.head import MAX_NATURES as MAX_NATURES
 from bussrv.wire.head import MAX_NESTING as MAX_NESTING
 from bussrv.wire.head import BadObject as BadObject
-from bussrv.wire.head import Command, Fault, decode_head
+from bussrv.wire.head import CommandHead, Fault, decode_head
 from bussrv.wire.head import Head as Head
 from bussrv.wire.head import decode_raw as decode_raw
 from bussrv.wire.head import read_head as read_head
@@ -70,7 +70,7 @@ class BusObject(Struct, gc=False):
     def name(self, otherwise: Any = UNSET) -> Any:
         """The attribute ``name``, or ``otherwise`` if the metadata has no such key."""
         head = self.head
-        if type(head) is not Command:
+        if type(head) is not CommandHead:
             return self.fields().get("name", otherwise)
         return otherwise if head.name is UNSET else head.name
 

@@ -40,7 +40,7 @@ _FAMILIES = {0x10: (IPv4Address, 4), 0x20: (IPv6Address, 16)}
 _UNIX, _UNIX_PATH = 0x30, 108
 
 
-class Source(Struct, frozen=True):
+class ProxySource(Struct, frozen=True):
     """The address of a client.
 
     :ivar host: an IP address, or the path of a UNIX socket, which may be empty.
@@ -51,18 +51,18 @@ class Source(Struct, frozen=True):
     port: int | None
 
 
-class Header(Struct, frozen=True):
+class ProxyHeader(Struct, frozen=True):
     """A header.
 
     :ivar source: ``None``: the proxy does not say.
     :ivar rest: the bytes that came after it.
     """
 
-    source: Source | None
+    source: ProxySource | None
     rest: bytes
 
 
-def read_header(data: bytes) -> Header | None:
+def read_header(data: bytes) -> ProxyHeader | None:
     """Read the header at the beginning of all that a proxy sent so far; ``None``: more is needed.
 
     :raises RemoteProtocolError: ``bad-proxy-header``.
@@ -74,7 +74,7 @@ def read_header(data: bytes) -> Header | None:
     raise _bad("it begins with neither form of the PROXY protocol")
 
 
-def _read_line(data: bytes) -> Header | None:
+def _read_line(data: bytes) -> ProxyHeader | None:
     end = data.find(END, 0, MAX_LINE)
     if end < 0:
         if len(data) >= MAX_LINE:
@@ -83,7 +83,7 @@ def _read_line(data: bytes) -> Header | None:
     _, kind, *stated = data[:end].split(b" ")
     rest = data[end + len(END) :]
     if kind == b"UNKNOWN":
-        return Header(None, rest)
+        return ProxyHeader(None, rest)
     if kind not in (b"TCP4", b"TCP6") or len(stated) != 4:
         raise _bad("its line is not TCP4 or TCP6, two addresses and two ports")
     ip = IPv4Address if kind == b"TCP4" else IPv6Address
@@ -96,10 +96,10 @@ def _read_line(data: bytes) -> Header | None:
         raise _bad(f"an address is not one of {kind.decode()}") from None
     if b"%" in source + destination:
         raise _bad("an address has a scope")
-    return Header(Source(str(host), int(ports[0])), rest)
+    return ProxyHeader(ProxySource(str(host), int(ports[0])), rest)
 
 
-def _read_binary(data: bytes) -> Header | None:
+def _read_binary(data: bytes) -> ProxyHeader | None:
     if len(data) < FIXED:
         return None
     size = FIXED + int.from_bytes(data[14:FIXED], "big")
@@ -110,21 +110,21 @@ def _read_binary(data: bytes) -> Header | None:
         raise _bad(f"it is longer than {MAX_BINARY} bytes")
     if len(data) < size:
         return None
-    return Header(_source(family, data[FIXED:size]) if command else None, data[size:])
+    return ProxyHeader(_source(family, data[FIXED:size]) if command else None, data[size:])
 
 
-def _source(family: int, stated: bytes) -> Source | None:
+def _source(family: int, stated: bytes) -> ProxySource | None:
     if family == _UNIX:
         if len(stated) < 2 * _UNIX_PATH:
             raise _bad("its addresses are cut short")
         path = stated[:_UNIX_PATH].partition(b"\0")[0]
-        return Source(path.decode("utf-8", "backslashreplace"), None)
+        return ProxySource(path.decode("utf-8", "backslashreplace"), None)
     if family not in _FAMILIES:
         return None
     ip, size = _FAMILIES[family]
     if len(stated) < 2 * size + 4:
         raise _bad("its addresses are cut short")
-    return Source(str(ip(stated[:size])), int.from_bytes(stated[2 * size : 2 * size + 2], "big"))
+    return ProxySource(str(ip(stated[:size])), int.from_bytes(stated[2 * size : 2 * size + 2], "big"))
 
 
 def _bad(why: str) -> RemoteProtocolError:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from math import hypot
 from pathlib import Path
 
-from bussrv.net.session.input_states import BUSY, READS, SERVES, TRANSITIONS, WAITS, Event, State
+from bussrv.net.session.input_states import BUSY, READS, SERVES, TRANSITIONS, WAITS, InputEvent, State
 
 PICTURE = Path(__file__).parents[2] / "docs/explanation/input-states.svg"
 
@@ -46,7 +46,7 @@ def arrows() -> dict[tuple[State | None, State], list[str]]:
     """The events of each arrow; those from ``None`` are from the frame, around the states in which all is served."""
     found: dict[tuple[State | None, State], list[str]] = {}
     for event, after in TRANSITIONS.items():
-        if event in (Event.CUT, Event.END):
+        if event in (InputEvent.CUT, InputEvent.END):
             continue
         together = {after[state] for state in READS}
         sources: list[State | None] = [state for state in State if after[state] is not state]

@@ -16,7 +16,7 @@ from pyarrow.parquet import write_table
 
 from bussrv.audit.fold import border_join
 from bussrv.audit.fold.facts import write_tables
-from bussrv.audit.fold.lines import Line, decode_line
+from bussrv.audit.fold.lines import FoldLine, decode_line
 from bussrv.audit.fold.record_columns import columns_of, in_order_of_places
 from bussrv.audit.fold.stripe import Folding, Period
 from bussrv.audit.fold.tasks import Done
@@ -41,7 +41,7 @@ class Answers:
     expected: dict[Any, Rows]
 
 
-def line_of(each: Record) -> Line:
+def line_of(each: Record) -> FoldLine:
     """A record as the fold reads it."""
     found = decode_line(record.encode(replace(each, seq=max(1, each.seq))))
     found.seq = each.seq
@@ -64,7 +64,7 @@ def facts(
     period = period or Period()
     folding = Folding(period)
     by_server: dict[str, list[tuple[Record, int]]] = {}
-    before: dict[str, list[tuple[Line, int]]] = {}
+    before: dict[str, list[tuple[FoldLine, int]]] = {}
     for place_of, each in enumerate(records):
         if not period.is_over(each.time):
             number = segments[place_of] if segments else 1

@@ -64,7 +64,7 @@ class Lot:
     records: list[Placed]
     given: list[Record]
     clean: list[str]
-    faults: list[faults.Fault]
+    faults: list[faults.InjectedFault]
     found: Rows
 
     def of(self, server: str) -> Rows:
@@ -150,13 +150,13 @@ def test_nothing_else_is_found_in_a_made_up_world(lot: Lot) -> None:
         assert any(row["kind"] in FOUND_AS.get(kind, {kind}) for kind in kinds), row
 
 
-def _is_about(row: dict[str, Any], fault: faults.Fault) -> bool:
+def _is_about(row: dict[str, Any], fault: faults.InjectedFault) -> bool:
     if fault.kind == "time-backwards":
         return bool(row["first_seq"] == fault.seq)
     return row["session"] == fault.session and (row["service"] is None or row["service"] == fault.service)
 
 
-def _other_end(fault: faults.Fault, among: list[faults.Fault]) -> bool:
+def _other_end(fault: faults.InjectedFault, among: list[faults.InjectedFault]) -> bool:
     return any(
         each is not fault and each.kind.startswith("service-n") and each.session == fault.session for each in among
     )

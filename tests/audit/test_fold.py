@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from bussrv import events as ev
-from bussrv.audit.fold.lines import LINES, Line, read_lines
+from bussrv.audit.fold.lines import LINES, FoldLine, read_lines
 from bussrv.audit.reading import processes
 from bussrv.journal.batch import Rotation
 from bussrv.journal.record import decode
@@ -86,16 +86,16 @@ def test_the_records_are_those_of_the_one_codec(journals: list[Path]) -> None:
 
 
 def test_every_field_of_an_event_is_decoded() -> None:
-    assert get_args(get_type_hints(Line)["v"]) == READ_VERSIONS
+    assert get_args(get_type_hints(FoldLine)["v"]) == READ_VERSIONS
     for event in ev.EVENT_CLASSES:
         line = LINES[ev.event_name(event)]
         assert {*event.__struct_fields__} <= {*line.__struct_fields__}
         # The fields of one event can be asked of the records of all.
-        assert all(hasattr(Line, name) for name in event.__struct_fields__)
+        assert all(hasattr(FoldLine, name) for name in event.__struct_fields__)
 
 
 def test_what_an_event_requires_its_line_requires() -> None:
-    stamp = _required(Line)
+    stamp = _required(FoldLine)
     for name, event in ev.EVENTS_BY_NAME.items():
         about = {"session": name.startswith("session."), "service": False}
         if name in ("service.registered", "service.unregistered"):

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from bussrv import events as ev
-from bussrv.audit.fold.lines import Line, read_lines
+from bussrv.audit.fold.lines import FoldLine, read_lines
 from bussrv.audit.fold.segments import read_segment
 from bussrv.audit.kinds import KINDS
 from bussrv.audit.reading.judged import tables
@@ -167,9 +167,9 @@ class Read:
     """
 
     journal: Path
-    records: list[Line]
+    records: list[FoldLine]
     moments: list[int]
-    others: list[Line]
+    others: list[FoldLine]
     bad: Rows
     torn: Rows
 

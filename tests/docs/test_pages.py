@@ -19,7 +19,7 @@ from bussrv.client.objects import BusError, ObjectsClient
 from bussrv.client.spp import SppClient
 from bussrv.errors import COUNTERS, REASONS
 from bussrv.journal.reading import read_journal
-from bussrv.net.session.input_states import Event, State
+from bussrv.net.session.input_states import InputEvent, State
 from bussrv.server.configuration.options import Options, StartError
 from bussrv.testing.server import RunningServer
 from bussrv.wire import inbus, spp
@@ -110,7 +110,7 @@ def test_the_picture_of_the_states_of_input_is_current() -> None:
     assert drawn["PICTURE"].read_text() == drawn["picture"]()
     assert drawn["AT"].keys() == set(State)
     assert {each for events in drawn["arrows"]().values() for each in events} == {
-        event.name for event in Event if event not in (Event.CUT, Event.END)
+        event.name for event in InputEvent if event not in (InputEvent.CUT, InputEvent.END)
     }
     named = re.findall(r"`(bussrv[\w.]*):([\w.]+)`", page("docs/explanation/input-states.md"))
     assert [each for each in named if not hasattr(import_module(each[0]), each[1].partition(".")[0])] == []

@@ -18,7 +18,7 @@ from bussrv.journal.keys import PublicKey
 from bussrv.journal.manifest import MANIFEST_NAME
 from bussrv.journal.segment import list_segments, segment_name
 from bussrv.journal.upkeep import UpkeepPolicy
-from bussrv.journal.verify import Fault, Report, verify
+from bussrv.journal.verify import JournalFault, Report, verify
 from tests.inspection.journals import KEY, NEXT_KEY, STRANGER, House, clean_journal
 from tests.size import FULL, sample, sized
 from tests.tamperings.catalogue import KINDS as TAMPERINGS
@@ -83,7 +83,7 @@ def places(copy: Copy) -> Iterator[tuple[int, int]]:
         yield from ((number, index) for index in range(copy.begin(number), len(copy.segments[number])))
 
 
-def blamed(report: Report, most: int = 6) -> list[Fault]:
+def blamed(report: Report, most: int = 6) -> list[JournalFault]:
     """The faults: some, and no more than one wrong may lead to: a line, a number, the chain, a seal, a header."""
     assert 0 < len(report.faults) <= most, report.faults
     return report.faults
@@ -99,7 +99,7 @@ def named(report: Report, name: str, line: int | None = None, seq: int | None = 
         assert any(holds(fault, seq) for fault in found), (seq, report.faults)
 
 
-def holds(fault: Fault, seq: int) -> bool:
+def holds(fault: JournalFault, seq: int) -> bool:
     """Whether a fault is about a record, or one beside it."""
     return fault.seq is not None and fault.seq - 2 <= seq <= (fault.last_seq or fault.seq) + 2
 
@@ -660,7 +660,7 @@ def test_faults_that_are_not_listed_are_counted(tmp_path: Path, monkeypatch: pyt
         file.write(b"junk\n" * 50)
     faults = verify(tmp_path / "journal").faults
     assert [each.line is None for each in faults] == [False, False, False, True]
-    more = Fault(
+    more = JournalFault(
         path=path.name,
         code="bad-line",
         message="and 47 more in this segment, which are not listed",

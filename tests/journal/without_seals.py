@@ -9,11 +9,11 @@ from unittest.mock import patch
 
 from bussrv.journal import verify as module
 from bussrv.journal.manifest import MANIFEST_NAME
-from bussrv.journal.verify import Fault, verify
+from bussrv.journal.verify import JournalFault, verify
 from bussrv.registry.state.fold import RegistryFold
 
 
-def faults_without_seals(journal: Path) -> list[Fault]:
+def faults_without_seals(journal: Path) -> list[JournalFault]:
     """What ``verify`` finds in a copy of a journal that has no manifest any more.
 
     Left out is what only says that the manifest is not there, or segments that it would say were removed.

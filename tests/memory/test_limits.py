@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from bussrv.memory.limits import CHUNK_COST, HOLD_COST, Chunk, Holding, MemoryLimit
+from bussrv.memory.limits import CHUNK_COST, HOLD_COST, Chunk, HeldMemory, MemoryLimit
 from tests.size import sized
 
 MOST = 5000
@@ -40,15 +40,15 @@ class HoldingsMachine(RuleBasedStateMachine):
         super().__init__()
         self.later = Later()
         self.holdings = MemoryLimit(MOST, self.later.do)
-        self.held: dict[Holding, list[Chunk]] = {}
-        self.oldest: list[Holding] = []
+        self.held: dict[HeldMemory, list[Chunk]] = {}
+        self.oldest: list[HeldMemory] = []
 
     @rule(address=st.sampled_from(ADDRESSES))
     def open(self, address: str) -> None:
         holding = self.holdings.open(address, lambda: self.gives_up(holding))
         self.held[holding] = []
 
-    def gives_up(self, holding: Holding) -> None:
+    def gives_up(self, holding: HeldMemory) -> None:
         assert self.total() > MOST
         sizes = Counter[str]()
         for each in self.oldest:
@@ -86,7 +86,7 @@ class HoldingsMachine(RuleBasedStateMachine):
     def waited_for(self) -> list[Chunk]:
         return list({id(chunk): chunk for chunks in self.held.values() for chunk in chunks}.values())
 
-    def size(self, holding: Holding) -> int:
+    def size(self, holding: HeldMemory) -> int:
         return sum(len(chunk.data) + HOLD_COST for chunk in self.held[holding])
 
     def total(self) -> int:
@@ -116,7 +116,7 @@ def test_what_is_held_counts_as_it_grows_and_the_first_gives_up() -> None:
     holdings = MemoryLimit(100, later.do)
     gave_up: list[str] = []
 
-    def hold(name: str, address: str) -> Holding:
+    def hold(name: str, address: str) -> HeldMemory:
         def give_up() -> None:
             gave_up.append(name)
             holding.resize(0)

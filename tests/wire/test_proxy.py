@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from bussrv.addresses import plain_host
 from bussrv.errors import RemoteProtocolError
-from bussrv.wire.proxy import MAX_LINE, SIGNATURE, Header, Source, read_header
+from bussrv.wire.proxy import MAX_LINE, SIGNATURE, ProxyHeader, ProxySource, read_header
 from tests.tables import each_row
 
 
@@ -18,16 +18,16 @@ MAPPED = (bytes(10) + b"\xff\xff" + bytes([192, 0, 2, 7])) * 2 + IPV4[8:]
 LONGEST = b"PROXY TCP6 " + b" ".join([b":".join([b"ffff"] * 8)] * 2)
 
 HEADERS = [
-    (b"PROXY TCP4 192.0.2.7 10.0.0.1 5555 3002\r\n", Source("192.0.2.7", 5555)),
-    (b"PROXY TCP6 2001:db8:0::7 ::1 0 65535\r\n", Source("2001:db8::7", 0)),
-    (b"PROXY TCP6 ::ffff:192.0.2.7 ::1 5555 3002\r\n", Source("::ffff:192.0.2.7", 5555)),
-    (LONGEST + b" 65535 65535\r\n", Source("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", 65535)),
+    (b"PROXY TCP4 192.0.2.7 10.0.0.1 5555 3002\r\n", ProxySource("192.0.2.7", 5555)),
+    (b"PROXY TCP6 2001:db8:0::7 ::1 0 65535\r\n", ProxySource("2001:db8::7", 0)),
+    (b"PROXY TCP6 ::ffff:192.0.2.7 ::1 5555 3002\r\n", ProxySource("::ffff:192.0.2.7", 5555)),
+    (LONGEST + b" 65535 65535\r\n", ProxySource("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", 65535)),
     (b"PROXY UNKNOWN\r\n", None),
     (b"PROXY UNKNOWN ffff::1 whatever 1 2\r\n", None),
-    (binary(0x21, 0x11, IPV4), Source("192.0.2.7", 5555)),
-    (binary(0x21, 0x11, IPV4 + b"\x04\x00\x01x"), Source("192.0.2.7", 5555)),
-    (binary(0x21, 0x21, MAPPED), Source("::ffff:192.0.2.7", 5555)),
-    (binary(0x21, 0x31, b"/run/a".ljust(108, b"\0") + bytes(108)), Source("/run/a", None)),
+    (binary(0x21, 0x11, IPV4), ProxySource("192.0.2.7", 5555)),
+    (binary(0x21, 0x11, IPV4 + b"\x04\x00\x01x"), ProxySource("192.0.2.7", 5555)),
+    (binary(0x21, 0x21, MAPPED), ProxySource("::ffff:192.0.2.7", 5555)),
+    (binary(0x21, 0x31, b"/run/a".ljust(108, b"\0") + bytes(108)), ProxySource("/run/a", None)),
     (binary(0x21, 0x00, b""), None),
     (binary(0x20, 0x00, b""), None),
     (binary(0x20, 0x11, IPV4), None),
@@ -35,7 +35,7 @@ HEADERS = [
 
 
 @each_row(("header", "source"), HEADERS)
-def test_a_header_is_read_whatever_it_is_cut_into(header: bytes, source: Source | None) -> None:
+def test_a_header_is_read_whatever_it_is_cut_into(header: bytes, source: ProxySource | None) -> None:
     for end in range(len(header)):
         assert read_header(header[:end]) is None, end
     for rest in (b"", b"\r\n", b"PROXY UNKNOWN\r\n"):
@@ -45,7 +45,7 @@ def test_a_header_is_read_whatever_it_is_cut_into(header: bytes, source: Source 
         assert plain(found.source) == plain(source)
 
 
-def plain(source: Source | None) -> tuple[str, int | None] | None:
+def plain(source: ProxySource | None) -> tuple[str, int | None] | None:
     """Text of an IPv6 address differs between versions of Python."""
     return None if source is None else (plain_host(source.host), source.port)
 
@@ -92,4 +92,4 @@ def test_a_wrong_header_is_refused_and_the_fault_is_named(data: bytes, why: str)
 @given(st.binary(max_size=200) | st.builds(bytes.__add__, st.just(b"PROXY "), st.binary(max_size=150)))
 def test_nothing_but_a_refusal_comes_of_other_bytes(data: bytes) -> None:
     if not fault(data):
-        assert isinstance(read_header(data), Header | None)
+        assert isinstance(read_header(data), ProxyHeader | None)

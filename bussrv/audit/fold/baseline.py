@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from bussrv.audit.fold.lines import LINES, Line
+from bussrv.audit.fold.lines import LINES, FoldLine
 from bussrv.journal.header import Part
 from bussrv.journal.versions import FIRST_WITH_CLAIMS, PROVING
 
@@ -59,7 +59,7 @@ class _State(Struct):
 _decode = msgspec.json.Decoder(_State).decode
 
 
-def baseline(parts: Sequence[Part], server: str, number: int) -> list[tuple[Line, int]]:
+def baseline(parts: Sequence[Part], server: str, number: int) -> list[tuple[FoldLine, int]]:
     """The registry before segment ``number``, as records with their times, in order.
 
     They have the number before the first record, and the times of the original changes.
@@ -111,6 +111,6 @@ def _services(state: _State, about: dict[str, dict[str, Any]]) -> Iterator[_Row]
             yield "subscription.renewed", 4, each.renewed, fields
 
 
-def _record(server: str, seq: int, rank: int, event: str, fields: dict[str, Any]) -> Line:
+def _record(server: str, seq: int, rank: int, event: str, fields: dict[str, Any]) -> FoldLine:
     stamp: dict[str, Any] = {"v": FIRST_WITH_CLAIMS, "prev": "", "time": "", "outcome": "ok", "boot": ""}
     return LINES[event](seq=seq, mono=rank, server=server, **stamp, **fields)

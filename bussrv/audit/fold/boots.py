@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from bussrv.audit.fold.lines import Line
+from bussrv.audit.fold.lines import FoldLine
 from bussrv.audit.fold.suspicions import decimal
 
 STEP_BACK = 5 * 1_000_000
@@ -54,7 +54,7 @@ def add(boot: BootFacts, other: BootFacts) -> None:
             boot[name] = choose(known) if known else None
 
 
-def run_of(records: Sequence[Line], first_moment: int, last_moment: int) -> BootFacts:
+def run_of(records: Sequence[FoldLine], first_moment: int, last_moment: int) -> BootFacts:
     """A boot, as successive records of it tell.
 
     :param first_moment, last_moment: the earliest and the latest time of the records.
@@ -76,7 +76,7 @@ def has_settled(event: str) -> bool:
     return event not in _OF_START and not by_journal(event)
 
 
-def tell(boot: BootFacts, record: Line) -> None:
+def tell(boot: BootFacts, record: FoldLine) -> None:
     """Take in a record of the server itself."""
     found = new_boot()
     seq, event = record.seq, record.event

@@ -40,7 +40,7 @@ _SHORTEST = 100
 """No record has fewer bytes: the names of its members and its time take more."""
 
 
-class Line(Struct, kw_only=True, gc=False, omit_defaults=True, tag_field="event"):
+class FoldLine(Struct, kw_only=True, gc=False, omit_defaults=True, tag_field="event"):
     """A record: the stamp, the fields of all events, and ``None`` for those of other events.
 
     Each event has a class of its own, with its fields. So the decoder says of most lines what the judge would say.
@@ -106,21 +106,21 @@ _SMALL = {int: Integer}
 """The types of fields that are narrower here than in events: numbers that a column of a table can have."""
 
 
-def _line_class(event: type[Event]) -> type[Line]:
+def _line_class(event: type[Event]) -> type[FoldLine]:
     """The class of records of an event."""
     name = event_name(event)
     fields: list[Any] = []
     for each in msgspec.structs.fields(event):
         kind = _SMALL.get(each.type, each.type)
-        if each.name not in Line.__struct_fields__:
+        if each.name not in FoldLine.__struct_fields__:
             fields.append((each.name, kind) if each.required else (each.name, kind | None, None))
     fields += [("session", str)] if name in (*_ABOUT_SESSIONS, *_ABOUT_SERVICES) else []
     fields += [("service", str)] if name in _ABOUT_SERVICES else []
     found = msgspec.defstruct(
-        event.__name__, fields, bases=(Line,), namespace={"event": name}, module=__name__,
+        event.__name__, fields, bases=(FoldLine,), namespace={"event": name}, module=__name__,
         tag=name, tag_field="event", kw_only=True, gc=False, omit_defaults=True,
     )  # fmt: skip
-    assert issubclass(found, Line)
+    assert issubclass(found, FoldLine)
     return found
 
 
@@ -128,7 +128,7 @@ LINES = {event_name(each): _line_class(each) for each in EVENT_CLASSES}
 """The classes of records, by event."""
 
 if TYPE_CHECKING:
-    AnyLine = Line
+    AnyLine = FoldLine
 else:
     AnyLine = reduce(or_, LINES.values())
 
@@ -142,7 +142,7 @@ _PUNCTUATION = {4: b"-", 7: b"-", 10: b"T", 13: b":", 16: b":", 19: b".", 26: b"
 _DIGITS = [at for at in range(_TIME) if at not in _PUNCTUATION]
 
 
-_Records = tuple[list[Line], Numbers, Numbers]
+_Records = tuple[list[FoldLine], Numbers, Numbers]
 """Records, their times and their numbers."""
 
 
@@ -159,7 +159,7 @@ class SegmentContent(Struct):
 
     header: Header | None
     parts: list[Part]
-    records: list[Line]
+    records: list[FoldLine]
     moments: Any
     seqs: Any
     is_sound: bool
@@ -234,7 +234,7 @@ def _count_lines(text: memoryview) -> int:
     return sum(int(np.count_nonzero(some[at : at + _BLOCK] == _NEWLINE)) for at in range(0, some.size, _BLOCK))
 
 
-def _holds(content: bytes, records: Sequence[Line], begin: int) -> bool:
+def _holds(content: bytes, records: Sequence[FoldLine], begin: int) -> bool:
     head = content[:begin].split(b"\n")[:-1]
     lines = content[begin:].split(b"\n")[:-1]
     if any(len(line) >= MAX_LINE - 1 for line in lines):
@@ -258,7 +258,7 @@ def _each(content: bytes) -> _Records:
     return found, np.array(moments, dtype=np.int64), _seqs(found)
 
 
-def _seqs(records: Sequence[Line]) -> Numbers:
+def _seqs(records: Sequence[FoldLine]) -> Numbers:
     return np.fromiter([record.seq for record in records], np.int64, len(records))
 
 
@@ -277,7 +277,7 @@ def _parts(content: bytes, number: int) -> Iterator[Part]:
                     yield part
 
 
-def _moments(records: Sequence[Line]) -> Numbers:
+def _moments(records: Sequence[FoldLine]) -> Numbers:
     """The times of records, UTC microseconds since 1970.
 
     :raises ValueError: if one is not written as a server writes it.
@@ -298,7 +298,7 @@ def _moments(records: Sequence[Line]) -> Numbers:
     return texts.astype("S26").astype("M8[us]").astype(np.int64)
 
 
-def _of_today(record: Line) -> None:
+def _of_today(record: FoldLine) -> None:
     """``actor`` and ``claimed`` as today's schema version has them; see :mod:`bussrv.journal.versions`."""
     if record.protocol == PROVING and record.event != "auth.failed":
         record.claimed = None

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 
-from bussrv.audit.fold.lines import LINES, Flags, Line, Numbers, SegmentContent
+from bussrv.audit.fold.lines import LINES, Flags, FoldLine, Numbers, SegmentContent
 
 KINDS = {event: number for number, event in enumerate(LINES)}
 """The kinds of records as numbers, by event."""
@@ -29,7 +29,7 @@ class RecordColumns(Struct):
     :ivar kinds: numbers of ``KINDS``.
     """
 
-    records: list[Line]
+    records: list[FoldLine]
     moments: Numbers
     seqs: Numbers
     monos: Numbers
@@ -57,7 +57,7 @@ class RecordColumns(Struct):
         )
 
 
-def columns_of(records: list[Line], moments: Numbers, seqs: Numbers, segment: int) -> RecordColumns:
+def columns_of(records: list[FoldLine], moments: Numbers, seqs: Numbers, segment: int) -> RecordColumns:
     """Records of one segment.
 
     To be made at once: later, most records are not in the cache of the processor any more.
@@ -87,7 +87,7 @@ def by_server(number: int, read: SegmentContent) -> list[tuple[str, RecordColumn
     return [(server, columns.chosen(np.array(some))) for server, some in places.items()]
 
 
-def _boots_of(records: Sequence[Line]) -> list[tuple[str, int]]:
+def _boots_of(records: Sequence[FoldLine]) -> list[tuple[str, int]]:
     boots = [record.boot for record in records]
     if boots and boots.count(boots[0]) == len(boots):
         return [(boots[0], len(boots))]

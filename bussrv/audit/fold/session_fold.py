@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from bussrv.audit.fold.holdings import BEGINS, CODES, Holding, Place, Span, Step
-from bussrv.audit.fold.lines import AnyLine, Line
+from bussrv.audit.fold.lines import AnyLine, FoldLine
 
 TELLING = frozenset({"session.opened", "session.identified", "auth.succeeded", "session.closed"})
 """The events that describe a session. All others are its actions."""
@@ -90,7 +90,7 @@ class SessionFold(Struct, array_like=True):
     objects_wanted: bool = False
     holdings: dict[tuple[bool, str | None], Holding] = {}
 
-    def take(self, record: Line, at: int, given: bool) -> None:
+    def take(self, record: FoldLine, at: int, given: bool) -> None:
         """Take in the next record of the session.
 
         :param at: its time.
@@ -114,7 +114,7 @@ class SessionFold(Struct, array_like=True):
         if event not in TELLING:
             self._act(record)
 
-    def _open(self, record: Line, at: int, given: bool) -> None:
+    def _open(self, record: FoldLine, at: int, given: bool) -> None:
         if self.opening is None:
             self.opening = (record.seq, at, record.mono), record
         self.openings += 1
@@ -131,7 +131,7 @@ class SessionFold(Struct, array_like=True):
         if record.home is not None:
             self.flags |= FAR
 
-    def _close(self, record: Line, at: int) -> None:
+    def _close(self, record: FoldLine, at: int) -> None:
         if self.closing is None:
             self.closing = (record.seq, at, record.mono), record
         self.closings += 1
@@ -143,7 +143,7 @@ class SessionFold(Struct, array_like=True):
         self.boots["closed"] = record.boot
         self.flags |= _flags_of(record)
 
-    def _tell(self, record: Line, at: int) -> None:
+    def _tell(self, record: FoldLine, at: int) -> None:
         here = (record.seq, at, record.mono), record
         if record.event == "session.identified":
             self.identified = here
@@ -152,12 +152,12 @@ class SessionFold(Struct, array_like=True):
         if record.actor is not None:
             self.acting = here
 
-    def _change(self, record: Line, at: int) -> None:
+    def _change(self, record: FoldLine, at: int) -> None:
         seq = record.seq
         self.first_change = seq if self.first_change is None else min(self.first_change, seq)
         self.last_change, self.latest = _most(self.last_change, seq), _most(self.latest, at)
 
-    def _hold(self, code: int, record: Line, at: int, given: bool) -> None:
+    def _hold(self, code: int, record: FoldLine, at: int, given: bool) -> None:
         service, is_subscription = record.service, code > 2
         key = is_subscription, service
         holding = self.holdings.get(key)
@@ -172,7 +172,7 @@ class SessionFold(Struct, array_like=True):
             else:
                 (self.wanted if is_subscription else self.provided).add(service)
 
-    def _act(self, record: Line) -> None:
+    def _act(self, record: FoldLine) -> None:
         if record.protocol != self.protocol:
             self.protocol = _least(self.protocol, record.protocol)
         if record.routing_id != self.routing_id:
@@ -221,7 +221,7 @@ class SessionFold(Struct, array_like=True):
                     yield not is_subscription, service, ended
 
 
-def _flags_of(record: Line) -> int:
+def _flags_of(record: FoldLine) -> int:
     objects_in, objects_out, bytes_in, bytes_out = (getattr(record, name) or 0 for name in COUNTERS)
     flags = 0
     if min(objects_in, objects_out, bytes_in, bytes_out, record.duration or 0) < 0:

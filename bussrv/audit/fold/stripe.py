@@ -15,7 +15,7 @@ from msgspec import Struct
 from bussrv.audit.fold.boots import BootFacts, Stamp, add, backwards, by_journal, new_boot, run_of, tell
 from bussrv.audit.fold.facts import FACTS, FactTables, as_table, as_tables, finish, no_rows
 from bussrv.audit.fold.holdings import Place
-from bussrv.audit.fold.lines import Flags, Line, Numbers
+from bussrv.audit.fold.lines import Flags, FoldLine, Numbers
 from bussrv.audit.fold.record_columns import KINDS, Coded, RecordColumns, among, coded, in_order_of_places
 from bussrv.audit.fold.session_fold import SessionFold, address_of
 from bussrv.audit.fold.vectorised import usual_sessions
@@ -83,7 +83,9 @@ class Folded(Struct):
 
 
 def fold_stripe(
-    segments: Iterable[tuple[str, RecordColumns]], baselines: Mapping[str, Sequence[tuple[Line, int]]], period: Period
+    segments: Iterable[tuple[str, RecordColumns]],
+    baselines: Mapping[str, Sequence[tuple[FoldLine, int]]],
+    period: Period,
 ) -> Folded:
     """The facts of successive segments.
 
@@ -120,10 +122,10 @@ class Folding:
         self._taken: list[tuple[str, RecordColumns, Coded]] = []
         self._tables: defaultdict[str, list[pa.Table]] = defaultdict(list)
 
-    def take_baseline(self, server: str, records: Sequence[tuple[Line, int]]) -> None:
+    def take_baseline(self, server: str, records: Sequence[tuple[FoldLine, int]]) -> None:
         """Take in the registry before the first record of a server."""
-        links: dict[str, Line] = {}
-        opened: dict[str, tuple[Line, int]] = {}
+        links: dict[str, FoldLine] = {}
+        opened: dict[str, tuple[FoldLine, int]] = {}
         for record, at in records:
             if self._period.is_over(at):
                 continue
@@ -192,7 +194,7 @@ class Folding:
             if end != begin:
                 known.append((stamp(end), False))
 
-    def _count(self, server: str, records: Sequence[Line], moments: Numbers) -> None:
+    def _count(self, server: str, records: Sequence[FoldLine], moments: Numbers) -> None:
         since = self._period.since
         if since is not None:
             kept = np.flatnonzero(moments >= since)
@@ -284,24 +286,24 @@ class Folding:
     def _fold_of(self, server: str, session: str | None) -> SessionFold:
         return self._folds.setdefault((server, session), SessionFold(server, session))
 
-    def _close(self, server: str, record: Line, at: int) -> None:
+    def _close(self, server: str, record: FoldLine, at: int) -> None:
         if record.reason == "server-crashed":
             self._boots[server, record.boot]["closed"] += 1
 
-    def _link(self, server: str, record: Line, at: int) -> None:
+    def _link(self, server: str, record: FoldLine, at: int) -> None:
         is_up = record.event == "link.up"
         about = (record.routing_id, record.seq, at, record.mono, record.boot, record.reason)
         self._rows["links"].append((server, *about, is_up, False))
 
-    def _disk(self, server: str, record: Line, at: int) -> None:
+    def _disk(self, server: str, record: FoldLine, at: int) -> None:
         self._rows["disk"].append((server, record.event, record.seq, at, record.mono))
 
-    def _tell(self, server: str, record: Line, at: int) -> None:
+    def _tell(self, server: str, record: FoldLine, at: int) -> None:
         tell(self._boots[server, record.boot], record)
         if record.event == "server.started":
             self._disk(server, record, at)
 
-    def _refuse(self, server: str, record: Line, at: int) -> None:
+    def _refuse(self, server: str, record: FoldLine, at: int) -> None:
         if not self._period.holds(at):
             return
         about = (record.event, record.reason, record.limit, record.actor, record.claimed, address_of(record.peer))
@@ -335,7 +337,7 @@ class Folding:
         return found
 
 
-_OTHERS: dict[str, Callable[[Folding, str, Line, int], None]] = {
+_OTHERS: dict[str, Callable[[Folding, str, FoldLine, int], None]] = {
     "session.closed": Folding._close,
     **dict.fromkeys(REFUSALS, Folding._refuse),
     **dict.fromkeys(("link.up", "link.down"), Folding._link),

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from bussrv.audit.fold.facts import FactTables, as_table
 from bussrv.audit.fold.holdings import ADDED, BEGINS, CODES, ENDS, LEASED, LEFT, RAN_OUT
-from bussrv.audit.fold.lines import Flags, Line, Numbers
+from bussrv.audit.fold.lines import Flags, FoldLine, Numbers
 from bussrv.audit.fold.record_columns import KINDS, Coded, RecordColumns, among, coded
 from bussrv.audit.fold.session_fold import COUNTERS, TELLING, address_of
 from bussrv.audit.fold.suspicions import TOLERANCE
@@ -71,7 +71,7 @@ class _Whole(NamedTuple):
         """Of the record at each of ``places``."""
         return self.columns.kinds[self.places]
 
-    def at(self, places: Places) -> list[Line]:
+    def at(self, places: Places) -> list[FoldLine]:
         return [self.columns.records[place] for place in places.tolist()]
 
 
@@ -185,7 +185,7 @@ def _are_counted(found: _Whole, counters: Mapping[str, Numbers]) -> Flags:
     return np.asarray(is_good & (np.abs(duration - lasted) <= TOLERANCE))
 
 
-def _numbers(records: Sequence[Line], name: str) -> Numbers:
+def _numbers(records: Sequence[FoldLine], name: str) -> Numbers:
     return np.fromiter([value or 0 for value in map(attrgetter(name), records)], np.int64, len(records))
 
 
@@ -240,9 +240,9 @@ def _protocols(found: _Whole) -> pa.Array:
     return found.protocols.texts_of(np.where(opened < 0, closed, opened))
 
 
-def _telling(found: _Whole) -> tuple[list[Line | None], list[Line | None], list[Line | None]]:
+def _telling(found: _Whole) -> tuple[list[FoldLine | None], list[FoldLine | None], list[FoldLine | None]]:
     """Of each session the last record that identifies it, that has an actor, and that identifies it by a claim."""
-    none: list[Line | None] = [None] * found.opened.size
+    none: list[FoldLine | None] = [None] * found.opened.size
     identified, acting, claiming = [*none], [*none], [*none]
     those = _IS_TOLD[found.kinds]
     is_identified = (found.kinds[those] == _IDENTIFIED).tolist()
@@ -257,7 +257,7 @@ def _telling(found: _Whole) -> tuple[list[Line | None], list[Line | None], list[
     return identified, acting, claiming
 
 
-def _texts(name: str, *choices: Sequence[Line | None]) -> pa.Array:
+def _texts(name: str, *choices: Sequence[FoldLine | None]) -> pa.Array:
     """A field of records, one of each session: that of the first choice that has it."""
     read = attrgetter(name)
     found = pa.nulls(len(choices[0]), pa.string())

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyarrow import RecordBatch
     from pyspark.sql import DataFrame, SparkSession
 
-    from bussrv.audit.fold.lines import Line
+    from bussrv.audit.fold.lines import FoldLine
     from bussrv.audit.fold.segments import SegmentSource as Segment
     from bussrv.audit.spark.store import Store
 
@@ -126,7 +126,7 @@ def _records(unit: tuple[Segment, bool], stored: Mapping[str, bytes]) -> Iterato
         yield batch_of(rows[begin : begin + _TOGETHER], False)
 
 
-def batch_of(rows: Sequence[tuple[Line, int]], is_given: bool) -> RecordBatch:
+def batch_of(rows: Sequence[tuple[FoldLine, int]], is_given: bool) -> RecordBatch:
     """Records with their times.
 
     :param is_given: whether they are a baseline.

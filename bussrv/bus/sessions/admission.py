@@ -26,7 +26,7 @@ INBUS = "inbus"
 """The protocol whose sessions are counted apart."""
 
 
-class Budget:
+class CountedSessions:
     """Sessions that are counted together.
 
     :param limits: the options of its limits: to all sessions, and to those of one address.
@@ -106,8 +106,8 @@ class Admission:
     ) -> None:
         self._registry = registry
         self._counters = counters
-        self._inbus = Budget(("inbus-max-sessions", "inbus-max-sessions-per-address"), settings, seconds)
-        self._connections = Budget(("max-sessions", "max-sessions-per-address"), settings, seconds)
+        self._inbus = CountedSessions(("inbus-max-sessions", "inbus-max-sessions-per-address"), settings, seconds)
+        self._connections = CountedSessions(("max-sessions", "max-sessions-per-address"), settings, seconds)
         for session in registry.state.sessions.values():
             if session.home is None:
                 self._budget(session.protocol).entered(session.id, session.peer)
@@ -144,7 +144,7 @@ class Admission:
         elif isinstance(event, ev.SessionClosed):
             self._budget(event.protocol).left(event.session or "")
 
-    def _budget(self, protocol: str | None) -> Budget:
+    def _budget(self, protocol: str | None) -> CountedSessions:
         return self._inbus if protocol == INBUS else self._connections
 
 

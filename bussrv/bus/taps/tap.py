@@ -47,7 +47,7 @@ class TapFilter(Struct, frozen=True, kw_only=True):
     payload: bool = False
 
 
-class Sender(Struct, frozen=True):
+class TappedSender(Struct, frozen=True):
     """The session that sent an object; ``session`` and ``protocol`` are ``None`` if it is not known here."""
 
     routing_id: str
@@ -67,7 +67,7 @@ class Tapped(Struct, frozen=True):
     """
 
     time: int
-    sender: Sender
+    sender: TappedSender
     route: list[str]
     to_count: int
     event: str | None
@@ -121,7 +121,7 @@ class Tap:
         self._permissions = permissions
         self._answers: dict[_Key, bool] = {}
 
-    def is_for(self, sender: Sender, to: str | list[str] | None = None) -> bool:
+    def is_for(self, sender: TappedSender, to: str | list[str] | None = None) -> bool:
         """Whether the filter wants objects of a sender that are addressed to ``to``."""
         wanted = self.filter
         if wanted.format and sender.protocol != wanted.format:

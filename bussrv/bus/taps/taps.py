@@ -23,7 +23,7 @@ from bussrv.bus.interfaces import ITaps
 from bussrv.bus.origins import Origin
 from bussrv.bus.services.bridge import as_publication
 from bussrv.bus.shared import Shared
-from bussrv.bus.taps.tap import Sender, Tap, TapFilter, Tapped
+from bussrv.bus.taps.tap import Tap, TapFilter, Tapped, TappedSender
 from bussrv.policy.permissions.permissions import EVERYTHING, Permissions
 from bussrv.values import Publication
 from bussrv.wire.objects import BusObject, Head, encode_metadata
@@ -130,7 +130,13 @@ class Taps:
             self._show(taps, sender, origin, obj, service, others)
 
     def _show(
-        self, taps: Iterable[Tap], sender: Sender, origin: Origin, obj: BusObject, service: str | None, others: int
+        self,
+        taps: Iterable[Tap],
+        sender: TappedSender,
+        origin: Origin,
+        obj: BusObject,
+        service: str | None,
+        others: int,
     ) -> None:
         """Queue an object for taps, which share it."""
         head, size, metadata = obj.head, len(obj.payload), obj.metadata
@@ -143,12 +149,12 @@ class Taps:
             else:
                 tap.put(plain)
 
-    def _sender(self, origin: Origin) -> Sender:
+    def _sender(self, origin: Origin) -> TappedSender:
         state = self._registry.state
         routing_id = origin.route[0]
         session_id = origin.sender or state.owner(routing_id)
         session = state.sessions.get(session_id or "")
-        return Sender(routing_id, session_id if session else None, session.protocol if session else None)
+        return TappedSender(routing_id, session_id if session else None, session.protocol if session else None)
 
 
 def _metadata(publication: Publication) -> bytes:

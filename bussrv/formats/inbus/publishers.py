@@ -34,7 +34,7 @@ MOST_REMEMBERED = 10_000
 Address = tuple[str, int]
 
 
-class Publisher:
+class InbusPublisher:
     """A source address. ``heard`` is when it last published on each of its services, in seconds of the reactor."""
 
     def __init__(self, session_id: str, link: SilentLink) -> None:
@@ -54,7 +54,7 @@ class Publishers:
         self._reactor = reactor
         self._outlet = outlet
         self._drops = drops
-        self._by_host: dict[str, Publisher] = {}
+        self._by_host: dict[str, InbusPublisher] = {}
         self._ending: set[Deferred[None]] = set()
 
     def receive(self, message: wire.Datagram, host: str, size: int) -> None:
@@ -76,7 +76,7 @@ class Publishers:
             self._bus.admit(FORMAT, host)
             link = SilentLink(self._outlet)
             session = self._bus.open(FORMAT, host, link)
-            publisher = self._by_host[host] = Publisher(session.id, link)
+            publisher = self._by_host[host] = InbusPublisher(session.id, link)
             self._users.opened(session, proof)
         publisher.link.traffic.objects_in += 1
         publisher.link.traffic.bytes_in += size
@@ -121,11 +121,11 @@ class Publishers:
             self._end(host, publisher, "server-stopped")
         return DeferredList(tuple(self._ending))
 
-    def _deliver(self, publisher: Publisher, publication: Publication) -> None:
+    def _deliver(self, publisher: InbusPublisher, publication: Publication) -> None:
         publisher.heard[publication.service] = self._reactor.seconds()
         self._bus.publish(publisher.session_id, publication)
 
-    def _wait(self, publisher: Publisher, publication: Publication, host: str, size: int) -> None:
+    def _wait(self, publisher: InbusPublisher, publication: Publication, host: str, size: int) -> None:
         """Keep a publication, and all later ones, until its service is registered."""
         if publisher.waiting_bytes + size > MAX_WAITING:
             raise Refused("publisher-waiting", "too much waits for a service to be registered")
@@ -134,7 +134,7 @@ class Publishers:
         if len(publisher.waiting) == 1:
             Deferred.fromCoroutine(self._deliver_waiting(publisher, host)).addErrback(self._failed, publisher, host)
 
-    async def _deliver_waiting(self, publisher: Publisher, host: str) -> None:
+    async def _deliver_waiting(self, publisher: InbusPublisher, host: str) -> None:
         while publisher.waiting:
             publication, size = publisher.waiting[0]
             try:
@@ -152,18 +152,18 @@ class Publishers:
         self._bus.flush()
         self._close_if_silent(host, publisher)
 
-    def _failed(self, failure: Failure, publisher: Publisher, host: str) -> None:
+    def _failed(self, failure: Failure, publisher: InbusPublisher, host: str) -> None:
         self._drops.failed(host, failure)
         # Otherwise what comes later would wait for these for ever.
         publisher.waiting.clear()
         publisher.waiting_bytes = 0
 
-    def _close_if_silent(self, host: str, publisher: Publisher, reason: str = "lease-expired") -> None:
+    def _close_if_silent(self, host: str, publisher: InbusPublisher, reason: str = "lease-expired") -> None:
         if not publisher.heard and not publisher.waiting and self._by_host.get(host) is publisher:
             del self._by_host[host]
             self._bus.close(publisher.session_id, reason, publisher.link.traffic)
 
-    def _end(self, host: str, publisher: Publisher, reason: str) -> None:
+    def _end(self, host: str, publisher: InbusPublisher, reason: str) -> None:
         """Close a publisher that may have many services, which end a slice at a time."""
         del self._by_host[host]
         ended: Deferred[None] = Deferred()

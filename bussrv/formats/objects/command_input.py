@@ -14,7 +14,7 @@ import msgspec
 from twisted.python.failure import Failure
 
 from bussrv.bus.interfaces import IBus
-from bussrv.net.session.input_states import TRANSITIONS, Event, State
+from bussrv.net.session.input_states import TRANSITIONS, InputEvent, State
 from bussrv.net.session.protocol import StreamProtocol
 from bussrv.wire.head import decode_command
 from bussrv.wire.objects import NUL, BusObject
@@ -29,8 +29,8 @@ Serve = Callable[[Any, BusObject], None]
 """Serves an object of a member."""
 
 _ALONE = State.SERVING_ALONE
-_AT_COMMAND = TRANSITIONS[Event.COMMAND]
-_AT_ANSWERED = TRANSITIONS[Event.ANSWERED]
+_AT_COMMAND = TRANSITIONS[InputEvent.COMMAND]
+_AT_ANSWERED = TRANSITIONS[InputEvent.ANSWERED]
 
 
 class CommandInput:

@@ -146,7 +146,7 @@ UNSUBSCRIBED_PAYLOAD = 64 << 10
 """The most bytes of a payload that are kept before the session is a member: such objects are dropped anyway."""
 
 
-class Server(Protocol):
+class LinkedServer(Protocol):
     """The other end of a link; see :class:`bussrv.formats.objects.server_link.ServerLink`.
 
     :ivar farewell: why it ends the link; ``None``: it has not said so.
@@ -183,7 +183,7 @@ class MemberProtocol(StreamProtocol):
     objects: ObjectReader
     object_input: ObjectInput
     command_input: CommandInput
-    server: Server | None = None
+    server: LinkedServer | None = None
     _patience: Patience | None = None
     _denials: Denials | None = None
     _offered: ObjectCredentials | None = None
@@ -464,7 +464,7 @@ class MemberProtocol(StreamProtocol):
         self.command_input = CommandInput(self.VOCABULARY.events, bus)
         self._stop_timeout()
 
-    def linked_with(self, server: Server, served: frozenset[str]) -> None:
+    def linked_with(self, server: LinkedServer, served: frozenset[str]) -> None:
         """The session is a link from now on. Servers send more metadata than clients may.
 
         :param served: the events that the server is served.

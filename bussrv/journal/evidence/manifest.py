@@ -9,7 +9,7 @@ from bussrv.journal import bounds
 from bussrv.journal.chain import line_hash
 from bussrv.journal.evidence.findings import UNCHAINED, Finding
 from bussrv.journal.keys import PublicKey, Succession
-from bussrv.journal.manifest import Body, Entry, KeyEntry, Manifest, Pruned, Seal, beginning, decode, last_seq
+from bussrv.journal.manifest import Body, KeyEntry, Manifest, ManifestEntry, Pruned, Seal, beginning, decode, last_seq
 
 
 class EntryJudge:
@@ -41,7 +41,7 @@ class EntryJudge:
         self.lines += 1
         if entry.prev == found.last_hash:
             # The same text, once in memory.
-            entry = Entry(entry.number, found.last_hash, entry.hash, entry.body, entry.key)
+            entry = ManifestEntry(entry.number, found.last_hash, entry.hash, entry.body, entry.key)
         found.entries.append(entry)
         for text in self._check(line, entry):
             self._add(_finding(text, self.lines, entry.body))
@@ -97,7 +97,7 @@ class EntryJudge:
         else:
             self._unlisted += 1
 
-    def _check(self, line: bytes, entry: Entry) -> Iterator[str]:
+    def _check(self, line: bytes, entry: ManifestEntry) -> Iterator[str]:
         found, body = self.found, entry.body
         if entry.prev != found.last_hash:
             yield f"it {UNCHAINED}"

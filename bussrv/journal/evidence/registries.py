@@ -18,7 +18,7 @@ from bussrv.journal.record import Record
 from bussrv.journal.versions import FIRST_WITH_CLAIMS, SCHEMA_VERSION
 
 
-class Registry(Protocol):
+class RegistryReader(Protocol):
     """The registry, which the journal does not know: its reader provides it."""
 
     def apply(self, event: Event, time: int) -> None:
@@ -40,7 +40,7 @@ class Registry(Protocol):
         """
 
 
-NewRegistry = Callable[[], Registry]
+NewRegistry = Callable[[], RegistryReader]
 """Makes an empty one."""
 
 
@@ -62,7 +62,7 @@ class RegistryJudge:
     :param judge: has judged each line before it is given to :meth:`pass_line`.
     """
 
-    def __init__(self, judge: LineJudge, registry: Registry) -> None:
+    def __init__(self, judge: LineJudge, registry: RegistryReader) -> None:
         self._judge = judge
         self._registry = registry
         self._begins: str | None = None

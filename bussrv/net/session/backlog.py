@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator
 from itertools import chain
 
 from bussrv.memory.bundle import Bundle
-from bussrv.memory.limits import Chunk, Holding
+from bussrv.memory.limits import Chunk, HeldMemory
 
 MOST_PIECES = 256
 """The most pieces of one call to the system, which takes up to 1,024."""
@@ -70,7 +70,7 @@ class Backlog:
     :ivar holding: counts the memory; ``None``: it is not counted.
     """
 
-    holding: Holding | None = None
+    holding: HeldMemory | None = None
 
     def __init__(self) -> None:
         self.size = 0

@@ -25,7 +25,7 @@ MOST_KEPT = 32 << 10
 Pieces = Sequence[bytes | memoryview]
 
 
-class Connection(Protocol):
+class LinkConnection(Protocol):
     """The connection, as far as its link needs it.
 
     :ivar traffic: counts what is sent.
@@ -57,7 +57,7 @@ class StreamLink:
     waits_for_close = False
 
     def __init__(
-        self, protocol: Connection, encoding: IEncoding, max_outbound: int, backlog: Backlog, outflow: SendTurns
+        self, protocol: LinkConnection, encoding: IEncoding, max_outbound: int, backlog: Backlog, outflow: SendTurns
     ) -> None:
         self._protocol = protocol
         self.traffic = protocol.traffic
@@ -175,7 +175,7 @@ class StreamLink:
             self._outflow.serve(self)
 
     def send_piece(self) -> int:
-        """Send some of what waits; see :class:`bussrv.memory.send_turns.Sender`."""
+        """Send some of what waits; see :class:`bussrv.memory.send_turns.BacklogSender`."""
         backlog, sent = self._backlog, 0
         if backlog and not self._full:
             sent = self._send_some(backlog.pieces(PIECE))

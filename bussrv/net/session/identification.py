@@ -23,7 +23,7 @@ MAX_FAILURES = 3
 """How often a client may fail to say who it is before its connection is closed."""
 
 
-class Connection(Protocol):
+class ProvenConnection(Protocol):
     """The connection of a client."""
 
     session_id: str
@@ -40,7 +40,7 @@ class Identification:
 
     proof: Proof | None = None
 
-    def __init__(self, connection: Connection, bus: IBus) -> None:
+    def __init__(self, connection: ProvenConnection, bus: IBus) -> None:
         self._connection = connection
         self._bus = bus
         self._failures = 0

@@ -12,8 +12,8 @@ from twisted.python.failure import Failure
 from bussrv.bus.flush_schedule import NEVER
 from bussrv.bus.interfaces import IBus
 from bussrv.errors import RemoteProtocolError
-from bussrv.memory.limits import Holding
-from bussrv.net.session.input_states import BUSY, SERVES, TRANSITIONS, WAITS, Event, State
+from bussrv.memory.limits import HeldMemory
+from bussrv.net.session.input_states import BUSY, SERVES, TRANSITIONS, WAITS, InputEvent, State
 from bussrv.values import Traffic
 
 FREE_INPUT = 64 << 10
@@ -32,12 +32,12 @@ _PAUSED = frozenset({State.WAITING_PAUSED, State.SERVING_PAUSED, State.BUSY_PAUS
 
 # Some versions of Python look members of an enum up by a call.
 _WAITING, _BUSY, _BUSY_ALONE, _DIRECTLY = State.WAITING, State.BUSY, State.BUSY_ALONE, State.READING_DIRECTLY
-_AT_CHUNK = TRANSITIONS[Event.CHUNK]
-_AT_SLICE = TRANSITIONS[Event.SLICE]
-_AT_SERVED = TRANSITIONS[Event.SERVED]
-_AT_ANSWERED = TRANSITIONS[Event.ANSWERED]
-_AT_WORK = TRANSITIONS[Event.WORK]
-_AT_DONE = TRANSITIONS[Event.DONE]
+_AT_CHUNK = TRANSITIONS[InputEvent.CHUNK]
+_AT_SLICE = TRANSITIONS[InputEvent.SLICE]
+_AT_SERVED = TRANSITIONS[InputEvent.SERVED]
+_AT_ANSWERED = TRANSITIONS[InputEvent.ANSWERED]
+_AT_WORK = TRANSITIONS[InputEvent.WORK]
+_AT_DONE = TRANSITIONS[InputEvent.DONE]
 
 
 class Reader(Protocol):
@@ -80,7 +80,7 @@ class Port(Protocol):
     in_turns: bool
 
 
-class Connection(Protocol):
+class InputConnection(Protocol):
     """The connection of a client, as far as its input needs it."""
 
     transport: Any
@@ -125,10 +125,10 @@ class Input:
         *("read_at", "reader", "state", "unflushed"),
     )
 
-    _holding: Holding
-    _connection: Connection
+    _holding: HeldMemory
+    _connection: InputConnection
 
-    def __init__(self, connection: Connection, reader: Reader, bus: IBus, reactor: Any) -> None:
+    def __init__(self, connection: InputConnection, reader: Reader, bus: IBus, reactor: Any) -> None:
         self.reader = check_reader(reader)
         self.state = State.NO_SESSION
         self.read_at = NEVER
@@ -138,7 +138,7 @@ class Input:
         self._reactor = reactor
         self._slice_end = 0.0
 
-    def open(self, session_id: str, port: Port, address: str, holding: Holding) -> None:
+    def open(self, session_id: str, port: Port, address: str, holding: HeldMemory) -> None:
         """The session is open.
 
         :param address: the client's; see :class:`bussrv.turns.slices.Slices`.
@@ -148,9 +148,9 @@ class Input:
         self._port = port
         self._address = address
         self._holding = holding
-        self._on(Event.ADMITTED)
+        self._on(InputEvent.ADMITTED)
 
-    def _on(self, event: Event) -> State:
+    def _on(self, event: InputEvent) -> State:
         self.state = state = TRANSITIONS[event][self.state]
         return state
 
@@ -214,10 +214,10 @@ class Input:
             return False
         if is_left or self.unflushed:
             # Bytes may have come while frames were sent.
-            self._on(Event.SLICE_OVER)
+            self._on(InputEvent.SLICE_OVER)
             return True
         self.read_at = NEVER
-        self._on(Event.SERVED if rest is None else Event.CLEAR)
+        self._on(InputEvent.SERVED if rest is None else InputEvent.CLEAR)
         if state is State.SERVING_PAUSED:
             self._connection.transport.resumeProducing()
         elif state is State.SERVING_LAST:
@@ -311,17 +311,17 @@ class Input:
 
     def cut(self) -> None:
         """The session is over a limit, or the connection is lost: nothing more is served."""
-        self._on(Event.CUT)
+        self._on(InputEvent.CUT)
 
     def last_came(self) -> None:
         """The client sends no more, but may still read: serve what is there."""
-        before, state = self.state, self._on(Event.LAST)
+        before, state = self.state, self._on(InputEvent.LAST)
         if state is State.WAITING_LAST and before not in _WAITS:
             self._wait_for_slice()
 
     def end(self) -> None:
         """The session ends: nothing more is read."""
-        self._on(Event.END)
+        self._on(InputEvent.END)
         self.reader.clear()
         self._holding.resize(0)
 

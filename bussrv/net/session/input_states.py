@@ -37,7 +37,7 @@ class State(Enum):
     ENDED_BUSY = "the session has ended, and its work is still under way"
 
 
-class Event(Enum):
+class InputEvent(Enum):
     """What happens to the input of one client. The value says it in words."""
 
     ADMITTED = "the session is open"
@@ -62,34 +62,34 @@ WAITS = (S.WAITING, S.WAITING_PAUSED, S.WAITING_LAST)
 SERVES = (S.SERVING, S.SERVING_PAUSED, S.SERVING_LAST)
 BUSY = (S.BUSY, S.BUSY_PAUSED, S.BUSY_LAST, S.BUSY_ALONE)
 
-_ROWS: Mapping[Event, Mapping[tuple[State, ...], State]] = {
-    Event.ADMITTED: {(S.NO_SESSION,): S.READING},
-    Event.CHUNK: {
+_ROWS: Mapping[InputEvent, Mapping[tuple[State, ...], State]] = {
+    InputEvent.ADMITTED: {(S.NO_SESSION,): S.READING},
+    InputEvent.CHUNK: {
         (*READS, S.SERVING_ALONE): S.WAITING,
         (S.WAITING, S.WAITING_PAUSED): S.WAITING_PAUSED,
         (S.SERVING, S.SERVING_PAUSED): S.SERVING_PAUSED,
         (S.BUSY, S.BUSY_PAUSED, S.BUSY_ALONE): S.BUSY_PAUSED,
     },
-    Event.COMMAND: {(S.READING_COMMANDS,): S.SERVING_ALONE},
-    Event.LAST: {
+    InputEvent.COMMAND: {(S.READING_COMMANDS,): S.SERVING_ALONE},
+    InputEvent.LAST: {
         (*READS, *WAITS, S.SERVING_ALONE): S.WAITING_LAST,
         SERVES: S.SERVING_LAST,
         BUSY: S.BUSY_LAST,
     },
-    Event.SLICE: {
+    InputEvent.SLICE: {
         (S.WAITING,): S.SERVING,
         (S.WAITING_PAUSED,): S.SERVING_PAUSED,
         (S.WAITING_LAST,): S.SERVING_LAST,
     },
-    Event.SLICE_OVER: {
+    InputEvent.SLICE_OVER: {
         (S.SERVING,): S.WAITING,
         (S.SERVING_PAUSED,): S.WAITING_PAUSED,
         (S.SERVING_LAST,): S.WAITING_LAST,
     },
-    Event.SERVED: {(S.SERVING, S.SERVING_PAUSED, S.BUSY): S.READING, (S.SERVING_LAST,): S.CUT},
-    Event.CLEAR: {(S.SERVING, S.SERVING_PAUSED): S.READING_DIRECTLY, (S.SERVING_LAST,): S.CUT},
-    Event.ANSWERED: {(S.SERVING_ALONE, S.BUSY_ALONE, S.BUSY): S.READING_COMMANDS},
-    Event.WORK: {
+    InputEvent.SERVED: {(S.SERVING, S.SERVING_PAUSED, S.BUSY): S.READING, (S.SERVING_LAST,): S.CUT},
+    InputEvent.CLEAR: {(S.SERVING, S.SERVING_PAUSED): S.READING_DIRECTLY, (S.SERVING_LAST,): S.CUT},
+    InputEvent.ANSWERED: {(S.SERVING_ALONE, S.BUSY_ALONE, S.BUSY): S.READING_COMMANDS},
+    InputEvent.WORK: {
         (*READS, S.WAITING, S.SERVING): S.BUSY,
         (S.WAITING_PAUSED, S.SERVING_PAUSED): S.BUSY_PAUSED,
         (S.WAITING_LAST, S.SERVING_LAST): S.BUSY_LAST,
@@ -97,7 +97,7 @@ _ROWS: Mapping[Event, Mapping[tuple[State, ...], State]] = {
         (S.CUT,): S.CUT_BUSY,
         (S.ENDED,): S.ENDED_BUSY,
     },
-    Event.DONE: {
+    InputEvent.DONE: {
         (S.BUSY,): S.WAITING,
         (S.BUSY_PAUSED,): S.WAITING_PAUSED,
         (S.BUSY_LAST,): S.WAITING_LAST,
@@ -105,14 +105,14 @@ _ROWS: Mapping[Event, Mapping[tuple[State, ...], State]] = {
         (S.CUT_BUSY,): S.CUT,
         (S.ENDED_BUSY,): S.ENDED,
     },
-    Event.CUT: {(*READS, *WAITS, *SERVES, S.SERVING_ALONE): S.CUT, BUSY: S.CUT_BUSY},
-    Event.END: {
+    InputEvent.CUT: {(*READS, *WAITS, *SERVES, S.SERVING_ALONE): S.CUT, BUSY: S.CUT_BUSY},
+    InputEvent.END: {
         (*READS, *WAITS, *SERVES, S.SERVING_ALONE, S.CUT): S.ENDED,
         (*BUSY, S.CUT_BUSY): S.ENDED_BUSY,
     },
 }
 
-TRANSITIONS: Mapping[Event, Mapping[State, State]] = {
+TRANSITIONS: Mapping[InputEvent, Mapping[State, State]] = {
     event: {**{state: state for state in State}, **{state: after for states, after in rows.items() for state in states}}
     for event, rows in _ROWS.items()
 }

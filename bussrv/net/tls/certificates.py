@@ -31,7 +31,7 @@ MOST = 16 << 20
 """The most bytes of a file: one that is larger has no certificates."""
 
 
-class Identity(NamedTuple):
+class TlsIdentity(NamedTuple):
     """A private key, and the certificates that prove whose it is.
 
     :ivar pem: all of them. Secret.
@@ -52,7 +52,7 @@ class Authorities(NamedTuple):
     ends: datetime
 
 
-def read_identity(key_file: Path, certificate_file: Path, chain_file: Path | None, now: datetime) -> Identity:
+def read_identity(key_file: Path, certificate_file: Path, chain_file: Path | None, now: datetime) -> TlsIdentity:
     """Read a private key and its certificates.
 
     :param chain_file: the certificates of intermediate authorities that the file of the certificate lacks.
@@ -65,7 +65,7 @@ def read_identity(key_file: Path, certificate_file: Path, chain_file: Path | Non
     if chain_file is not None:
         certificates += _read_certificates(chain_file, now)
     kept = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    return Identity(kept + b"".join(map(_pem, certificates)), _first_end(certificates))
+    return TlsIdentity(kept + b"".join(map(_pem, certificates)), _first_end(certificates))
 
 
 def read_authorities(path: Path, now: datetime) -> Authorities:

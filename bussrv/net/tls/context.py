@@ -20,7 +20,7 @@ from zope.interface import implementer
 
 from bussrv.bus.interfaces import Effects, IReloadable, Use
 from bussrv.errors import ConfigError
-from bussrv.net.tls.certificates import Authorities, Identity, read_authorities, read_identity
+from bussrv.net.tls.certificates import Authorities, TlsIdentity, read_authorities, read_identity
 
 CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
 """For TLS 1.2; all of TLS 1.3 are good."""
@@ -129,7 +129,7 @@ class Certificates:
         return _Loaded(_make_context(files, identity, authorities), first, file, texts)
 
 
-def _make_context(files: TlsFiles, identity: Identity | None, authorities: Authorities | None) -> ssl.SSLContext:
+def _make_context(files: TlsFiles, identity: TlsIdentity | None, authorities: Authorities | None) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if files.is_port else ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_ciphers(CIPHERS)
@@ -149,7 +149,7 @@ def _make_context(files: TlsFiles, identity: Identity | None, authorities: Autho
     return context
 
 
-def _use(context: ssl.SSLContext, identity: Identity, files: TlsFiles) -> None:
+def _use(context: ssl.SSLContext, identity: TlsIdentity, files: TlsFiles) -> None:
     """Use what was read and checked. The files may be others by now, and the system's library only reads files."""
     descriptor = os.memfd_create("bussrv-tls")
     try:

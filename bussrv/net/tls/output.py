@@ -15,7 +15,7 @@ from twisted.internet.interfaces import IPushProducer
 from twisted.internet.protocol import Protocol as TwistedProtocol
 from zope.interface import implementer
 
-from bussrv.memory.limits import Holding
+from bussrv.memory.limits import HeldMemory
 
 PART = 32 << 10
 """The most bytes that are encrypted before the transport has taken those before them."""
@@ -55,7 +55,7 @@ class TlsOutput(TwistedProtocol):
     transport: Any
     tls: ssl.SSLObject | None = None
     _producer: Any = None
-    _holding: Holding | None = None
+    _holding: HeldMemory | None = None
     _send_now: Callable[[bytes], int] | None = None
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ class TlsOutput(TwistedProtocol):
         self._send_now = getattr(self.transport, "send_now", None)
         self.transport.registerProducer(_Room(self), True)
 
-    def count_with(self, holding: Holding) -> None:
+    def count_with(self, holding: HeldMemory) -> None:
         """Count the encrypted bytes that wait, too."""
         self._holding = holding
 

@@ -20,7 +20,7 @@ from zope.interface import directlyProvides, implementer, providedBy
 from bussrv.addresses import host_of, peer_text
 from bussrv.counts.throttle import LOG_BURST, LOG_RATE, Throttle
 from bussrv.errors import RemoteProtocolError
-from bussrv.wire.proxy import Source, read_header
+from bussrv.wire.proxy import ProxySource, read_header
 
 PREFIX = "haproxy:"
 
@@ -36,7 +36,7 @@ class ProxiedConnection(ProtocolWrapper):
 
     factory: ProxiedFactory
     wrappedProtocol: Any  # noqa: N815 - named by Twisted
-    _source: Source | None = None
+    _source: ProxySource | None = None
     _begun = False
 
     def makeConnection(self, transport: Any) -> None:  # noqa: N802 - called by Twisted
@@ -67,7 +67,7 @@ class ProxiedConnection(ProtocolWrapper):
         if header is not None:
             self._begin(header.source, header.rest)
 
-    def _begin(self, source: Source | None, rest: bytes) -> None:
+    def _begin(self, source: ProxySource | None, rest: bytes) -> None:
         """Begin the session: the proxy has told the address of the client."""
         self._source, self._header, self._begun = source, b"", True
         self._timeout.cancel()

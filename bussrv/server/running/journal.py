@@ -17,7 +17,7 @@ from twisted.logger import Logger
 
 from bussrv.errors import JournalError
 from bussrv.journal.batch import BatchWriter, Rotation, SyncMode
-from bussrv.journal.condition import Head, JournalCondition
+from bussrv.journal.condition import JournalCondition, JournalEnd
 from bussrv.journal.interfaces import IJournal
 from bussrv.journal.keys import PrivateKey, read_private
 from bussrv.journal.lock import LOCK, JournalLock
@@ -243,7 +243,7 @@ class JournalPlace:
         """When a change counts as durable."""
         return self._config.sync
 
-    def head(self) -> Head:
+    def head(self) -> JournalEnd:
         """Its end."""
         assert self._writer is not None
         return self._writer.head

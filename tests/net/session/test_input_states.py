@@ -13,7 +13,7 @@ from bussrv.formats.objects.members import MemberProtocol
 from bussrv.formats.objects.object_system import OBJECT_SYSTEM
 from bussrv.formats.objects.vocabulary import Vocabulary
 from bussrv.net.session.factory import StreamFactory
-from bussrv.net.session.input_states import BUSY, READS, SERVES, TRANSITIONS, WAITS, Event, State
+from bussrv.net.session.input_states import BUSY, READS, SERVES, TRANSITIONS, WAITS, InputEvent, State
 from bussrv.wire.objects import BusObject, encode
 from tests.formats.network import Connection, Network
 
@@ -34,13 +34,13 @@ def reached(state: State) -> set[State]:
 def test_every_state_is_reached_and_all_sessions_end() -> None:
     assert reached(State.NO_SESSION) == set(State)
     for state in set(State) - {State.NO_SESSION}:
-        assert TRANSITIONS[Event.END][state] in ENDS
+        assert TRANSITIONS[InputEvent.END][state] in ENDS
         assert (State.ENDED in after(state)) == (state not in {*BUSY, State.CUT_BUSY, State.ENDED})
     assert reached(State.ENDED) == ENDS
 
 
 def test_what_waits_is_served_and_nothing_is_while_there_is_work() -> None:
-    assert {state for state in State if TRANSITIONS[Event.SLICE][state] in SERVES} == {*WAITS, *SERVES}
+    assert {state for state in State if TRANSITIONS[InputEvent.SLICE][state] in SERVES} == {*WAITS, *SERVES}
     for state in BUSY:
         assert not after(state) & {*SERVES, State.SERVING_ALONE}
 
@@ -49,7 +49,9 @@ def test_input_of_the_last_kind_stays_so_until_all_is_served() -> None:
     last = {State.WAITING_LAST, State.SERVING_LAST, State.BUSY_LAST}
     for state in last:
         assert after(state) <= {*last, State.CUT, State.CUT_BUSY, *ENDS}
-    assert {state for state in {*READS, *WAITS, *SERVES, *BUSY} if TRANSITIONS[Event.LAST][state] not in last} == set()
+    assert {
+        state for state in {*READS, *WAITS, *SERVES, *BUSY} if TRANSITIONS[InputEvent.LAST][state] not in last
+    } == set()
 
 
 class Scripted(MemberProtocol):
