@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Sequence, Set
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from zlib import crc32
 
 from msgspec import Struct
@@ -173,6 +173,12 @@ class Audience:
         It grows whenever a group or a link comes or goes, or has other members or permissions.
         """
         return self._fanout.changes
+
+    def cache(self) -> dict[Any, Any]:
+        """A dictionary for plans, which is emptied when a generation ends."""
+        made: dict[Any, Any] = {}
+        self._fanout.plan_caches.append(made)
+        return made
 
     @property
     def services(self) -> int:

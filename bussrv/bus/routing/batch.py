@@ -95,6 +95,7 @@ class SourcePlans(Struct):
     """The plans of one source. Those for everybody are shared by all sources that are alike.
 
     :ivar provided: the services that the sender provides.
+    :ivar services: :attr:`Audience.services` when that was looked at: there may be thousands to compare.
     :ivar tail: what ends metadata as it is forwarded, its NUL included.
     :ivar is_plain: whether there is one colon in it: the route has none.
     :ivar replies: ``None``: such replies are not plain.
@@ -102,6 +103,7 @@ class SourcePlans(Struct):
 
     source: Source
     provided: Set[str]
+    services: int
     tail: bytes
     is_plain: bool
     everyone: BatchPlans
@@ -136,9 +138,8 @@ class BatchRouter:
         self._hosted_type = hosted_type
         self._new_id = new_id
         self._longest = longest
-        self._tables: dict[int, SourcePlans] = {}
-        self._shared: dict[Any, BatchPlans] = {}
-        self._generation = -1
+        self._tables: dict[int, SourcePlans] = self._audience.cache()
+        self._shared: dict[Any, BatchPlans] = self._audience.cache()
         self._providers_asked = self._most_asked = 0
         self._now: float | None = None  # what the clock of the requests said in this batch
 
@@ -168,17 +169,21 @@ class BatchRouter:
 
     def _table(self, source: Source, provided: Set[str]) -> SourcePlans:
         """The plans of a source, which are of the present generation."""
-        generation = self._audience.generation
-        if generation != self._generation or len(self._tables) > MOST_TABLES:
-            self._generation = generation
+        if len(self._tables) > MOST_TABLES:
             self._tables.clear()
             self._shared.clear()
-        table = self._tables.get(source.number)
-        if table is None or table.provided != provided:
+        table, services = self._tables.get(source.number), self._audience.services
+        if table is not None and (table.services != services or source.origin.link is not None):
+            # What a session of another server provides, advertisements say before the registry does.
+            table = table if table.provided == provided else None
+        if table is not None:
+            table.services = services
+        else:
             tail, origin, provided = route_ending(source.route) + NUL, source.origin, frozenset(provided)
             alike = (source.cut > 1, provided, self._links.passed(origin.route), origin.permissions)
             plans = self._shared.setdefault(alike, {})
-            table = self._tables[source.number] = SourcePlans(source, provided, tail, tail.count(b":") == 1, plans)
+            is_plain = tail.count(b":") == 1
+            table = self._tables[source.number] = SourcePlans(source, provided, services, tail, is_plain, plans)
         return table
 
     def _route(self, table: SourcePlans, batch: Iterator[BusObject], exchanges: bool) -> BusObject | None:

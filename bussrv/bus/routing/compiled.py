@@ -20,7 +20,7 @@ A plan is right for one generation of the audience. What comes of an object is t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -131,6 +131,7 @@ class Prepared(Struct, eq=False):
     :ivar number: of the sender; all senders of other servers have the same: nobody is one of them.
     :ivar link_context: of objects that come over a link: the objects that came before, the end of their metadata, a key
         of their origin, and the most bytes of metadata that are forwarded.
+    :ivar services: :attr:`Audience.services` when it was looked at what the sender provides.
     :ivar sender: the same for the compiled module, with these ``limits``.
     """
 
@@ -139,6 +140,7 @@ class Prepared(Struct, eq=False):
     tail: bytes
     number: int
     link_context: tuple[Seen, bytes, int, int] | None = None
+    services: int = -1
     limits: Limits | None = None
     sender: Sender | None = None
 
@@ -193,10 +195,12 @@ class CompiledRouter:
         self._batches = batches
         self._taps = parts.taps
         self._ids = ids
-        self._tables: dict[tuple[frozenset[str], frozenset[str], frozenset[str], Permissions], PlanTable] = {}
-        self._prepared: dict[int, Prepared] = {}
+        self._tables: dict[tuple[frozenset[str], frozenset[str], frozenset[str], Permissions], PlanTable] = (
+            self._audience.cache()
+        )
+        self._prepared: dict[int, Prepared] = self._audience.cache()
         self._turn = self._own_turn = 0
-        self._generation = self._flushes = self._number = -1
+        self._flushes = self._number = -1
 
     def route_input(self, session_id: str, reader: ObjectReader) -> ScanResult | None:
         """Route objects of a member from its reader; ``None``: nothing was tried, they have to be read."""
@@ -207,11 +211,8 @@ class CompiledRouter:
         if stretch is None:
             return None
         source, provided = self._origins.of(session_id), self._registry.state.provided_by(session_id)
-        if self._audience.generation != self._generation:
-            self._generation = self._audience.generation
-            self._forget()
         prepared = self._prepared.get(source.number)
-        if prepared is None or prepared.table.provided != provided:
+        if prepared is None or not self._is_right(prepared, provided):
             if self._receivers.group_of(session_id) is None:
                 return None
             prepared = self._prepare(source, frozenset(provided), reader.ends, make)
@@ -220,6 +221,13 @@ class CompiledRouter:
         finally:
             if prepared.table.provided:
                 self._publisher.flush_publications()
+
+    def _is_right(self, prepared: Prepared, provided: Set[str]) -> bool:
+        """Whether a sender provides what it did when it was prepared. There may be thousands of services to compare."""
+        services = self._audience.services
+        if prepared.services != services and prepared.table.provided == provided:
+            prepared.services = services
+        return prepared.services == services
 
     def _forget(self) -> None:
         self._tables.clear()
@@ -231,9 +239,9 @@ class CompiledRouter:
         """Route the objects at the beginning of a chunk; see :class:`bussrv.bus.interfaces.ICompiledRouting`."""
         source = self._origins.known.get(session_id)
         prepared = None if source is None else self._prepared.get(source.number)
-        if prepared is None or self._taps.is_on or self._audience.generation != self._generation:
+        if prepared is None or self._taps.is_on:
             return None
-        if prepared.table.provided != self._registry.state.provided_by(session_id):
+        if not self._is_right(prepared, self._registry.state.provided_by(session_id)):
             return None
         whole = reader.take_with(data) if has_rest else data
         if whole is None:
@@ -264,6 +272,7 @@ class CompiledRouter:
                 self._forget()
             table = self._tables[key] = PlanTable(make, provided)
         prepared = Prepared(source, table, route_ending(source.route) + NUL, source.number)
+        prepared.services = self._audience.services
         self._prepared[source.number] = prepared
         return prepared
 

@@ -52,14 +52,13 @@ class CompiledForwarder:
     ) -> None:
         self._router = router
         self._forwarder = forwarder
-        self._audience = parts.audience
         self._links = parts.links
         self._publisher = parts.publisher
         self._seen = seen.table if isinstance(seen, CompiledSeen) else None
-        self._tables: dict[tuple[frozenset[str], frozenset[str], Permissions], PlanTable] = {}
-        self._latest: dict[str, Prepared] = {}
-        self._known: dict[tuple[str, bytes], Prepared | None] = {}
-        self._generation = (-1, -1)
+        self._tables: dict[tuple[frozenset[str], frozenset[str], Permissions], PlanTable] = parts.audience.cache()
+        self._latest: dict[str, Prepared] = parts.audience.cache()
+        self._known: dict[tuple[str, bytes], Prepared | None] = parts.audience.cache()
+        self._services = -1
 
     def route_input(self, session_id: str, reader: ObjectReader) -> ScanResult | None:
         """Forward objects of a linked server from its reader; ``None``: nothing was tried, they have to be read."""
@@ -70,9 +69,9 @@ class CompiledForwarder:
         if stretch is None:
             return None
         # What the senders provide is only known from advertisements.
-        generation = (self._audience.generation, self._links.paths.service_changes)
-        if generation != self._generation:
-            self._generation = generation
+        services = self._links.paths.service_changes
+        if services != self._services:
+            self._services = services
             self._forget()
         find = partial(self._find, session_id, make, stretch[2][0])
         prepared = self._latest.get(session_id) or find(*stretch[:2])
