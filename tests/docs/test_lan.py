@@ -54,7 +54,7 @@ def test_one_server_for_each_network() -> None:
     assert hall.journal is not None
     assert yard.journal is not None
     assert hall.journal != yard.journal
-    assert yard.links == ("tcp:192.168.7.1:7890",)
+    assert yard.link == ("tcp:192.168.7.1:7890",)
     assert [str(network) for network in hall.settings.link_allow] == ["192.168.7.1/32"]
 
 
