@@ -97,7 +97,7 @@ class Renewals:
         self._renewals.append(now)
 
 
-class InbusSubscriber:
+class StatedAddress:
     """A stated address.
 
     :ivar source: the host that sent the first datagram; after a restart of the server, its own host.
@@ -145,7 +145,7 @@ class Subscribers:
         self._outlet = outlet
         self._drops = drops
         self._lease = bus.settings.inbus_lease
-        self._by_address: dict[tuple[str, int], InbusSubscriber] = {}
+        self._by_address: dict[tuple[str, int], StatedAddress] = {}
 
     def session_of(self, address: tuple[str, int], app_key: str) -> str | None:
         """The session of an address that is subscribed to an app-key."""
@@ -166,7 +166,7 @@ class Subscribers:
     def _resume(self, session_id: str, address: tuple[str, int]) -> None:
         # The journal does not say which host stated the address. If another host may have, it counts as foreign.
         allowed = any(plain_ip(address[0]) in network for network in self._bus.settings.inbus_allow)
-        subscriber = InbusSubscriber(session_id, InbusLink(self._outlet, address, is_foreign=allowed), address[0])
+        subscriber = StatedAddress(session_id, InbusLink(self._outlet, address, is_foreign=allowed), address[0])
         now, utc = self._reactor.seconds(), self._bus.utc()
         for subscription in self._bus.registry.state.subscriptions.get(session_id, {}).values():
             heard = now - max(0, utc - subscription.renewed) / 1_000_000
@@ -218,7 +218,7 @@ class Subscribers:
             raise Refused("own-address", f"{format_address(str(stated), message.port)} is this server itself")
         return (str(stated), message.port), stated != source
 
-    def _find_or_open(self, address: tuple[str, int], app_key: str, source: str, is_foreign: bool) -> InbusSubscriber:
+    def _find_or_open(self, address: tuple[str, int], app_key: str, source: str, is_foreign: bool) -> StatedAddress:
         """The subscriber with an address; if there is none, its session is opened.
 
         :raises Refused: ``journal-budget``, or a limit of sessions; ``not-authenticated`` or ``not-allowed``.
@@ -236,7 +236,7 @@ class Subscribers:
         return subscriber
 
     def _subscribe(
-        self, subscriber: InbusSubscriber, message: wire.Datagram, address: tuple[str, int], size: int
+        self, subscriber: StatedAddress, message: wire.Datagram, address: tuple[str, int], size: int
     ) -> None:
         _count(subscriber.link, size)
         now = self._reactor.seconds()
@@ -256,14 +256,14 @@ class Subscribers:
         changed.addCallback(self._subscribed, subscriber, message.app_key, now)
         self._settle(changed, address, subscriber, message.app_key)
 
-    def _open(self, address: tuple[str, int], source: str, is_foreign: bool) -> InbusSubscriber:
+    def _open(self, address: tuple[str, int], source: str, is_foreign: bool) -> StatedAddress:
         self._bus.admit(FORMAT, format_address(*address))
         link = InbusLink(self._outlet, address, is_foreign=is_foreign)
         session = self._bus.open(FORMAT, format_address(*address), link, persistent=True)
-        subscriber = self._by_address[address] = InbusSubscriber(session.id, link, source)
+        subscriber = self._by_address[address] = StatedAddress(session.id, link, source)
         return subscriber
 
-    def _subscribed(self, _: None, subscriber: InbusSubscriber, app_key: str, now: float) -> None:
+    def _subscribed(self, _: None, subscriber: StatedAddress, app_key: str, now: float) -> None:
         if self._bus.registry.state.subscription(subscriber.session_id, app_key) is None:
             # Withdrawn as soon as it was made.
             subscriber.renewals.pop(app_key, None)
@@ -281,7 +281,7 @@ class Subscribers:
         changed.addCallback(self._unsubscribed, subscriber, message.app_key)
         self._settle(changed, address, subscriber, message.app_key)
 
-    def _unsubscribed(self, _: None, subscriber: InbusSubscriber, app_key: str) -> None:
+    def _unsubscribed(self, _: None, subscriber: StatedAddress, app_key: str) -> None:
         subscriber.heard.pop(app_key, None)
 
     def taken_away(self, peer: str, app_key: str, reason: str) -> None:
@@ -294,14 +294,14 @@ class Subscribers:
             self._close_if_idle(address, subscriber, reason)
 
     def _settle(
-        self, changed: Deferred[None], address: tuple[str, int], subscriber: InbusSubscriber, app_key: str
+        self, changed: Deferred[None], address: tuple[str, int], subscriber: StatedAddress, app_key: str
     ) -> None:
         """When a change is made or refused, close the subscriber if it has no subscription left."""
         settling = Deferred.fromCoroutine(self._settled(changed, address, subscriber, app_key))
         settling.addErrback(lambda failure: self._drops.failed(address[0], failure))
 
     async def _settled(
-        self, changed: Deferred[None], address: tuple[str, int], subscriber: InbusSubscriber, app_key: str
+        self, changed: Deferred[None], address: tuple[str, int], subscriber: StatedAddress, app_key: str
     ) -> None:
         try:
             await changed
@@ -312,12 +312,12 @@ class Subscribers:
             subscriber.pending -= 1
         self._close_if_idle(address, subscriber, "unsubscribed")
 
-    def _close_if_idle(self, address: tuple[str, int], subscriber: InbusSubscriber, reason: str) -> None:
+    def _close_if_idle(self, address: tuple[str, int], subscriber: StatedAddress, reason: str) -> None:
         held = self._bus.registry.state.subscriptions.get(subscriber.session_id)
         if not held and not subscriber.pending and self._by_address.get(address) is subscriber:
             self._close(address, subscriber, reason)
 
-    def _close(self, address: tuple[str, int], subscriber: InbusSubscriber, reason: str) -> None:
+    def _close(self, address: tuple[str, int], subscriber: StatedAddress, reason: str) -> None:
         del self._by_address[address]
         self._bus.close(subscriber.session_id, reason, subscriber.link.traffic)
 
@@ -329,7 +329,7 @@ class Subscribers:
             self._judge(address, subscriber)
             yield
 
-    def _judge(self, address: tuple[str, int], subscriber: InbusSubscriber) -> None:
+    def _judge(self, address: tuple[str, int], subscriber: StatedAddress) -> None:
         reason = self._users.judge(subscriber.session_id, subscriber.source)
         if reason is not None and self._by_address.get(address) is subscriber:
             self._close(address, subscriber, reason)
@@ -374,13 +374,13 @@ class Subscribers:
         chosen = nsmallest(most, self._by_address.items(), key=self._last_end)
         return [self._entry(address, subscriber) for address, subscriber in chosen]
 
-    def _last_end(self, item: tuple[tuple[str, int], InbusSubscriber]) -> tuple[float, str]:
+    def _last_end(self, item: tuple[tuple[str, int], StatedAddress]) -> tuple[float, str]:
         """When the last subscription of a subscriber ends, unless it is renewed."""
         address, subscriber = item
         ends = [subscriber.lease_end(app_key, self._lease)[0] for app_key in subscriber.heard] if self._lease else []
         return max(ends, default=0.0), format_address(*address)
 
-    def _entry(self, address: tuple[str, int], subscriber: InbusSubscriber) -> LedgerEntry:
+    def _entry(self, address: tuple[str, int], subscriber: StatedAddress) -> LedgerEntry:
         ends = [subscriber.lease_end(app_key, self._lease)[0] for app_key in subscriber.heard]
         left = max(0.0, max(ends) - self._reactor.seconds()) if ends else 0.0
         return LedgerEntry(
