@@ -186,33 +186,35 @@ class Audience:
         return self._state.service_changes
 
     def plan(self, origin: Origin, obj: BusObject, provided: Set[str]) -> Plan:
-        """Who gets an object.
+        """Decide who gets an object.
 
         :param provided: the services that its sender provides. It publishes only on these.
         :raises Refused: the sender may not send it. That is counted, and journaled.
         """
-        publication = as_publication(obj, provided)
-        kind = kind_of(obj, self._rights.service_of(publication))
+        publication, kind = self._read(obj, provided)
         self._rights.check(origin, obj, kind)
         self._rights.check_addressees(origin, obj, self._settings.max_addressees)
         return self._plan(origin, obj, kind, publication)
 
     def plan_of_many(self, origin: Origin, obj: BusObject, provided: Set[str]) -> Everyone | OneOf | None:
-        """Who gets this object and all that are alike to interests; none of them has a ``to``.
+        """Decide who gets this object and all that are alike to interests; none of them has a ``to``.
 
         :returns: ``None``: such objects have to be routed one by one, or denied.
         """
         head = obj.head
         if head.event in PARTED and head.event != REQUEST:
             return None  # Most are in lower case.
-        publication = as_publication(obj, provided)
-        kind = kind_of(obj, self._rights.service_of(publication))
+        publication, kind = self._read(obj, provided)
         is_parted = kind.event in PARTED
         if (is_parted and kind.event != REQUEST) or (head.size and not head.type):
             return None
         if not self._rights.may_send(origin, obj, kind):
             return None
         return self._provider(origin, obj, kind) if is_parted else self._everyone(origin, kind, publication)
+
+    def _read(self, obj: BusObject, provided: Set[str]) -> tuple[Publication | None, Kind]:
+        publication = as_publication(obj, provided)
+        return publication, kind_of(obj, self._rights.service_of(publication))
 
     def _plan(self, origin: Origin, obj: BusObject, kind: Kind, publication: Publication | None) -> Plan:
         event, to = kind.event, obj.head.to
@@ -240,8 +242,7 @@ class Audience:
 
     def others_of(self, origin: Origin, obj: BusObject, provided: Set[str]) -> int:
         """How many sessions other than the sender get an object that is for everybody; see :meth:`others`."""
-        publication = as_publication(obj, provided)
-        kind = kind_of(obj, self._rights.service_of(publication))
+        publication, kind = self._read(obj, provided)
         return self.others(self._everyone(origin, kind, publication), origin.sender)
 
     def others(self, plan: Everyone, sender: str) -> int:

@@ -174,7 +174,7 @@ class BatchRouter:
             self._shared.clear()
         table, services = self._tables.get(source.number), self._audience.services
         if table is not None and (table.services != services or source.origin.link is not None):
-            # What a session of another server provides, advertisements say before the registry does.
+            # Advertisements say sooner than the registry which services a session of another server provides.
             table = table if table.provided == provided else None
         if table is not None:
             table.services = services
@@ -257,7 +257,7 @@ class BatchRouter:
     # Objects for everybody.
 
     def everyone(self, obj: BusObject, origin: Origin, provided: Set[str]) -> Everyone | None:
-        """Who gets objects like this one; ``None`` if they have to be routed by themselves, or denied."""
+        """Find who gets objects like this one; ``None``: they have to be routed by themselves, or denied."""
         plan = None if obj.head.event in PARTED else self._audience.plan_of_many(origin, obj, provided)
         if not isinstance(plan, Everyone) or any(group.encoding is not OBJECT_FRAMES for group in plan.groups):
             return None

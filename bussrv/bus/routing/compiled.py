@@ -145,7 +145,7 @@ class Prepared(Struct, eq=False):
     sender: Sender | None = None
 
     def for_module(self, limits: Limits, ids: ObjectIds) -> Sender:
-        """What the compiled module is given."""
+        """The same as the compiled module takes it."""
         if self.table.is_marked:
             # There has to be room for the marks, which change with the plans.
             tails = self.table.with_marks(self)
@@ -271,9 +271,8 @@ class CompiledRouter:
             if len(self._tables) >= MOST_TABLES:
                 self._forget()
             table = self._tables[key] = PlanTable(make, provided)
-        prepared = Prepared(source, table, route_ending(source.route) + NUL, source.number)
-        prepared.services = self._audience.services
-        self._prepared[source.number] = prepared
+        tail, services = route_ending(source.route) + NUL, self._audience.services
+        prepared = self._prepared[source.number] = Prepared(source, table, tail, source.number, services=services)
         return prepared
 
     def _turn_of(self, number: int) -> int:

@@ -68,7 +68,7 @@ class CompiledForwarder:
         stretch = reader.stretch()
         if stretch is None:
             return None
-        # What the senders provide is only known from advertisements.
+        # Only advertisements say which services these senders provide.
         services = self._links.paths.service_changes
         if services != self._services:
             self._services = services

@@ -16,7 +16,7 @@ from bussrv.bus.taps.taps import Taps
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RoutingParts:
-    """What says who gets an object, and what gives it to them.
+    """The parts that decide who gets an object, and those that send it.
 
     :ivar audience: says who gets an object.
     :ivar receivers: every session that something can be sent to, in groups.
