@@ -106,7 +106,7 @@ def _arrow(source: State | None, target: State, events: list[str]) -> str:
 
 
 def _border(of: Point, toward: Point) -> Point:
-    """Where the way from the middle of a box to a point leaves the box."""
+    """The point on the edge of a box where the line from its middle to another point leaves it."""
     x, y = toward[0] - of[0], toward[1] - of[1]
     part = min(BOX_WIDTH / 2 / abs(x) if x else 9.0, BOX_HEIGHT / 2 / abs(y) if y else 9.0)
     return of[0] + part * x, of[1] + part * y

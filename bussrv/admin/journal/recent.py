@@ -76,6 +76,6 @@ def _denied(record: Record) -> DeniedItem:
 
 
 def _item(kind: type[Item], record: Record, **own: Any) -> Item:
-    """What a record says, in the fields of an item. The fields of its event have the same names."""
+    """The fields of an item, taken from a record. The fields of its event have the same names."""
     fields = {name: getattr(record.event, name, None) for name in kind.__struct_fields__}
     return kind(**{**fields, "time": format_time(record.time), "seq": record.seq, **own})

@@ -48,7 +48,7 @@ def are_small(locations: Sequence[str], most: int = SMALL) -> bool:
 
 
 def only_spark(url: str) -> RemoteDirectory:
-    """What reads a journal at a URL that is in no object store, if there is no Spark.
+    """The reader of a journal at a URL that is in no object store, if there is no Spark.
 
     :raises JournalError: always.
     """

@@ -89,7 +89,7 @@ class SparkWorkers:
                 yield from (_decode(row["done"]) for row in frame.collect())
 
     def frames(self, units: Sequence[Unit[T]], work: Work[T], schema: str) -> Iterator[DataFrame]:
-        """What comes of units of work: tables that are not computed yet, those of segments that only Spark can read
+        """The results of units of work: tables that are not computed yet, those of segments that only Spark can read
         apart.
         """
         self.keep_memory = True

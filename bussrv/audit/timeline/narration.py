@@ -202,4 +202,4 @@ _WHAT: dict[str, str | Callable[[_Narration], str]] = {
     "link.up": "the link to {who} was established",
     "link.down": "the link to {who} was lost",
 }
-"""What is said of each event. A word in braces is a field of the record, or its client."""
+"""The sentence for each event. A word in braces is a field of the record, or its client."""

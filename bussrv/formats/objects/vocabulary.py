@@ -1,4 +1,4 @@
-"""What a vocabulary of the object network is: the events that it serves, and the attributes by which clients join."""
+"""A vocabulary of the object network: the events that it serves, and the attributes by which clients join."""
 
 from __future__ import annotations
 

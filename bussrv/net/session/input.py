@@ -282,7 +282,7 @@ class Input:
         self.state = _AT_WORK[self.state]
 
     def work_is_done(self, _: object = None) -> None:
-        """What was under way is done, and its frames are collected: serve what waits."""
+        """The work is done, and its frames are collected: serve the input that waits."""
         before = self.state
         if before is _BUSY and not self._connection.has_input():
             self.state = _AT_SERVED[before]

@@ -12,7 +12,7 @@ from enum import Enum
 
 
 class State(Enum):
-    """What is done with the input of one client. The value says it in words."""
+    """A state of the input of one client. The value describes it in words."""
 
     __hash__ = object.__hash__  # that of enums is a call of Python
 
@@ -38,7 +38,7 @@ class State(Enum):
 
 
 class InputEvent(Enum):
-    """What happens to the input of one client. The value says it in words."""
+    """An event in the input of one client. The value describes it in words."""
 
     ADMITTED = "the session is open"
     CHUNK = "a chunk came, and is read"
