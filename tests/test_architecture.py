@@ -83,7 +83,7 @@ THIRD_PARTIES: Table = {
     "bussrv.errors": (),
     "bussrv.turns.clock": (),
     "bussrv.interfaces": ("zope",),
-    "bussrv.client": (),
+    "bussrv.client": ("msgspec", "wsproto"),
     "bussrv.demo": (),
     "bussrv.testing.server": (),
     "bussrv.audit.fold": ("msgspec", "numpy", "pyarrow"),

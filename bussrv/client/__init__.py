@@ -1,15 +1,23 @@
-"""Small blocking clients for each wire format, for integrators.
+"""Clients for each wire format, for programs that connect to a server.
 
-- ``_deadline``: how much longer a call may wait
-- ``_framed``: base of the clients of Object System and Business Object: objects, requests and their answers
-- ``_payload``: payloads of clients
-- ``_stream``: base of the clients of stream formats: a connection over TCP or TLS that is read event by event
+- ``_framed``: base of the plain clients of Object System and Business Object: objects, requests and their answers
+- ``_stream``: base of the plain clients of stream formats: a connection over TCP or TLS that is read event by event
+- ``address``: the addresses that clients connect to, as URLs
 - ``admin``: a client of the admin interface: HTTP with JSON, and streams of server-sent events
-- ``business``: a client of Business Object
-- ``inbus``: a client of Inbus
-- ``objects``: a client of the Object System
-- ``spp``: a client of the Service providing protocol
+- ``aio``: a client for asyncio, for all wire formats: it reconnects, and loses nothing silently
+- ``blocking``: the same for programs without an event loop
+- ``business``: a plain client of Business Object
+- ``core``: the clients of the wire formats without sockets and clocks
+- ``errors``: the errors that clients raise
+- ``events``: what a client is told: messages, requests, replies, objects, gaps and states
+- ``inbus``: a plain client of Inbus
+- ``objects``: a plain client of the Object System
+- ``settings``: what a program says about its client
+- ``shell``: the parts of the client for asyncio
+- ``spp``: a plain client of the Service providing protocol
 - ``tls``: TLS for the clients of stream formats
+
+A plain client blocks, has one connection, and shows what the wire format says.
 
 Tests: ``tests/client``.
 """

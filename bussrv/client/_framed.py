@@ -5,43 +5,16 @@ from __future__ import annotations
 import secrets
 import ssl
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
-from bussrv.client._deadline import OWN, Deadline, Timeout
-from bussrv.client._payload import as_payload
-from bussrv.client._stream import StreamClient, by_one_thread
+from bussrv.client._stream import OWN, Deadline, StreamClient, Timeout, by_one_thread
+from bussrv.client.core.payload import as_payload, hyphenated
+from bussrv.client.errors import BusError
+from bussrv.client.events import Object
 from bussrv.client.tls import Tls
-from bussrv.errors import TOO_MANY_LOGINS, BussrvError, RemoteProtocolError
+from bussrv.errors import TOO_MANY_LOGINS, RemoteProtocolError
 from bussrv.values import OCTET_STREAM
 from bussrv.wire.objects import MAX_METADATA, MAX_PAYLOAD, BadObject, ObjectReader, encode
-
-
-class BusError(BussrvError):
-    """The server answered with an ``error`` object.
-
-    :ivar reason: its stable code, see :data:`bussrv.errors.REASONS`.
-    :ivar message: its sentence for a person.
-    """
-
-    def __init__(self, reason: str, message: str) -> None:
-        super().__init__(f"{message} ({reason})")
-        self.reason = reason
-        self.message = message
-
-
-@dataclass(frozen=True)
-class Object:
-    """An object as it was received.
-
-    :ivar metadata: every attribute, decoded.
-    :ivar payload: empty when it has none.
-    :ivar size: how many bytes it had, if it was received.
-    """
-
-    metadata: dict[str, Any]
-    payload: bytes = b""
-    size: int = field(default=0, repr=False, compare=False)
 
 
 class _Reader:
@@ -252,11 +225,6 @@ class FramedClient(StreamClient[Object]):
 def new_id() -> str:
     """An id for an object, which no other has."""
     return secrets.token_hex(12)
-
-
-def hyphenated(attributes: dict[str, Any]) -> dict[str, Any]:
-    """Keyword arguments as attributes of metadata. ``receive_mode`` is the one that the seed spells with ``_``."""
-    return {name if name == "receive_mode" else name.replace("_", "-"): value for name, value in attributes.items()}
 
 
 def checked(answer: Object) -> Object:

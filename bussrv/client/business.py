@@ -6,7 +6,9 @@ import json
 import ssl
 from typing import Any
 
-from bussrv.client._framed import BusError, FramedClient, Object
+from bussrv.client._framed import FramedClient
+from bussrv.client.errors import BusError
+from bussrv.client.events import Object
 from bussrv.client.tls import Tls
 from bussrv.errors import RemoteProtocolError
 from bussrv.wire.objects import MAX_PAYLOAD

@@ -6,8 +6,8 @@ import contextlib
 import ipaddress
 import socket
 
-from bussrv.client._deadline import Deadline
-from bussrv.client._payload import as_payload
+from bussrv.client._stream import Deadline
+from bussrv.client.core.payload import as_payload
 from bussrv.errors import RemoteProtocolError
 from bussrv.values import check_service_name
 from bussrv.wire import inbus

@@ -5,9 +5,11 @@ from __future__ import annotations
 import ssl
 from typing import Any
 
-from bussrv.client._deadline import OWN, Timeout
-from bussrv.client._framed import BusError, FramedClient, Object, checked, hyphenated, new_id, says_no_such_service
-from bussrv.client._stream import by_one_thread
+from bussrv.client._framed import FramedClient, checked, new_id, says_no_such_service
+from bussrv.client._stream import OWN, Timeout, by_one_thread
+from bussrv.client.core.payload import hyphenated
+from bussrv.client.errors import BusError
+from bussrv.client.events import Object
 from bussrv.client.tls import Tls
 from bussrv.wire.objects import MAX_PAYLOAD
 

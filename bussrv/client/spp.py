@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ssl
 
-from bussrv.client._deadline import OWN, Timeout
-from bussrv.client._stream import StreamClient
+from bussrv.client._stream import OWN, StreamClient, Timeout
 from bussrv.client.tls import Tls
 from bussrv.values import check_known_name
 from bussrv.wire import spp

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bussrv.client._deadline import Deadline
-from bussrv.client._stream import MAX_KEPT, MAX_KEPT_BYTES, KeptEvents
+from bussrv.client._stream import MAX_KEPT, MAX_KEPT_BYTES, Deadline, KeptEvents
 from bussrv.client.business import BusinessClient
 from bussrv.client.objects import ObjectsClient
 from bussrv.client.spp import SppClient

@@ -1,0 +1,74 @@
+"""The addresses that clients connect to, as URLs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, TypeAlias
+from urllib.parse import urlsplit
+
+__all__ = ["SCHEMES", "Address", "Format"]
+
+Format: TypeAlias = Literal["objects", "business", "websocket", "spp", "inbus"]
+
+
+class Scheme(NamedTuple):
+    """What a scheme stands for."""
+
+    format: Format
+    port: int
+    tls: bool = False
+
+
+SCHEMES: dict[str, Scheme] = {
+    "bus": Scheme("objects", 7890),
+    "buss": Scheme("objects", 7890, tls=True),
+    "business": Scheme("business", 7891),
+    "spp": Scheme("spp", 3002),
+    "spps": Scheme("spp", 3002, tls=True),
+    "inbus": Scheme("inbus", 7222),
+    "ws": Scheme("websocket", 80),
+    "wss": Scheme("websocket", 443, tls=True),
+}
+"""The wire format of each scheme, its default port, and whether it means TLS."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a server listens.
+
+    :ivar path: what a client of a WebSocket asks for.
+    """
+
+    format: Format
+    host: str
+    port: int
+    tls: bool = False
+    path: str = "/"
+
+    @classmethod
+    def parse(cls, url: str) -> Address:
+        """Read a URL such as ``buss://hall.example:7890``.
+
+        :raises ValueError: it is none; the sentence says why.
+        """
+        parts = urlsplit(url)
+        scheme = SCHEMES.get(parts.scheme)
+        if scheme is None:
+            raise ValueError(f"{url!r} begins with none of {', '.join(f'{each}://' for each in SCHEMES)}")
+        if parts.username is not None or parts.password is not None:
+            # The URL is not repeated: it may hold a secret.
+            raise ValueError(f"an address {parts.scheme}://… has no user or secret in it: say user= and secret=")
+        if not parts.hostname:
+            raise ValueError(f"{url!r} names no host")
+        is_path_allowed = scheme.format == "websocket"
+        if parts.fragment or (not is_path_allowed and (parts.path.strip("/") or parts.query)):
+            raise ValueError(f"{url!r} has something after the host and the port")
+        path = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
+        try:
+            port = parts.port or scheme.port
+        except ValueError as error:
+            raise ValueError(f"{url!r}: the port is from 1 to 65535") from error
+        return cls(scheme.format, parts.hostname, port, scheme.tls, path)
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"

@@ -1,0 +1,473 @@
+"""A client for asyncio, for all wire formats: it reconnects, and loses nothing silently.
+
+::
+
+    async with connect("bus://hall:7890") as bus:
+        await bus.publish("tv", b"on", type="text/plain")
+        async with bus.subscribe("tv") as events:
+            async for event in events:
+                ...
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from bussrv.client.address import Address
+from bussrv.client.core.base import Core
+from bussrv.client.core.inbox import MAX_BYTES, MAX_ITEMS, Inbox, Overflow
+from bussrv.client.core.making import make_core
+from bussrv.client.core.payload import as_payload, hyphenated
+from bussrv.client.core.rules import check_rules
+from bussrv.client.errors import (
+    BadLogin,
+    BufferFull,
+    BusError,
+    Closed,
+    Lost,
+    NoService,
+    Offline,
+    Overflowed,
+    ServiceError,
+    TimedOut,
+    Unsupported,
+)
+from bussrv.client.events import (
+    Appeared,
+    Change,
+    Down,
+    Gap,
+    Gone,
+    Message,
+    Object,
+    Refusal,
+    Reply,
+    Request,
+    Restored,
+    State,
+    Up,
+)
+from bussrv.client.settings import Backoff, Buffer, Login, OfflinePolicy, Secret, Settings
+from bussrv.client.shell.driver import Driver
+from bussrv.client.shell.outcome import Outcome
+from bussrv.client.shell.service import Answer, Handler, Service
+from bussrv.client.shell.subscription import Subscription
+from bussrv.client.tls import Tls
+from bussrv.values import OCTET_STREAM
+
+__all__ = [
+    "Answer",
+    "Appeared",
+    "Backoff",
+    "BadLogin",
+    "Buffer",
+    "BufferFull",
+    "Bus",
+    "BusError",
+    "Change",
+    "Closed",
+    "Down",
+    "Gap",
+    "Gone",
+    "Handler",
+    "Lost",
+    "Message",
+    "NoService",
+    "Object",
+    "Offline",
+    "Overflowed",
+    "Refusal",
+    "Reply",
+    "Request",
+    "Restored",
+    "Service",
+    "ServiceError",
+    "State",
+    "Subscription",
+    "TimedOut",
+    "Tls",
+    "Unsupported",
+    "Up",
+    "connect",
+]
+
+_MAX_STATES = 100
+
+
+def connect(
+    address: str | Sequence[str],
+    *,
+    user: str | None = None,
+    secret: Secret = None,
+    token: Secret = None,
+    name: str | None = None,
+    tls: Tls | ssl.SSLContext | None = None,
+    routing_ids: Sequence[str] = (),
+    offline: OfflinePolicy = "raise",
+    reconnect: Backoff | None = Backoff(),  # noqa: B008  it is frozen
+    timeout: float = 10.0,
+    silence: float = 30.0,
+    lease: float = 300.0,
+    max_payload: int = 16 << 20,
+    on_state: Callable[[State], None] | None = None,
+) -> Bus:
+    """A client, to be used with ``async with``.
+
+    :param address: a URL such as ``buss://hall:7890``; or several of one wire format, to be tried in turn. Schemes:
+        ``bus``, ``buss`` (TLS), ``business``, ``spp``, ``spps``, ``inbus``, ``ws``, ``wss``.
+    :param user: the user, with ``secret``.
+    :param token: logs in instead of a user and a secret. Both may be functions that return the present one.
+    :param name: the name of the program, for people.
+    :param tls: connect over TLS, also where the scheme does not say so.
+    :param routing_ids: further routing ids, which other clients may have, too.
+    :param offline: what a call does while the server is away. ``raise``: it raises
+        :class:`~bussrv.client.errors.Offline`. ``wait``: it waits. A :class:`~bussrv.client.settings.Buffer` keeps
+        publications; other calls wait. Entering waits for the server, except with a buffer; with ``raise`` it raises if
+        no server can be reached.
+    :param reconnect: the pauses between attempts; ``None``: the client connects once.
+    :param timeout: the seconds that a server has for accepting the client.
+    :param silence: the seconds without a sign of life after which a connection counts as broken.
+    :param lease: the seconds between two renewals of subscriptions of Inbus.
+    :param max_payload: the most bytes of a payload to accept.
+    :param on_state: is called with every state; see :meth:`Bus.states`.
+    :raises ValueError: an argument is wrong.
+    """
+    addresses = [Address.parse(each) for each in ([address] if isinstance(address, str) else address)]
+    if len({each.format for each in addresses}) != 1:
+        raise ValueError("the addresses of a client have one wire format")
+    if offline not in ("raise", "wait") and not isinstance(offline, Buffer):
+        raise ValueError(f"offline is 'raise', 'wait' or a Buffer, not {offline!r}")
+    login = Login(user, secret, token, name)
+    settings = Settings(login, tuple(routing_ids), offline, timeout, silence, lease, max_payload)
+    return Bus(addresses, settings, tls, reconnect, on_state)
+
+
+class Bus:
+    """A client. Its methods may be used by any number of tasks; each may be cancelled at any time."""
+
+    def __init__(
+        self,
+        addresses: Sequence[Address],
+        settings: Settings,
+        tls: Tls | ssl.SSLContext | None,
+        reconnect: Backoff | None,
+        on_state: Callable[[State], None] | None,
+    ) -> None:
+        self._addresses = addresses
+        self._settings = settings
+        self._tls = tls
+        self._reconnect = reconnect
+        self._on_state = on_state
+        self._state: Up | Down | None = None
+        self._state_inboxes: list[Inbox[State]] = []
+        self._services: list[Service] = []
+        self._driver: Driver | None = None
+
+    async def __aenter__(self) -> Bus:
+        if self._driver is not None:
+            raise RuntimeError("a client is entered once")
+        self._driver = self._make_driver(self._observe)
+        self._driver.start()
+        try:
+            if not isinstance(self._settings.offline, Buffer):
+                await self._driver.wait_until_up(patiently=self._settings.offline == "wait")
+        except BaseException:
+            await self._driver.close()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """End the connection, after everything that was sent. Requests that are being handled are rejected."""
+        for service in list(self._services):
+            service.stop()
+        driver = self._open_driver()
+        await driver.close()
+        for inbox in self._state_inboxes:
+            inbox.end(Closed("the client is closed"))
+
+    async def drain(self, timeout: float = 5.0) -> None:
+        """Provide nothing more, answer the requests that were accepted, and close.
+
+        :param timeout: the limit in seconds; after it the rest is rejected.
+        :raises TimedOut: not everything was answered, or the server did not say that it took everything.
+        """
+        try:
+            await asyncio.wait_for(self._finish(), timeout)
+        except asyncio.TimeoutError:
+            raise TimedOut(f"not everything was done within {timeout:g} s") from None
+        finally:
+            await self.close()
+
+    async def _finish(self) -> None:
+        for service in list(self._services):
+            await service.finish()
+        if self._core.is_up and self._core.CONFIRMS:
+            await self.flush()
+
+    @property
+    def is_up(self) -> bool:
+        """Whether the server has accepted the client, and the connection stands."""
+        return self._driver is not None and self._core.is_up
+
+    @property
+    def routing_id(self) -> str | None:
+        """The client's own address in the object network."""
+        return self._core.routing_id
+
+    # Publications.
+
+    async def publish(
+        self,
+        service: str,
+        payload: bytes = b"",
+        *,
+        type: str = OCTET_STREAM,  # noqa: A002
+        confirm: bool = False,
+        **attributes: Any,
+    ) -> None:
+        """Publish on a service. It returns when the publication is written to the socket.
+
+        :param type: the content type of the payload.
+        :param confirm: return when the server took it.
+        :param attributes: further metadata; ``_`` in their names is sent as ``-``.
+        :raises Offline: there is no connection, and ``offline`` is ``raise``; or the buffer is full.
+        :raises Lost: the connection ended before the server took it; only with ``confirm``.
+        :raises BusError: the server refused it, or the service before.
+        """
+        core = self._core
+        if not core.is_up and not isinstance(self._settings.offline, Buffer):
+            await self._wait_until_up()
+        if attributes:
+            attributes = hyphenated(attributes)
+        driver = self._open_driver()
+        if not confirm:
+            core.publish(service, as_payload(payload), type, attributes, None)
+            await driver.published(len(payload))
+            return
+        done = Outcome()
+        core.publish(service, as_payload(payload), type, attributes, done.done)
+        driver.commanded()
+        await done.future
+
+    async def flush(self) -> None:
+        """Return when the server took everything that was sent.
+
+        :raises Offline: there is no connection.
+        :raises Lost: the connection ended before.
+        """
+        await self._wait_until_up()
+        done = Outcome()
+        self._core.flush(done.done)
+        self._open_driver().commanded()
+        await done.future
+
+    async def send(self, metadata: dict[str, Any], payload: bytes = b"") -> None:
+        """Send an object of the object network as it is; ``size`` is added.
+
+        :raises Offline: there is no connection.
+        """
+        await self._wait_until_up()
+        self._core.send(metadata, as_payload(payload))
+        await self._open_driver().published(len(payload))
+
+    # Requests and services.
+
+    async def request(
+        self,
+        service: str,
+        payload: bytes = b"",
+        *,
+        type: str = OCTET_STREAM,  # noqa: A002
+        timeout: float | None = 10.0,
+        **attributes: Any,
+    ) -> Reply:
+        """Ask a service, and wait for its reply.
+
+        :param timeout: the limit in seconds; ``None``: there is none.
+        :raises NoService: nobody provides it.
+        :raises TimedOut: no reply came in time.
+        :raises Lost: the connection, or the provider, went before it answered.
+        :raises Offline: there is no connection.
+        :raises BusError: the service, or the server, answered with an error.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = None if timeout is None else loop.time() + timeout
+        core = self._core
+        if not core.is_up:
+            await self._wait_until_up(timeout)
+        future: asyncio.Future[Reply] = loop.create_future()
+
+        def done(answer: Reply | BusError) -> None:
+            if future.done():
+                return
+            if isinstance(answer, BusError):
+                future.set_exception(answer)
+            else:
+                future.set_result(answer)
+
+        identifier = core.request(
+            service, as_payload(payload), type, hyphenated(attributes) if attributes else attributes, done, deadline
+        )
+        self._open_driver().commanded()
+        try:
+            return await future
+        except asyncio.CancelledError:
+            core.forget(identifier)
+            raise
+
+    def serve(self, name: str, handler: Handler, *, concurrency: int = 8) -> Service:
+        """Serve requests, within ``async with``.
+
+        :param handler: is given each request, and returns the answer. What it raises goes to the asker as an error:
+            ``service-error``, or the reason of a :class:`~bussrv.client.errors.ServiceError`.
+        :param concurrency: how many requests it is given at the same time.
+        """
+        return Service(self._open_driver(), self._ready, self._services, name, handler, concurrency)
+
+    # Subscriptions.
+
+    def subscribe(
+        self,
+        *services: str,
+        queue: int = MAX_ITEMS,
+        overflow: Overflow = "drop-oldest",
+        queue_bytes: int = MAX_BYTES,
+    ) -> Subscription[Message]:
+        """Subscribe to services, within ``async with``; see :class:`Subscription`.
+
+        :param queue: the most messages that wait.
+        :param overflow: what happens if more would.
+        :param queue_bytes: the most bytes of them.
+        """
+        if not services:
+            raise ValueError("name at least one service")
+        names = tuple(dict.fromkeys(services))
+        inbox: Inbox[Message] = Inbox(queue, overflow, queue_bytes)
+
+        @asynccontextmanager
+        async def subscribed() -> AsyncIterator[None]:
+            await self._ready()
+            done = Outcome()
+            try:
+                self._core.subscribe(inbox, names, done.done)
+                self._open_driver().commanded()
+                if self._core.is_up:
+                    await done.future
+                yield
+            finally:
+                self._core.unsubscribe(inbox, names)
+                self._open_driver().commanded()
+
+        return Subscription(inbox, subscribed)
+
+    def watch(self, *, queue: int = MAX_ITEMS, overflow: Overflow = "drop-oldest") -> Subscription[Change]:
+        """Be told who appears and goes: services over SPP, sessions in the object network."""
+        inbox: Inbox[Change] = Inbox(queue, overflow)
+
+        @asynccontextmanager
+        async def watched() -> AsyncIterator[None]:
+            await self._ready()
+            self._core.watch(inbox)
+            self._open_driver().commanded()
+            try:
+                yield
+            finally:
+                self._core.unwatch(inbox)
+                self._open_driver().commanded()
+
+        return Subscription(inbox, watched)
+
+    def states(self) -> Subscription[State]:
+        """Be told of the states of the connection, within ``async with``; first of the present one."""
+        inbox: Inbox[State] = Inbox(_MAX_STATES)
+
+        @asynccontextmanager
+        async def observed() -> AsyncIterator[None]:
+            if self._state is not None:
+                inbox.put(self._state, 0)
+            self._state_inboxes.append(inbox)
+            try:
+                yield
+            finally:
+                self._state_inboxes.remove(inbox)
+
+        return Subscription(inbox, observed)
+
+    def objects(
+        self,
+        *rules: str,
+        queue: int = MAX_ITEMS,
+        overflow: Overflow = "drop-oldest",
+        queue_bytes: int = MAX_BYTES,
+    ) -> Subscription[Object]:
+        """Receive objects of the network as they are, within ``async with``, over a connection of its own: what others
+        say of themselves there is not to be mixed with publications.
+
+        :param rules: content types, ``@event`` or ``#nature``, each with a ``*`` at its end or not; none: all objects.
+        """
+        checked = check_rules(rules)
+        inbox: Inbox[Object] = Inbox(queue, overflow, queue_bytes)
+
+        @asynccontextmanager
+        async def observed() -> AsyncIterator[None]:
+            driver = self._make_driver(lambda _: None)
+            done = Outcome()
+            driver.core.observe(inbox, checked, done.done)
+            driver.start()
+            try:
+                await driver.wait_until_up(patiently=self._settings.offline != "raise")
+                await done.future
+                yield
+            finally:
+                driver.core.unobserve(inbox)
+                await driver.close()
+
+        return Subscription(inbox, observed)
+
+    # Inside.
+
+    @property
+    def _core(self) -> Core:
+        return self._open_driver().core
+
+    def _open_driver(self) -> Driver:
+        if self._driver is None:
+            raise RuntimeError("use the client with: async with connect(...) as bus")
+        return self._driver
+
+    def _make_driver(self, observe: Callable[[State], None]) -> Driver:
+        address = self._addresses[0]
+        return Driver(
+            lambda tell: make_core(address, self._settings, tell), self._addresses, self._tls, self._reconnect, observe
+        )
+
+    async def _ready(self) -> None:
+        """Before something that is kept for the next connection: raise or wait, if ``offline`` says so."""
+        if not isinstance(self._settings.offline, Buffer):
+            await self._wait_until_up()
+
+    async def _wait_until_up(self, timeout: float | None = None) -> None:
+        driver = self._open_driver()
+        if driver.is_closed:
+            raise Closed("the client is closed")
+        if driver.core.is_up or self._settings.offline == "raise":
+            return  # If there is no connection, the core says so.
+        try:
+            await asyncio.wait_for(driver.wait_until_up(patiently=True), timeout)
+        except asyncio.TimeoutError:
+            raise TimedOut("there was no connection in time") from None
+
+    def _observe(self, state: State) -> None:
+        if isinstance(state, (Up, Down)):
+            self._state = state
+        for inbox in self._state_inboxes:
+            inbox.put(state, 0)
+        if self._on_state is not None:
+            self._on_state(state)

@@ -1,0 +1,243 @@
+"""A client for programs without an event loop: the one of :mod:`bussrv.client.aio`, in a thread of its own.
+
+It may be used by any number of threads. Its connection is looked after also while the program does something else.
+
+::
+
+    with connect("bus://hall:7890") as bus:
+        bus.publish("tv", b"on", type="text/plain")
+        with bus.subscribe("tv") as events:
+            for event in events:
+                ...
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import AbstractAsyncContextManager, suppress
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+
+from bussrv.client import aio
+from bussrv.client.aio import Answer
+from bussrv.client.core.inbox import MAX_BYTES, MAX_ITEMS, Overflow
+from bussrv.client.errors import Closed
+from bussrv.client.events import Change, Gap, Message, Object, Reply, Request, State
+from bussrv.values import OCTET_STREAM
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+__all__ = ["Bus", "Handler", "Service", "Subscription", "connect"]
+
+P = ParamSpec("P")
+Result = TypeVar("Result")
+Item = TypeVar("Item")
+
+Handler = Callable[[Request], Answer]
+"""Called in a thread of its own for each request."""
+
+
+class _Loop:
+    """An event loop in a thread."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="bussrv.client", daemon=True)
+        self._thread.start()
+
+    def run(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """What the coroutine returns. Whatever interrupts the wait, such as a signal, cancels it."""
+        if not self._thread.is_alive():
+            work.close()
+            raise Closed("the client is closed")
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def stop(self) -> None:
+        """End the thread."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.run_until_complete(self._loop.shutdown_default_executor())
+        self._loop.close()
+
+
+class Bus:
+    """A client, to be used with ``with``. Each method is that of :class:`bussrv.client.aio.Bus`, and waits."""
+
+    def __init__(self, bus: aio.Bus) -> None:
+        self._bus = bus
+        self._loop = _Loop()
+
+    def __enter__(self) -> Bus:
+        try:
+            self._loop.run(self._bus.__aenter__())
+        except BaseException:
+            self._loop.stop()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """See :meth:`bussrv.client.aio.Bus.close`."""
+        with suppress(Closed):  # It was closed before.
+            self._loop.run(self._bus.close())
+            self._loop.stop()
+
+    def drain(self, timeout: float = 5.0) -> None:
+        """See :meth:`bussrv.client.aio.Bus.drain`."""
+        self._loop.run(self._bus.drain(timeout))
+
+    @property
+    def is_up(self) -> bool:
+        """See :attr:`bussrv.client.aio.Bus.is_up`."""
+        return self._bus.is_up
+
+    @property
+    def routing_id(self) -> str | None:
+        """See :attr:`bussrv.client.aio.Bus.routing_id`."""
+        return self._bus.routing_id
+
+    def publish(
+        self,
+        service: str,
+        payload: bytes = b"",
+        *,
+        type: str = OCTET_STREAM,  # noqa: A002
+        confirm: bool = False,
+        **attributes: Any,
+    ) -> None:
+        """See :meth:`bussrv.client.aio.Bus.publish`."""
+        self._loop.run(self._bus.publish(service, payload, type=type, confirm=confirm, **attributes))
+
+    def flush(self) -> None:
+        """See :meth:`bussrv.client.aio.Bus.flush`."""
+        self._loop.run(self._bus.flush())
+
+    def send(self, metadata: dict[str, Any], payload: bytes = b"") -> None:
+        """See :meth:`bussrv.client.aio.Bus.send`."""
+        self._loop.run(self._bus.send(metadata, payload))
+
+    def request(
+        self,
+        service: str,
+        payload: bytes = b"",
+        *,
+        type: str = OCTET_STREAM,  # noqa: A002
+        timeout: float | None = 10.0,
+        **attributes: Any,
+    ) -> Reply:
+        """See :meth:`bussrv.client.aio.Bus.request`."""
+        return self._loop.run(self._bus.request(service, payload, type=type, timeout=timeout, **attributes))
+
+    def serve(self, name: str, handler: Handler, *, concurrency: int = 8) -> Service:
+        """See :meth:`bussrv.client.aio.Bus.serve`. The handler is called in threads."""
+
+        async def handle(request: Request) -> Answer:
+            return await asyncio.to_thread(handler, request)
+
+        return Service(self._loop, self._bus.serve(name, handle, concurrency=concurrency))
+
+    def subscribe(
+        self,
+        *services: str,
+        queue: int = MAX_ITEMS,
+        overflow: Overflow = "drop-oldest",
+        queue_bytes: int = MAX_BYTES,
+    ) -> Subscription[Message]:
+        """See :meth:`bussrv.client.aio.Bus.subscribe`."""
+        subscription = self._bus.subscribe(*services, queue=queue, overflow=overflow, queue_bytes=queue_bytes)
+        return Subscription(self._loop, subscription)
+
+    def watch(self, *, queue: int = MAX_ITEMS, overflow: Overflow = "drop-oldest") -> Subscription[Change]:
+        """See :meth:`bussrv.client.aio.Bus.watch`."""
+        return Subscription(self._loop, self._bus.watch(queue=queue, overflow=overflow))
+
+    def states(self) -> Subscription[State]:
+        """See :meth:`bussrv.client.aio.Bus.states`."""
+        return Subscription(self._loop, self._bus.states())
+
+    def objects(
+        self,
+        *rules: str,
+        queue: int = MAX_ITEMS,
+        overflow: Overflow = "drop-oldest",
+        queue_bytes: int = MAX_BYTES,
+    ) -> Subscription[Object]:
+        """See :meth:`bussrv.client.aio.Bus.objects`."""
+        subscription = self._bus.objects(*rules, queue=queue, overflow=overflow, queue_bytes=queue_bytes)
+        return Subscription(self._loop, subscription)
+
+
+class _Entered:
+    """Something that is used with ``with``."""
+
+    def __init__(self, loop: _Loop, inner: AbstractAsyncContextManager[Any]) -> None:
+        self._loop = loop
+        self._inner = inner
+
+    def __enter__(self) -> Self:
+        self._loop.run(self._inner.__aenter__())
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        with suppress(Closed):  # The client is closed, and so is this.
+            self._loop.run(self._inner.__aexit__(*error))
+
+
+class Subscription(_Entered, Generic[Item]):
+    """What comes, in order, with the gaps: an iterator, within ``with``; see :class:`aio.Subscription`."""
+
+    _inner: aio.Subscription[Item]
+
+    def __init__(self, loop: _Loop, inner: aio.Subscription[Item]) -> None:
+        super().__init__(loop, inner)
+        self._taken: deque[Item | Gap] = deque()
+
+    def __iter__(self) -> Iterator[Item | Gap]:
+        return self
+
+    def __next__(self) -> Item | Gap:
+        if not self._taken:
+            try:
+                self._taken.extend(self._loop.run(self._inner.take()))
+            except Closed:
+                raise StopIteration from None
+        return self._taken.popleft()
+
+    def take(self, most: int = MAX_ITEMS, timeout: float | None = None) -> list[Item | Gap]:
+        """See :meth:`bussrv.client.aio.Subscription.take`."""
+        if self._taken:
+            return [self._taken.popleft() for _ in range(min(most, len(self._taken)))]
+        return self._loop.run(self._inner.take(most, timeout))
+
+
+class Service(_Entered):
+    """A service of this client, within ``with``; see :class:`bussrv.client.aio.Service`."""
+
+    _inner: aio.Service
+
+    def registered(self) -> None:
+        """See :meth:`bussrv.client.aio.Service.registered`."""
+        self._loop.run(self._inner.registered())
+
+
+def _blocking(make: Callable[P, aio.Bus]) -> Callable[P, Bus]:
+    @wraps(make)
+    def made(*args: P.args, **kwargs: P.kwargs) -> Bus:
+        return Bus(make(*args, **kwargs))
+
+    return made
+
+
+connect = _blocking(aio.connect)
+"""A client with the arguments of :func:`bussrv.client.aio.connect`, to be used with ``with``."""

@@ -1,0 +1,269 @@
+"""What the cores of all wire formats have in common.
+
+A core is a client without sockets and without a clock: bytes and the time go in; bytes, events and the next deadline
+come out. It outlives connections, so it knows what has to be subscribed and provided again. Whoever drives it
+
+1. calls :meth:`Core.opened` when a connection is open, :meth:`Core.received` with every chunk, :meth:`Core.tick` when
+   :meth:`Core.deadline` is reached, and :meth:`Core.lost` when the connection is gone;
+2. sends what :meth:`Core.take_output` returns after each of these calls, and after each command;
+3. ends the connection if :attr:`Core.ending` is set then.
+
+Times are monotonic seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from functools import partial
+from typing import Any, NoReturn, TypeAlias
+
+from bussrv.client.core.inbox import Inbox
+from bussrv.client.errors import BusError, Lost, Offline, Unsupported
+from bussrv.client.events import Change, Message, Object, Reply, Request, State, Up
+from bussrv.client.settings import Settings
+
+OnAnswer: TypeAlias = Callable[[Reply | BusError], None]
+"""Is given the answer, or why there is none; once."""
+
+OnDone: TypeAlias = Callable[[BusError | None], None]
+"""Is called when the server has done something; with the reason, if it has not."""
+
+OnRequest: TypeAlias = Callable[[Request], None]
+"""Is given each request for a service."""
+
+Tell: TypeAlias = Callable[[State], None]
+
+
+class Core:
+    """The client of one wire format.
+
+    :param tell: is told of the states of the connection.
+    :ivar is_up: whether the server has accepted the client.
+    :ivar ending: the reason to end the connection now; ``None``: there is none.
+    :ivar routing_id: the client's own address in the object network, once it is known.
+    :ivar heard: when the last byte came.
+    :ivar unconfirmed: how many publications were sent since the server last gave a sign of what it took.
+    :ivar resume: is called when no inbox is full any more.
+    """
+
+    NAME = ""
+    """The name of the wire format."""
+
+    CONFIRMS = False
+    """Whether the server can say what it took."""
+
+    def __init__(self, settings: Settings, tell: Tell) -> None:
+        self.settings = settings
+        self.is_up = False
+        self.ending: BusError | None = None
+        self.routing_id: str | None = None
+        self.heard = 0.0
+        self.unconfirmed = 0
+        self.address = ""
+        self.resume: Callable[[], None] = lambda: None
+        self._tell = tell
+        self._output: list[bytes] = []
+        self._inboxes: dict[str, list[Inbox[Message]]] = {}
+        self._full: set[Inbox[Any]] = set()
+        self._was_up = False
+
+    # The connection.
+
+    def opened(self, address: str, now: float) -> None:
+        """A connection is open.
+
+        :param address: the address of the server, for people.
+        """
+        self.address = address
+        self.heard = now
+        self.ending = None
+        self._output.clear()
+
+    def received(self, data: bytes, now: float) -> None:
+        """Bytes came.
+
+        :raises bussrv.errors.RemoteProtocolError: the server sent something malformed; the connection is to be ended.
+        """
+        raise NotImplementedError
+
+    def lost(self, error: BusError, now: float) -> None:
+        """The connection is gone: whoever waits is told, and each subscription has a gap."""
+        if self._was_up:
+            for inbox in self._each_inbox():
+                inbox.gap(error.reason)
+        self.is_up = self._was_up = False
+        self.ending = None
+        self._output.clear()
+        self.heard = now
+
+    def tick(self, now: float) -> None:
+        """The time goes on."""
+
+    def deadline(self) -> float | None:
+        """When :meth:`tick` has something to do; ``None``: not before something else happens."""
+        return None
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether nothing is to be read at the moment: an inbox is full."""
+        return bool(self._full)
+
+    @property
+    def has_output(self) -> bool:
+        """Whether bytes wait to be sent."""
+        return bool(self._output)
+
+    def take_output(self) -> list[bytes]:
+        """What is to be sent now. For a datagram format each item is one datagram."""
+        output, self._output = self._output, []
+        return output
+
+    def why(self, otherwise: BusError) -> BusError:
+        """Why the connection ended: what the server said last, if it said something."""
+        return otherwise
+
+    def farewell(self) -> bytes:
+        """Nothing more is sent from now on. :returns: what is sent before the connection is closed."""
+        self.is_up = False
+        return b""
+
+    def close(self, error: BusError) -> None:
+        """Nothing more is wanted: subscriptions end."""
+        for inbox in self._each_inbox():
+            inbox.end(error)
+
+    # Commands. A wire format that cannot do something raises Unsupported.
+
+    def subscribe(self, inbox: Inbox[Message], names: Collection[str], done: OnDone) -> None:
+        """Put the publications on services into an inbox, until :meth:`unsubscribe`; also after a reconnect.
+
+        :param done: is called when the server has accepted it. While there is no connection: later.
+        """
+        raise NotImplementedError
+
+    def unsubscribe(self, inbox: Inbox[Message], names: Collection[str]) -> None:
+        """Put nothing into it any more."""
+        raise NotImplementedError
+
+    def publish(
+        self, service: str, payload: bytes, content_type: str | None, attributes: dict[str, Any], done: OnDone | None
+    ) -> None:
+        """Publish. While there is no connection, the policy ``offline`` decides.
+
+        :param done: is called when the server has taken it; ``None``: nobody asks.
+        :raises Offline: there is no connection, and it is not kept.
+        """
+        self._cannot("publish")
+
+    def flush(self, done: OnDone) -> None:
+        """Call ``done`` when the server has taken everything that was sent."""
+        self._cannot("confirm what it took")
+
+    def request(
+        self,
+        service: str,
+        payload: bytes,
+        content_type: str,
+        attributes: dict[str, Any],
+        done: OnAnswer,
+        deadline: float | None,
+    ) -> str:
+        """Ask a service.
+
+        :returns: the id of the request, for :meth:`forget`.
+        :raises Offline: there is no connection.
+        """
+        self._cannot("ask services")
+
+    def forget(self, identifier: str) -> None:
+        """Nobody waits for this answer any more."""
+
+    def provide(self, service: str, on_request: OnRequest | None, done: OnDone) -> None:
+        """Provide a service until :meth:`withdraw`; also after a reconnect.
+
+        :param on_request: ``None``: the client only publishes on it.
+        :param done: is called when the registration is on the disk of the server, or refused.
+        """
+        self._cannot("provide services")
+
+    def withdraw(self, service: str, done: OnDone) -> None:
+        """Provide it no longer."""
+        self._cannot("provide services")
+
+    def reply(self, request: Request, payload: bytes, content_type: str) -> None:
+        """Answer a request. Nothing happens if the connection that it came over is gone."""
+        self._cannot("answer requests")
+
+    def reject(self, request: Request, reason: str, message: str) -> None:
+        """Answer a request with an error."""
+        self._cannot("answer requests")
+
+    def send(self, metadata: dict[str, Any], payload: bytes) -> None:
+        """Send an object. :raises Offline: there is no connection."""
+        self._cannot("send objects")
+
+    def observe(self, inbox: Inbox[Object], rules: Collection[str], done: OnDone) -> None:
+        """Put objects that match a rule into an inbox, until :meth:`unobserve`."""
+        self._cannot("receive objects")
+
+    def unobserve(self, inbox: Inbox[Object]) -> None:
+        """Put nothing into it any more."""
+        self._cannot("receive objects")
+
+    def watch(self, inbox: Inbox[Change]) -> None:
+        """Put what appears and goes into an inbox, until :meth:`unwatch`."""
+        self._cannot("watch who comes and goes")
+
+    def unwatch(self, inbox: Inbox[Change]) -> None:
+        """Put nothing into it any more."""
+        self._cannot("watch who comes and goes")
+
+    # For the cores.
+
+    def _come_up(self) -> None:
+        """The server has accepted the client."""
+        self.is_up = self._was_up = True
+        self._tell(Up(self.address, self.routing_id))
+
+    def _cannot(self, what: str) -> NoReturn:
+        raise Unsupported(f"a client of {self.NAME} cannot {what}")
+
+    def _offline(self) -> Offline:
+        return Offline(f"there is no connection to {self.address or 'the server'} at the moment")
+
+    def _each_inbox(self) -> Iterable[Inbox[Any]]:
+        """Every inbox once."""
+        return dict.fromkeys(inbox for inboxes in self._inboxes.values() for inbox in inboxes)
+
+    def _connect(self, inbox: Inbox[Any]) -> None:
+        """A full inbox pauses reading."""
+        inbox.filled, inbox.relieved = partial(self._full.add, inbox), partial(self._relieve, inbox)
+
+    def _relieve(self, inbox: Inbox[Any]) -> None:
+        if inbox in self._full:
+            self._full.discard(inbox)
+            if not self._full:
+                self.resume()
+
+    def _add_inbox(self, inbox: Inbox[Message], names: Iterable[str]) -> None:
+        self._connect(inbox)
+        for name in names:
+            self._inboxes.setdefault(name, []).append(inbox)
+
+    def _remove_inbox(self, inbox: Inbox[Message], names: Iterable[str]) -> list[str]:
+        """:returns: the names that nobody wants any more."""
+        self._relieve(inbox)
+        unwanted = []
+        for name in names:
+            inboxes = self._inboxes.get(name, [])
+            if inbox in inboxes:
+                inboxes.remove(inbox)
+                if not inboxes:
+                    del self._inboxes[name]
+                    unwanted.append(name)
+        return unwanted
+
+
+def lost_error(reason: str, message: str) -> Lost:
+    """The end of a connection, as those who wait for nothing in particular are told."""
+    return Lost(reason, message, maybe_done=True)

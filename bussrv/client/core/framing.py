@@ -1,0 +1,230 @@
+"""How objects travel: as they are, or in messages of a WebSocket (RFC 6455)."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import msgspec
+from msgspec import Struct
+from wsproto import ConnectionType, WSConnection
+from wsproto import events as ws
+from wsproto.utilities import LocalProtocolError
+from wsproto.utilities import RemoteProtocolError as WsProtocolError
+
+from bussrv.client.address import Address
+from bussrv.errors import RemoteProtocolError
+from bussrv.wire.faults import check_text
+from bussrv.wire.head import MAX_NESTING, Fault, read_head
+from bussrv.wire.objects import MAX_ADDED, MAX_METADATA, NUL, decode_fields
+from bussrv.wire.websocket import SUBPROTOCOL
+
+_MOST_METADATA = MAX_METADATA + MAX_ADDED
+
+
+class _Head(Struct, gc=False, rename="kebab"):
+    event: str | None = None
+    type: str | None = None
+    size: int = 0
+    sender: str | None = None
+    name: str | None = None
+    in_reply_to: str | int | None = None
+
+
+class Arrived(Struct, gc=False):
+    """An object of the server.
+
+    :ivar raw: its metadata.
+    """
+
+    event: str | None
+    type: str | None
+    sender: str | None
+    name: str | None
+    in_reply_to: str | int | None
+    raw: bytes
+    payload: bytes
+
+
+_decode = msgspec.json.Decoder(_Head).decode
+
+
+class Framing(Protocol):
+    """Makes bytes of objects, and objects of bytes, over one connection."""
+
+    def greeting(self) -> bytes:
+        """What is sent before everything else."""
+
+    def frame(self, data: bytes) -> bytes:
+        """The bytes that carry an object; empty: they come later, with :meth:`feed`."""
+
+    def feed(self, data: bytes) -> tuple[list[Arrived], bytes]:
+        """Bytes came. :returns: the objects in them, and what is to be sent.
+
+        :raises RemoteProtocolError: they are malformed.
+        """
+
+    def farewell(self) -> bytes:
+        """What is sent before the connection is closed."""
+
+
+class PlainFraming:
+    """Objects one after the other.
+
+    :param max_payload: the most bytes of a payload.
+    """
+
+    def __init__(self, max_payload: int) -> None:
+        self._max_payload = max_payload
+        self._rest = bytearray()
+        self._needed = 0
+
+    def greeting(self) -> bytes:
+        """Nothing."""
+        return b""
+
+    def frame(self, data: bytes) -> bytes:
+        """The object itself."""
+        return data
+
+    def farewell(self) -> bytes:
+        """Nothing."""
+        return b""
+
+    def feed(self, data: bytes) -> tuple[list[Arrived], bytes]:
+        """See :class:`Framing`."""
+        if self._rest:
+            self._rest += data
+            if len(self._rest) < self._needed:
+                return [], b""
+            data = bytes(self._rest)
+        found, begin = self._read(data)
+        self._rest = bytearray(data[begin:]) if begin < len(data) else bytearray()
+        return found, b""
+
+    def _read(self, data: bytes) -> tuple[list[Arrived], int]:
+        """:returns: the objects that are whole, and where the rest begins."""
+        found: list[Arrived] = []
+        find, length, begin = data.find, len(data), 0
+        while begin < length:
+            end = find(NUL, begin)
+            if (end if end >= 0 else length) - begin > _MOST_METADATA:
+                raise RemoteProtocolError("metadata-too-large", f"metadata has more than {_MOST_METADATA} bytes")
+            if end < 0:
+                self._needed = 0
+                break
+            raw = data[begin:end]
+            head = read(raw)
+            after = end + 1 + head.size
+            if head.size > self._max_payload:
+                raise RemoteProtocolError(
+                    "payload-too-large", f"a payload has {head.size} bytes, the most is {self._max_payload}"
+                )
+            if after > length:
+                self._needed = after - begin
+                break
+            payload = data[end + 1 : after]
+            found.append(Arrived(head.event, head.type, head.sender, head.name, head.in_reply_to, raw, payload))
+            begin = after
+        return found, begin
+
+
+def read(raw: bytes) -> _Head:
+    """The attributes of an object that a client needs.
+
+    :raises RemoteProtocolError: it is malformed.
+    """
+    # What nests deeper than is allowed has as many brackets.
+    if not raw.isascii() or raw.count(b"[") + raw.count(b"{") > MAX_NESTING:
+        check_text(raw, MAX_NESTING)
+    try:
+        head = _decode(raw)
+        if head.size >= 0:
+            return head
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        pass
+    return _read_tolerantly(raw)
+
+
+def _read_tolerantly(raw: bytes) -> _Head:
+    """Attributes of unexpected kinds count as absent. Only the size has to be right."""
+    try:
+        size = read_head(raw).size
+    except Fault as fault:
+        size = fault.size
+    fields = decode_fields(raw)
+    texts = {name: value for name in ("event", "type", "sender", "name") if isinstance(value := fields.get(name), str)}
+    answered = fields.get("in-reply-to")
+    return _Head(size=size, in_reply_to=answered if isinstance(answered, (str, int)) else None, **texts)
+
+
+class WebSocketFraming:
+    """One object in each message. Objects that are sent before the server has accepted the upgrade wait for that."""
+
+    def __init__(self, address: Address, max_payload: int) -> None:
+        self._address = address
+        self._most = _MOST_METADATA + max_payload
+        self._connection = WSConnection(ConnectionType.CLIENT)
+        self._waiting: list[bytes] | None = []
+        self._message = bytearray()
+        self._reader = PlainFraming(max_payload)
+        self._refusal: str | None = None
+
+    def greeting(self) -> bytes:
+        """The request for the upgrade."""
+        return self._connection.send(ws.Request(str(self._address), self._address.path, subprotocols=[SUBPROTOCOL]))
+
+    def frame(self, data: bytes) -> bytes:
+        """A message."""
+        if self._waiting is None:
+            return self._connection.send(ws.BytesMessage(data))
+        self._waiting.append(data)
+        return b""
+
+    def farewell(self) -> bytes:
+        """A close frame."""
+        try:
+            return self._connection.send(ws.CloseConnection(1000)) if self._waiting is None else b""
+        except LocalProtocolError:
+            return b""  # It was sent already, in answer to the server's.
+
+    def feed(self, data: bytes) -> tuple[list[Arrived], bytes]:
+        """See :class:`Framing`."""
+        found: list[Arrived] = []
+        output = b""
+        try:
+            self._connection.receive_data(data)
+            for event in self._connection.events():
+                output += self._take(event, found)
+        except (WsProtocolError, LocalProtocolError) as error:
+            raise RemoteProtocolError("bad-frame", f"the server does not speak as a WebSocket does: {error}") from error
+        return found, output
+
+    def _take(self, event: ws.Event, found: list[Arrived]) -> bytes:
+        if isinstance(event, (ws.BytesMessage, ws.TextMessage)):
+            data = event.data.encode() if isinstance(event.data, str) else bytes(event.data)
+            self._take_part(data, event.message_finished, found)
+        elif isinstance(event, ws.Ping):
+            return self._connection.send(event.response())
+        elif isinstance(event, ws.AcceptConnection):
+            waiting, self._waiting = self._waiting or [], None
+            return b"".join(map(self.frame, waiting))
+        elif isinstance(event, ws.RejectConnection):
+            self._refusal = f"the server refused the upgrade with {event.status_code}"
+            if not event.has_body:
+                raise RemoteProtocolError("bad-upgrade", self._refusal)
+        elif isinstance(event, ws.RejectData) and event.body_finished:
+            raise RemoteProtocolError("bad-upgrade", self._refusal or "the server refused the upgrade")
+        elif isinstance(event, ws.CloseConnection):
+            raise RemoteProtocolError(event.reason or "client-closed", "the server closed the WebSocket")
+        return b""
+
+    def _take_part(self, data: bytes, is_last: bool, found: list[Arrived]) -> None:
+        self._message += data
+        if len(self._message) > self._most:
+            raise RemoteProtocolError("payload-too-large", f"a message has over {self._most} bytes")
+        if is_last:
+            message, self._message = bytes(self._message), bytearray()
+            objects, _ = self._reader.feed(message if NUL in message else message + NUL)
+            if not objects:
+                raise RemoteProtocolError("bad-message", "a message of the server is not one whole object")
+            found.extend(objects)

@@ -1,0 +1,149 @@
+"""The core of Inbus: datagrams, and subscriptions that are renewed before their lease is over.
+
+The server answers nothing, so the client is up as soon as its socket is. A machine that says that nobody listens at the
+port of the server is a loss: the client is down, renews its subscriptions after growing pauses, and is up again when a
+datagram comes, or when no such answer does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from bussrv.client.core.base import Core, OnDone, Tell
+from bussrv.client.core.inbox import Inbox
+from bussrv.client.errors import BusError
+from bussrv.client.events import Message, Restored
+from bussrv.client.settings import Settings
+from bussrv.errors import Refused, RemoteProtocolError
+from bussrv.values import UTF8_TEXT, check_service_name
+from bussrv.wire import inbus
+from bussrv.wire.objects import encode_json
+
+VERSION = 2
+
+GRACE = 1.0
+"""Seconds after which a server that was out of reach counts as back, if no machine says that nobody listens there."""
+
+
+class InbusCore(Core):
+    """A publisher and subscriber of Inbus.
+
+    :ivar own: this machine's address as the server sees it, and the port; set before :meth:`opened`.
+    """
+
+    NAME = "inbus"
+
+    def __init__(self, settings: Settings, tell: Tell) -> None:
+        super().__init__(settings, tell)
+        self.own = ("", 0)
+        self._renew_at: float | None = None
+        self._up_at: float | None = None
+        self._was_lost = False
+
+    def opened(self, address: str, now: float) -> None:
+        """Subscribe again."""
+        super().opened(address, now)
+        self._renew(now)
+        if self._was_lost:
+            self._up_at = now + GRACE
+        else:
+            self._come_up()
+
+    def _come_up(self) -> None:
+        self._up_at = None
+        super()._come_up()
+        if self._was_lost:
+            self._tell(Restored(tuple(self._inboxes), ()))
+
+    def lost(self, error: BusError, now: float) -> None:
+        """See :class:`Core`."""
+        self._renew_at = self._up_at = None
+        self._was_lost = True
+        super().lost(error, now)
+
+    def received(self, data: bytes, now: float) -> None:
+        """A datagram came. Those that are no publications are dropped: anybody who can reach the port can send some."""
+        try:
+            datagram = inbus.decode(data)
+        except RemoteProtocolError:
+            return
+        inboxes = self._inboxes.get(datagram.app_key)
+        if datagram.opcode != inbus.PUBLISH or inboxes is None:
+            return
+        self.heard = now
+        if self._up_at is not None:
+            self._come_up()
+        raw = encode_json({"app-type": datagram.app_type, "version": datagram.version})
+        message = Message(datagram.app_key, datagram.payload, UTF8_TEXT if datagram.version == 1 else None, raw)
+        for inbox in inboxes:
+            inbox.put(message, len(datagram.payload))
+
+    def tick(self, now: float) -> None:
+        """See :class:`Core`."""
+        if self._up_at is not None and now >= self._up_at:
+            self._come_up()
+        if self._renew_at is not None and now >= self._renew_at:
+            self._renew(now)
+
+    def deadline(self) -> float | None:
+        """See :class:`Core`."""
+        return self._renew_at if self._up_at is None else self._up_at
+
+    def _renew(self, now: float) -> None:
+        self._renew_at = now + self.settings.lease
+        self._output += [inbus.subscribe(name, *self.own, VERSION) for name in self._inboxes]
+
+    def close(self, error: BusError) -> None:
+        """See :class:`Core`. The server is told that nothing more is wanted."""
+        if self.is_up:
+            self._output += [inbus.unsubscribe(name, *self.own, VERSION) for name in self._inboxes]
+        super().close(error)
+
+    def subscribe(self, inbox: Inbox[Message], names: Collection[str], done: OnDone) -> None:
+        """See :class:`Core`. The server does not say whether it accepts it."""
+        for name in names:
+            _check(name)
+        new = [name for name in names if name not in self._inboxes]
+        self._add_inbox(inbox, names)
+        if self.is_up:
+            self._output += [inbus.subscribe(name, *self.own, VERSION) for name in new]
+        done(None)
+
+    def unsubscribe(self, inbox: Inbox[Message], names: Collection[str]) -> None:
+        """See :class:`Core`."""
+        unwanted = self._remove_inbox(inbox, names)
+        if self.is_up:
+            self._output += [inbus.unsubscribe(name, *self.own, VERSION) for name in unwanted]
+
+    def publish(
+        self, service: str, payload: bytes, content_type: str | None, attributes: dict[str, Any], done: OnDone | None
+    ) -> None:
+        """See :class:`Core`. Of the attributes, a datagram has room for ``app_type`` only.
+
+        :raises ValueError: no datagram can carry it.
+        """
+        app_type = attributes.pop("app-type", 1)
+        if done is not None:
+            self._cannot("learn what the server took")
+        if attributes or not isinstance(app_type, int):
+            raise ValueError(f"a publication of Inbus has an app_type, an integer, and no {', '.join(attributes)}")
+        if not self.is_up:
+            raise self._offline()
+        _check(service)
+        data = inbus.publish(service, app_type, payload, VERSION)
+        if len(data) > inbus.MAX_DATAGRAM:
+            raise ValueError(
+                f"a payload of {len(payload)} bytes makes a datagram of {len(data)}, the most is {inbus.MAX_DATAGRAM}"
+            )
+        self._output.append(data)
+
+
+def _check(name: str) -> None:
+    """:raises BusError: it cannot be an app-key."""
+    try:
+        check_service_name(name)
+    except Refused as refusal:
+        raise BusError(refusal.reason, refusal.message) from None
+    if name in inbus.RESERVED_APP_KEYS:
+        raise BusError("reserved-app-key", f"the app-key {name!r} is reserved")

@@ -1,0 +1,29 @@
+"""The core for an address."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from bussrv.client.address import Address
+from bussrv.client.core.base import Core, Tell
+from bussrv.client.core.framing import Framing, PlainFraming, WebSocketFraming
+from bussrv.client.core.inbus import InbusCore
+from bussrv.client.core.objects import ObjectsCore
+from bussrv.client.core.spp import SppCore
+from bussrv.client.settings import Settings
+
+
+def make_core(address: Address, settings: Settings, tell: Tell) -> Core:
+    """The core of the wire format of an address."""
+    if address.format == "spp":
+        return SppCore(settings, tell)
+    if address.format == "inbus":
+        return InbusCore(settings, tell)
+
+    def framing() -> Framing:
+        if address.format == "websocket":
+            return WebSocketFraming(address, settings.max_payload)
+        return PlainFraming(settings.max_payload)
+
+    name: Literal["objects", "business", "websocket"] = address.format
+    return ObjectsCore(settings, tell, framing, name)

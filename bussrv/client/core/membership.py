@@ -1,0 +1,176 @@
+"""What a member of the object network asks the server for, and what the server has granted.
+
+Subscribing again replaces the subscription, so the whole of it is sent each time, and one change waits for the one
+before. If a change is refused that asks for several services, they are asked for one by one, so that one that is
+refused keeps nobody from the others.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple, Protocol
+
+from bussrv.client.core.base import OnAnswer, OnDone
+from bussrv.client.errors import BadLogin, BusError, Lost
+from bussrv.client.events import Reply
+from bussrv.client.settings import Settings
+from bussrv.errors import TOO_MANY_LOGINS
+
+
+class Wanted(NamedTuple):
+    """What a subscription asks for.
+
+    :ivar rules: the objects that are received besides the publications on ``services``.
+    """
+
+    services: tuple[str, ...]
+    rules: tuple[str, ...]
+
+    def covers(self, other: Wanted) -> bool:
+        """Whether it asks for everything that the other one does."""
+        return set(self.services) >= set(other.services) and set(self.rules) >= set(other.rules)
+
+
+class Member(Protocol):
+    """Who asks."""
+
+    def ask(self, fields: dict[str, Any], done: OnAnswer, what: str) -> None:
+        """Send an object with a fresh id, and wait for its answer."""
+
+    def wanted(self) -> Wanted:
+        """What the member wants at the moment."""
+
+    def accepted(self, answer: Reply) -> None:
+        """The server has accepted the member, for the first time over this connection."""
+
+    def not_accepted(self, error: BusError) -> None:
+        """It has not, and will not."""
+
+    def settled(self) -> None:
+        """The server knows everything that the member wants."""
+
+    def refused(self, service: str | None, error: BusError) -> None:
+        """A service is refused; ``None``: the rules are."""
+
+
+class Membership:
+    """The subscription of a member.
+
+    :param is_business: whether the member speaks the vocabulary of Business Object.
+    """
+
+    def __init__(self, member: Member, settings: Settings, *, is_business: bool) -> None:
+        self.event = "client/register" if is_business else "routing/subscribe"
+        self._member = member
+        self._settings = settings
+        self._is_business = is_business
+        self._waiting: list[tuple[object, Wanted, OnDone]] = []
+        self._granted: Wanted | None = None
+        self._is_changing = False
+        self._one_by_one = False
+
+    def join(self, routing_id: str | None) -> None:
+        """Join the network, over a new connection.
+
+        :param routing_id: the routing id to have, if it is free.
+        """
+        self._routing_id = routing_id
+        self._ask(self._member.wanted())
+
+    def lost(self) -> None:
+        """The connection is gone, and what was granted with it."""
+        self._granted = None
+        self._is_changing = self._one_by_one = False
+
+    def wait(self, who: object, wanted: Wanted, done: OnDone) -> None:
+        """Call ``done`` when this is granted, or refused."""
+        self._waiting.append((who, wanted, done))
+        if self._granted is not None and not self._is_changing:
+            self._tell_granted(self._granted)
+        self.change()
+
+    def forget(self, who: object) -> None:
+        """It waits no more."""
+        self._waiting = [each for each in self._waiting if each[0] is not who]
+
+    def fail(self, error: BusError) -> None:
+        """Nothing more is granted to anybody."""
+        waiting, self._waiting = self._waiting, []
+        for _, _, done in waiting:
+            done(error)
+
+    def change(self) -> None:
+        """Ask for what is wanted now, if that is not what was granted."""
+        granted = self._granted
+        if granted is None or self._is_changing:
+            return
+        wanted = self._member.wanted()
+        new = [each for each in wanted.services if each not in granted.services]
+        if self._one_by_one and len(new) > 1:
+            kept = [each for each in granted.services if each in wanted.services]
+            wanted = wanted._replace(services=(*kept, new[0]))
+        if granted.covers(wanted) and wanted.covers(granted):
+            self._one_by_one = False
+            self._member.settled()
+        else:
+            self._ask(wanted)
+
+    def _ask(self, wanted: Wanted) -> None:
+        self._is_changing = True
+        login, is_business = self._settings.login, self._is_business
+        fields: dict[str, Any] = {"event": self.event, **login.credentials(), "services": wanted.services}
+        if is_business:
+            fields |= {"receive": "all", "subscribe": wanted.rules or "none"}
+        else:
+            fields["subscriptions"] = wanted.rules
+        if login.name is not None:
+            fields["name"] = login.name
+        if self._routing_id is not None:
+            fields["unique-routing-id" if is_business else "routing-id"] = self._routing_id
+        if self._settings.routing_ids:
+            fields["routing-ids"] = self._settings.routing_ids
+        self._member.ask(fields, partial(self._answered, wanted), self.event)
+
+    def _answered(self, wanted: Wanted, answer: Reply | BusError) -> None:
+        self._is_changing = False
+        if isinstance(answer, Lost):
+            return
+        if isinstance(answer, BusError):
+            self._refused(wanted, answer)
+            return
+        is_first, self._granted = self._granted is None, wanted
+        if is_first:
+            self._member.accepted(answer)
+        self._tell_granted(wanted)
+        self.change()
+
+    def _tell_granted(self, granted: Wanted) -> None:
+        told = [each for each in self._waiting if granted.covers(each[1])]
+        self._waiting = [each for each in self._waiting if each not in told]
+        for _, _, done in told:
+            done(None)
+
+    def _refused(self, wanted: Wanted, error: BusError) -> None:
+        granted = self._granted
+        new = [each for each in wanted.services if granted is None or each not in granted.services]
+        if error.reason == TOO_MANY_LOGINS:
+            # The server prefers a secret that it was given before.
+            self._ask(wanted)
+        elif isinstance(error, BadLogin) or (granted is None and not new):
+            self._member.not_accepted(error)
+        elif granted is None:
+            self._one_by_one = True
+            self._ask(wanted._replace(services=()))
+        elif len(new) > 1:
+            self._one_by_one = True
+            self.change()
+        else:
+            self._refuse(new[0] if new else None, error)
+            self.change()
+
+    def _refuse(self, service: str | None, error: BusError) -> None:
+        told = [each for each in self._waiting if (service in each[1].services if service else each[1].rules)]
+        self._waiting = [each for each in self._waiting if each not in told]
+        self._member.refused(service, error)
+        for _, _, done in told:
+            done(error)

@@ -1,0 +1,539 @@
+"""The core of the clients that exchange objects: Object System, Business Object, and objects over WebSocket.
+
+A client joins with the rules of one that only asks, and with the names of the services that it is subscribed to. So it
+receives what it asked for, and nothing that others send to everybody.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection
+from typing import Any, Literal, NamedTuple
+
+from bussrv.client.core.base import Core, OnAnswer, OnDone, OnRequest, Tell, lost_error
+from bussrv.client.core.framing import Arrived, Framing
+from bussrv.client.core.inbox import Inbox
+from bussrv.client.core.membership import Membership, Wanted
+from bussrv.client.core.provided import ProvidedServices
+from bussrv.client.core.requests import Questions
+from bussrv.client.core.rules import matcher
+from bussrv.client.errors import BufferFull, BusError, Lost, error_of
+from bussrv.client.events import Appeared, Change, Gone, Message, Object, Refusal, Reply, Request, Restored
+from bussrv.client.settings import Buffer, Settings
+from bussrv.errors import Refused
+from bussrv.values import OCTET_STREAM, check_service_name
+from bussrv.wire.objects import NUL, decode_fields, encode, encode_json
+
+_FOR_ANSWERS = ("@services/reply", "@error")
+_FOR_REQUESTS = ("@services/request",)
+_FOR_CHANGES = ("@routing/subscribe/notification", "@routing/disconnect")
+_CHANGES = frozenset({"routing/subscribe/notification", "routing/subscribe/notify", "routing/disconnect"})
+_MAX_HEADS = 1000
+_MAX_LEAVE = 5.0
+
+
+class _Kept(NamedTuple):
+    """A publication that waits for the connection."""
+
+    service: str
+    payload: bytes
+    content_type: str | None
+    attributes: dict[str, Any]
+    done: OnDone | None
+
+
+class ObjectsCore(Core):
+    """A member of the object network.
+
+    :param make_framing: makes the framing of each connection.
+    :param name: ``objects``, ``business`` or ``websocket``.
+    """
+
+    CONFIRMS = True
+
+    def __init__(
+        self,
+        settings: Settings,
+        tell: Tell,
+        make_framing: Callable[[], Framing],
+        name: Literal["objects", "business", "websocket"] = "objects",
+    ) -> None:
+        super().__init__(settings, tell)
+        self.NAME = name
+        self._make_framing = make_framing
+        self._framing = make_framing()
+        self._is_business = name == "business"
+        self._questions = Questions()
+        self._membership = Membership(self, settings, is_business=self._is_business)
+        self._services = ProvidedServices(self.ask, self._registration)
+        self._observers: dict[Inbox[Object], tuple[str, ...]] = {}
+        self._watchers: list[Inbox[Change]] = []
+        self._present: set[str] = set()
+        self._join_by: float | None = None
+        self._leave_by: float | None = None
+        self._has_pinged = False
+        self._is_back = False
+        self._restoring: dict[str, str] | None = None
+        self._last_error: BusError | None = None
+        self._refused: dict[str, BusError] = {}
+        self._heads: dict[tuple[str, str | None], bytes] = {}
+        self._kept: deque[_Kept] = deque()
+        self._kept_bytes = 0
+        self._said = 0
+        self._taken = 0
+
+    # The connection.
+
+    def opened(self, address: str, now: float) -> None:
+        """Join the network."""
+        super().opened(address, now)
+        self._framing = self._make_framing()
+        self._join_by = now + self.settings.timeout
+        self._last_error = None
+        self._output.append(self._framing.greeting())
+        self._membership.join(self.routing_id)
+
+    def received(self, data: bytes, now: float) -> None:
+        """See :class:`Core`."""
+        self.heard = now
+        self._has_pinged = False
+        found, output = self._framing.feed(data)
+        if output:
+            self._output.append(output)
+        for each in found:
+            if each.event is not None:
+                self._take_event(each, now)
+            elif self._observers:
+                self._take_observed(each)
+            else:
+                self._take_publication(each)
+        if self._leave_by is not None:
+            self._leave(now)
+
+    def lost(self, error: BusError, now: float) -> None:
+        """See :class:`Core`."""
+        self._restoring = self._join_by = self._leave_by = None
+        self._membership.lost()
+        self._services.lost()
+        for inbox in self._watchers:
+            for each in sorted(self._present):
+                inbox.put(Gone("session", each), 0)
+        self._present.clear()
+        super().lost(error, now)
+        self._questions.lose(error, self._taken)
+
+    def why(self, otherwise: BusError) -> BusError:
+        """See :class:`Core`."""
+        last = self._last_error
+        return otherwise if last is None else lost_error(last.reason, last.message)
+
+    def tick(self, now: float) -> None:
+        """See :class:`Core`."""
+        self._questions.expire(now)
+        if self._join_by is not None and now >= self._join_by:
+            self.ending = lost_error("login-timeout", f"{self.address} did not answer {self._membership.event}")
+        elif self._leave_by is not None:
+            self._leave(now)
+        elif self.is_up:
+            self._listen(now)
+
+    def deadline(self) -> float | None:
+        """See :class:`Core`."""
+        times = [self._join_by, self._leave_by, self._questions.next_deadline()]
+        if self.is_up:
+            times.append(self.heard + self.settings.silence / (1 if self._has_pinged else 2))
+        return min((each for each in times if each is not None), default=None)
+
+    def take_output(self) -> list[bytes]:
+        """See :class:`Core`."""
+        self._taken = self._said
+        return super().take_output()
+
+    def farewell(self) -> bytes:
+        """See :class:`Core`."""
+        super().farewell()
+        return self._framing.farewell()
+
+    def close(self, error: BusError) -> None:
+        """See :class:`Core`."""
+        super().close(error)
+        for observer in self._observers:
+            observer.end(error)
+        for watcher in self._watchers:
+            watcher.end(error)
+        self._membership.fail(error)
+        self._services.fail(error)
+        kept, self._kept, self._kept_bytes = self._kept, deque(), 0
+        for each in kept:
+            if each.done is not None:
+                each.done(Lost(error.reason, "the publication was not sent", maybe_done=False))
+
+    def _listen(self, now: float) -> None:
+        """Notice a server that is silent. While this client does not read, it knows nothing."""
+        if self.is_paused:
+            self.heard = now
+        silent = now - self.heard
+        if silent >= self.settings.silence:
+            self.ending = lost_error("silent", f"nothing came from {self.address} for {silent:.0f} s")
+        elif silent >= self.settings.silence / 2 and not self._has_pinged:
+            self._has_pinged = True
+            self.flush(lambda _: None)
+
+    def _leave(self, now: float) -> None:
+        """The server is about to stop: leave as soon as nobody waits for anything."""
+        assert self._leave_by is not None
+        if now >= self._leave_by or not (len(self._questions) or self._services.open_requests):
+            self.ending = lost_error("server-stopped", f"{self.address} is about to stop")
+
+    # The membership.
+
+    def wanted(self) -> Wanted:
+        """See :class:`~bussrv.client.core.membership.Member`."""
+        rules: list[str] = []
+        if not self._is_business:
+            rules += _FOR_ANSWERS
+            rules += _FOR_REQUESTS if self._services.has_handlers else ()
+            rules += _FOR_CHANGES if self._watchers else ()
+        for each in self._observers.values():
+            rules += each
+        return Wanted(tuple(self._inboxes), tuple(dict.fromkeys(rules)))
+
+    def accepted(self, answer: Reply) -> None:
+        """See :class:`~bussrv.client.core.membership.Member`."""
+        self._join_by = None
+        routing_id = answer.metadata.get("routing-id")
+        self.routing_id = routing_id if isinstance(routing_id, str) else None
+        self._restoring = {} if self._is_back else None
+        self._is_back = True
+        self._come_up()
+        self._services.register(with_handlers=False)
+        kept, self._kept, self._kept_bytes = self._kept, deque(), 0
+        for each in kept:
+            self._publish_kept(each)
+
+    def not_accepted(self, error: BusError) -> None:
+        """See :class:`~bussrv.client.core.membership.Member`."""
+        self.ending = error
+
+    def settled(self) -> None:
+        """See :class:`~bussrv.client.core.membership.Member`."""
+        self._services.register(with_handlers=True)
+        self._tell_restored()
+
+    def refused(self, service: str | None, error: BusError) -> None:
+        """See :class:`~bussrv.client.core.membership.Member`. Their subscriptions end."""
+        if service is None:
+            for observer in self._observers:
+                observer.end(error)
+            self._observers.clear()
+            return
+        if self._restoring is not None:
+            self._restoring[service] = error.reason
+        for inbox in list(self._inboxes[service]):
+            inbox.end(error)
+            self._remove_inbox(inbox, tuple(self._inboxes))
+
+    def _registration(self, service: str, error: BusError | None) -> None:
+        """The server has answered whether a service is registered."""
+        if error is not None:
+            self._heads.clear()
+            if self._restoring is not None and error.reason == "journal-unavailable":
+                # The server will take it when its disk is well again. So come back later.
+                self.ending = lost_error(error.reason, error.message)
+                return
+            if self._restoring is not None:
+                self._restoring[service] = error.reason
+            if service not in self._services.names:
+                self._refused[service] = error
+            self._tell(Refusal(error.reason, error.message))
+        self._tell_restored()
+
+    def _tell_restored(self) -> None:
+        """Everything is as it was before the connection ended, if it is."""
+        refused = self._restoring
+        if refused is not None and all(name in refused for name in self._services.unregistered):
+            self._restoring = None
+            self._tell(Restored(tuple(self._inboxes), self._services.names, refused))
+
+    # What comes.
+
+    def _take_publication(self, each: Arrived) -> None:
+        service = each.sender or ""
+        inboxes = self._inboxes.get(service)
+        if inboxes is None:
+            service, inboxes = self._unnamed(service)
+        message = Message(service, each.payload, each.type, each.raw)
+        size = len(each.payload)
+        for inbox in inboxes:
+            inbox.put(message, size)
+
+    def _unnamed(self, sender: str) -> tuple[str, list[Inbox[Message]]]:
+        """A publication of a sender that does not name its only service; or of a subscription that ended meanwhile."""
+        if sender:
+            return sender, []
+        return next(iter(self._inboxes)) if len(self._inboxes) == 1 else "", list(self._each_inbox())
+
+    def _take_observed(self, each: Arrived) -> None:
+        metadata = decode_fields(each.raw)
+        obj = Object(metadata, each.payload, len(each.raw) + len(each.payload))
+        for inbox, rules in self._observers.items():
+            if matcher(rules)(metadata):
+                inbox.put(obj, obj.size)
+
+    def _take_event(self, each: Arrived, now: float) -> None:
+        event = each.event or ""
+        if event == "error":
+            self._take_error(each)
+        elif event == "services/request":
+            self._take_request(each)
+        elif event == "pong" or event.endswith("/reply"):
+            self._questions.answer(each.in_reply_to, Reply(each.name or "", each.payload, each.type, each.raw))
+        elif event == "abboe/close/notify":
+            seconds = decode_fields(each.raw).get("seconds")
+            self._leave_by = now + min(_MAX_LEAVE, float(seconds) / 2 if isinstance(seconds, (int, float)) else 0.0)
+        elif event in _CHANGES and self._watchers:
+            self._take_change(each)
+        if self._observers:
+            self._take_observed(each)
+
+    def _take_error(self, each: Arrived) -> None:
+        fields = decode_fields(each.raw)
+        reason, message = str(fields.get("reason", "unknown")), str(fields.get("message", "the server gave no message"))
+        error = error_of(reason, message)
+        if each.in_reply_to is None:
+            self._last_error = error
+            self._tell(Refusal(reason, message))
+        else:
+            self._questions.answer(each.in_reply_to, error)
+
+    def _take_request(self, each: Arrived) -> None:
+        """A request. One for a service that nobody registered is not for this client."""
+        name = each.name
+        if name is not None:
+            request = Request(name, each.payload, each.type, each.raw)
+            if not self._services.take(name, request):
+                self.reject(request, "no-such-service", f"this provider of {name} answers no requests")
+
+    def _take_change(self, each: Arrived) -> None:
+        metadata = decode_fields(each.raw)
+        route = metadata.get("route")
+        routing_id = metadata.get("routing-id", route[0] if isinstance(route, list) and route else None)
+        has_come = each.event != "routing/disconnect"
+        if not isinstance(routing_id, str) or has_come == (routing_id in self._present):
+            return
+        (self._present.add if has_come else self._present.discard)(routing_id)
+        change: Change = Appeared("session", routing_id) if has_come else Gone("session", routing_id)
+        for inbox in self._watchers:
+            inbox.put(change, 0)
+
+    # Subscriptions.
+
+    def subscribe(self, inbox: Inbox[Message], names: Collection[str], done: OnDone) -> None:
+        """See :class:`Core`."""
+        for name in names:
+            _check_name(name)
+        self._add_inbox(inbox, names)
+        self._membership.wait(inbox, Wanted(tuple(names), ()), done)
+
+    def unsubscribe(self, inbox: Inbox[Message], names: Collection[str]) -> None:
+        """See :class:`Core`."""
+        self._membership.forget(inbox)
+        self._remove_inbox(inbox, names)
+        self._membership.change()
+
+    def observe(self, inbox: Inbox[Object], rules: Collection[str], done: OnDone) -> None:
+        """See :class:`Core`. A client that observes receives no publications: anybody may claim to be their sender."""
+        assert not self._inboxes
+        self._connect(inbox)
+        self._observers[inbox] = tuple(rules)
+        self._membership.wait(inbox, Wanted((), tuple(rules)), done)
+
+    def unobserve(self, inbox: Inbox[Object]) -> None:
+        """See :class:`Core`."""
+        self._relieve(inbox)
+        self._observers.pop(inbox, None)
+        self._membership.change()
+
+    def watch(self, inbox: Inbox[Change]) -> None:
+        """See :class:`Core`. Sessions that were there before are not told."""
+        if self._is_business:
+            self._cannot("watch who comes and goes")
+        self._connect(inbox)
+        self._watchers.append(inbox)
+        self._membership.change()
+
+    def unwatch(self, inbox: Inbox[Change]) -> None:
+        """See :class:`Core`."""
+        self._relieve(inbox)
+        if inbox in self._watchers:
+            self._watchers.remove(inbox)
+        self._membership.change()
+
+    # Publications.
+
+    def publish(
+        self, service: str, payload: bytes, content_type: str | None, attributes: dict[str, Any], done: OnDone | None
+    ) -> None:
+        """See :class:`Core`. The service is registered before the first publication on it."""
+        if not self.is_up:
+            self._keep(_Kept(service, payload, content_type, attributes, done))
+            return
+        head = self._heads.get((service, content_type)) or self._head(service, content_type)
+        self.unconfirmed += 1
+        if not attributes and done is None:
+            self._emit(b"%b%d}\0%b" % (head, len(payload), payload))
+            return
+        fields = {"sender": service, "type": content_type or OCTET_STREAM, **attributes}
+        if done is None:
+            self._emit(encode(fields, payload))
+        else:
+            self._publish_and_confirm(fields, payload, service, done)
+
+    def _publish_and_confirm(self, fields: dict[str, Any], payload: bytes, service: str, done: OnDone) -> None:
+        """The publication has an id, so that an error says that it is meant. The answer to a ping says that none is."""
+        identifier = self._questions.new_id()
+        self._emit(encode({**fields, "id": identifier}, payload))
+        outcome: list[OnDone] = [done]
+
+        def settle(answer: Reply | BusError | None) -> None:
+            self._questions.forget(identifier)
+            if outcome:
+                error = answer if isinstance(answer, BusError) else self._refused.get(service)
+                outcome.pop()(error)
+
+        self._questions.add(identifier, settle, f"the publication on {service}", self._said, None)
+        self.flush(settle)
+
+    def _head(self, service: str, content_type: str | None) -> bytes:
+        """The beginning of the metadata of a publication, up to its size."""
+        _check_name(service)
+        refusal = self._refused.pop(service, None)
+        if refusal is not None:
+            raise refusal
+        if service not in self._services.names:
+            self._services.add(service, None, None)
+            self._services.register(with_handlers=False)
+        if len(self._heads) >= _MAX_HEADS:
+            self._heads.clear()
+        head = encode_json({"sender": service, "type": content_type or OCTET_STREAM})[:-1] + b',"size":'
+        self._heads[service, content_type] = head
+        return head
+
+    def _keep(self, kept: _Kept) -> None:
+        policy = self.settings.offline
+        if not isinstance(policy, Buffer):
+            raise self._offline()
+        _check_name(kept.service)
+        if len(self._kept) >= policy.most or self._kept_bytes + len(kept.payload) > policy.most_bytes:
+            raise BufferFull(
+                f"there is no connection, and {len(self._kept)} publications of {self._kept_bytes} bytes wait already"
+            )
+        self._kept.append(kept)
+        self._kept_bytes += len(kept.payload)
+
+    def _publish_kept(self, kept: _Kept) -> None:
+        try:
+            self.publish(*kept)
+        except BusError as error:
+            if kept.done is not None:
+                kept.done(error)
+            else:
+                self._tell(Refusal(error.reason, error.message))
+
+    def flush(self, done: OnDone) -> None:
+        """See :class:`Core`. The server answers in order, so its answer says that it took what was sent before."""
+        if not self.is_up:
+            raise self._offline()
+        number = self.unconfirmed
+
+        def answered(answer: Reply | BusError) -> None:
+            if not isinstance(answer, BusError):
+                self.unconfirmed -= min(number, self.unconfirmed)
+            done(answer if isinstance(answer, BusError) else None)
+
+        self.ask({"event": "services/list" if self._is_business else "ping"}, answered, "a confirmation")
+
+    def send(self, metadata: dict[str, Any], payload: bytes) -> None:
+        """See :class:`Core`."""
+        if not self.is_up:
+            raise self._offline()
+        self._emit(encode(metadata, payload))
+
+    # Requests and services.
+
+    def request(
+        self,
+        service: str,
+        payload: bytes,
+        content_type: str,
+        attributes: dict[str, Any],
+        done: OnAnswer,
+        deadline: float | None,
+    ) -> str:
+        """See :class:`Core`."""
+        if not self.is_up:
+            raise self._offline()
+        identifier = self._questions.new_id()
+        fields: dict[str, Any] = {"event": "services/request", "name": service, "id": identifier}
+        if payload:
+            fields["type"] = content_type
+        self._emit(encode({**fields, **attributes} if attributes else fields, payload))
+        self._questions.add(identifier, done, f"the request to {service}", self._said, deadline)
+        return identifier
+
+    def forget(self, identifier: str) -> None:
+        """See :class:`Core`."""
+        self._questions.forget(identifier)
+
+    def provide(self, service: str, on_request: OnRequest | None, done: OnDone) -> None:
+        """See :class:`Core`.
+
+        :raises ValueError: this client serves it already.
+        """
+        _check_name(service)
+        self._services.add(service, on_request, done)
+        self._membership.change()
+
+    def withdraw(self, service: str, done: OnDone) -> None:
+        """See :class:`Core`."""
+        self._heads.clear()
+        if not self._services.remove(service) or not self.is_up:
+            done(None)
+            return
+        fields = {"event": "services/unregister", "name": service}
+        self.ask(fields, lambda answer: done(answer if isinstance(answer, BusError) else None), "services/unregister")
+        self._membership.change()
+
+    def reply(self, request: Request, payload: bytes, content_type: str) -> None:
+        """See :class:`Core`."""
+        fields = {"type": content_type} if payload else {}
+        self._answer(request, {"event": "services/reply", "name": request.service, **fields}, payload)
+
+    def reject(self, request: Request, reason: str, message: str) -> None:
+        """See :class:`Core`."""
+        self._answer(request, {"event": "error", "reason": reason, "message": message}, b"")
+
+    def _answer(self, request: Request, fields: dict[str, Any], payload: bytes) -> None:
+        answer = self._services.answer(request, fields)
+        if answer is not None:
+            self._emit(encode(answer, payload))
+
+    # The way out.
+
+    def ask(self, fields: dict[str, Any], done: OnAnswer, what: str) -> None:
+        """See :class:`~bussrv.client.core.membership.Member`."""
+        identifier = self._questions.new_id()
+        self._emit(encode_json({**fields, "id": identifier}) + NUL)
+        self._questions.add(identifier, done, what, self._said, None)
+
+    def _emit(self, data: bytes) -> None:
+        self._said += 1
+        self._output.append(self._framing.frame(data))
+
+
+def _check_name(name: str) -> None:
+    """:raises BusError: it cannot be the name of a service."""
+    try:
+        check_service_name(name)
+    except Refused as refusal:
+        raise BusError(refusal.reason, refusal.message) from None

@@ -1,0 +1,143 @@
+"""The services that a member provides, and the requests that it was given for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from bussrv.client.core.base import OnAnswer, OnDone, OnRequest
+from bussrv.client.errors import BusError, Lost
+from bussrv.client.events import Reply, Request
+
+Ask = Callable[[dict[str, Any], OnAnswer, str], None]
+"""Sends an object with a fresh id, and waits for its answer."""
+
+
+@dataclass
+class _Service:
+    """A service.
+
+    :ivar on_request: ``None``: it is only published on.
+    :ivar is_asked_for: whether the server was asked to register it.
+    :ivar waiting: for the answer of the server.
+    """
+
+    on_request: OnRequest | None
+    is_asked_for: bool = False
+    is_registered: bool = False
+    waiting: list[OnDone] = field(default_factory=list)
+
+
+class ProvidedServices:
+    """The services of one member, over all its connections.
+
+    :param ask: asks the server.
+    :param changed: is called when a service is registered, or refused: then with its name and the error.
+    """
+
+    def __init__(self, ask: Ask, changed: Callable[[str, BusError | None], None]) -> None:
+        self._ask = ask
+        self._changed = changed
+        self._services: dict[str, _Service] = {}
+        self._open: dict[int, Request] = {}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The services, in the order in which they came."""
+        return tuple(self._services)
+
+    @property
+    def has_handlers(self) -> bool:
+        """Whether one of them answers requests."""
+        return any(each.on_request is not None for each in self._services.values())
+
+    @property
+    def unregistered(self) -> list[str]:
+        """The services that the server has not registered."""
+        return [name for name, each in self._services.items() if not each.is_registered]
+
+    @property
+    def open_requests(self) -> int:
+        """How many requests are not answered."""
+        return len(self._open)
+
+    def add(self, name: str, on_request: OnRequest | None, done: OnDone | None) -> None:
+        """Provide a service. :raises ValueError: it has a handler already."""
+        service = self._services.setdefault(name, _Service(None))
+        if on_request is not None:
+            if service.on_request is not None:
+                raise ValueError(f"{name} is served by this client already")
+            service.on_request = on_request
+        if done is None:
+            return
+        if service.is_registered:
+            done(None)
+        else:
+            service.waiting.append(done)
+
+    def remove(self, name: str) -> bool:
+        """:returns: whether it was there."""
+        return self._services.pop(name, None) is not None
+
+    def register(self, *, with_handlers: bool) -> None:
+        """Register those that the server was not asked to register.
+
+        :param with_handlers: also those that answer requests. That these are received has to be said before.
+        """
+        for name, service in list(self._services.items()):
+            if not service.is_asked_for and (with_handlers or service.on_request is None):
+                service.is_asked_for = True
+                fields = {"event": "services/register", "name": name}
+                self._ask(fields, partial(self._answered, name, service), "services/register")
+
+    def lost(self) -> None:
+        """The connection is gone: nothing is registered, and nobody waits for an answer."""
+        self._open.clear()
+        for service in self._services.values():
+            service.is_asked_for = service.is_registered = False
+
+    def fail(self, error: BusError) -> None:
+        """Nothing more is registered."""
+        for service in self._services.values():
+            _tell(service, error)
+
+    def _answered(self, name: str, service: _Service, answer: Reply | BusError) -> None:
+        if self._services.get(name) is not service or isinstance(answer, Lost):
+            return
+        error = answer if isinstance(answer, BusError) else None
+        service.is_registered = error is None
+        if error is not None and (service.on_request is None or service.waiting):
+            del self._services[name]  # otherwise it was registered once, and may be again
+        _tell(service, error)
+        self._changed(name, error)
+
+    # Requests.
+
+    def take(self, name: str, request: Request) -> bool:
+        """Give a request to whom it is for. :returns: whether it is for a service of this member."""
+        service = self._services.get(name)
+        if service is None:
+            return False
+        self._open[id(request)] = request
+        if service.on_request is not None:
+            service.on_request(request)
+        return service.on_request is not None
+
+    def answer(self, request: Request, fields: dict[str, Any]) -> dict[str, Any] | None:
+        """The metadata of an answer; ``None``: nobody waits for one any more."""
+        if self._open.pop(id(request), None) is not request:
+            return None
+        asked = request.metadata
+        if asked.get("id") is not None:
+            fields["in-reply-to"] = asked["id"]
+        if request.asker is not None:
+            fields["to"] = request.asker
+        return fields
+
+
+def _tell(service: _Service, error: BusError | None) -> None:
+    waiting, service.waiting = service.waiting, []
+    for done in waiting:
+        done(error)

@@ -1,0 +1,173 @@
+"""The core of the Service providing protocol. It subscribes to services as they are offered, and publishes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from bussrv.client.core.base import Core, OnDone, Tell, lost_error
+from bussrv.client.core.inbox import Inbox
+from bussrv.client.errors import BadLogin, BusError
+from bussrv.client.events import Appeared, Change, Gone, Message, Restored
+from bussrv.client.settings import Settings
+from bussrv.errors import Refused
+from bussrv.values import check_known_name
+from bussrv.wire import spp
+
+
+class SppCore(Core):
+    """A subscriber of services.
+
+    The protocol has no errors and no pings. A subscription to a service that is not offered waits until it is. Whoever
+    drives this core has to let the system notice a server that is silent.
+    """
+
+    NAME = "spp"
+
+    def __init__(self, settings: Settings, tell: Tell) -> None:
+        super().__init__(settings, tell)
+        self._reader = self._make_reader()
+        self._offered: set[str] = set()
+        self._subscribed: set[str] = set()
+        self._watchers: list[Inbox[Change]] = []
+        self._log_in_by: float | None = None
+        self._is_back = False
+
+    def _make_reader(self) -> spp.SppReader:
+        return spp.SppReader("server", self.settings.max_payload)
+
+    def opened(self, address: str, now: float) -> None:
+        """Log in, if there are credentials."""
+        super().opened(address, now)
+        self._reader = self._make_reader()
+        credentials = self.settings.login.credentials()
+        if not credentials.keys() & {"secret", "token"}:
+            self._come_up()
+            return
+        self._log_in_by = now + self.settings.timeout
+        self._log_in()
+
+    def _log_in(self) -> None:
+        found = self.settings.login.credentials()
+        token = found.get("token")
+        self._output.append(spp.authenticate(found.get("user", ""), found["secret"] if token is None else token))
+
+    def _come_up(self) -> None:
+        self._log_in_by = None
+        super()._come_up()
+        if self._is_back:
+            self._tell(Restored(tuple(self._inboxes), ()))
+        self._is_back = True
+        for name in self._offered & self._inboxes.keys():
+            self._want(name)
+
+    def received(self, data: bytes, now: float) -> None:
+        """See :class:`Core`."""
+        self.heard = now
+        self._reader.feed(data)
+        while (event := self._reader.next_event()) is not None:
+            if isinstance(event, spp.Info):
+                message = Message(event.service, event.message)
+                for inbox in self._inboxes.get(event.service, ()):
+                    inbox.put(message, len(event.message))
+            elif isinstance(event, spp.Offer):
+                self._appear(event.service)
+            elif isinstance(event, spp.Removed):
+                self._go(event.service)
+            elif isinstance(event, spp.Other) and event.msgtype == spp.AUTH_RESULT:
+                self._logged_in(spp.auth_code(event.data))
+
+    def _logged_in(self, code: int) -> None:
+        if code == spp.AUTH_UNCHECKED:
+            self._log_in()
+        elif code != spp.AUTH_ACCEPTED:
+            self.ending = BadLogin("bad-credentials", f"{self.address} does not accept the credentials")
+        elif not self.is_up:
+            self._come_up()
+
+    def _appear(self, service: str) -> None:
+        if service in self._offered:
+            return
+        self._offered.add(service)
+        self._tell_watchers(Appeared("service", service))
+        if self.is_up and service in self._inboxes and service not in self._subscribed:
+            self._want(service)
+
+    def _go(self, service: str) -> None:
+        """It is offered no more. Who is subscribed stays subscribed, so it is not asked for again."""
+        if service in self._offered:
+            self._offered.discard(service)
+            self._tell_watchers(Gone("service", service))
+
+    def _want(self, service: str) -> None:
+        self._subscribed.add(service)
+        self._output.append(spp.subscribe(service))
+
+    def _tell_watchers(self, change: Change) -> None:
+        for inbox in self._watchers:
+            inbox.put(change, 0)
+
+    def lost(self, error: BusError, now: float) -> None:
+        """See :class:`Core`."""
+        for service in sorted(self._offered):
+            self._go(service)
+        self._subscribed.clear()
+        self._log_in_by = None
+        super().lost(error, now)
+
+    def tick(self, now: float) -> None:
+        """See :class:`Core`."""
+        if self._log_in_by is not None and now >= self._log_in_by:
+            self.ending = lost_error(
+                "login-timeout", f"{self.address} did not answer the login: does it ask its clients who they are?"
+            )
+
+    def deadline(self) -> float | None:
+        """See :class:`Core`."""
+        return self._log_in_by
+
+    def close(self, error: BusError) -> None:
+        """See :class:`Core`."""
+        super().close(error)
+        for inbox in self._watchers:
+            inbox.end(error)
+
+    def subscribe(self, inbox: Inbox[Message], names: Collection[str], done: OnDone) -> None:
+        """See :class:`Core`. The first message is the state of the service."""
+        for name in names:
+            _check(name)
+        self._add_inbox(inbox, names)
+        if self.is_up:
+            for name in names:
+                # Also if it is subscribed already: so this inbox gets the state, too.
+                if name in self._offered or name in self._subscribed:
+                    self._want(name)
+        done(None)
+
+    def unsubscribe(self, inbox: Inbox[Message], names: Collection[str]) -> None:
+        """See :class:`Core`."""
+        for name in self._remove_inbox(inbox, names):
+            if name in self._subscribed:
+                self._subscribed.discard(name)
+                self._output.append(spp.unsubscribe(name))
+
+    def watch(self, inbox: Inbox[Any]) -> None:
+        """See :class:`Core`. Services that are offered already are told at once."""
+        self._connect(inbox)
+        self._watchers.append(inbox)
+        for service in sorted(self._offered):
+            inbox.put(Appeared("service", service), 0)
+
+    def unwatch(self, inbox: Inbox[Any]) -> None:
+        """See :class:`Core`."""
+        self._relieve(inbox)
+        if inbox in self._watchers:
+            self._watchers.remove(inbox)
+
+
+def _check(name: str) -> None:
+    """:raises BusError: it cannot be the name of a service."""
+    try:
+        check_known_name(name)
+    except Refused as refusal:
+        raise BusError(refusal.reason, refusal.message) from None

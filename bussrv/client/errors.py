@@ -1,0 +1,118 @@
+"""The errors that clients raise: one tree, whose root is :class:`BusError`."""
+
+from __future__ import annotations
+
+from bussrv.errors import BussrvError
+
+__all__ = [
+    "BadLogin",
+    "BufferFull",
+    "BusError",
+    "Closed",
+    "Lost",
+    "NoService",
+    "Offline",
+    "Overflowed",
+    "ServiceError",
+    "TimedOut",
+    "Unsupported",
+]
+
+
+class BusError(BussrvError):
+    """The server answered with an ``error`` object; and the root of all errors of clients.
+
+    :ivar reason: a stable code, see :data:`bussrv.errors.REASONS`;
+        of a service's error, the code that the service chose.
+    :ivar message: one sentence for a person.
+    """
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(f"{message} ({reason})")
+        self.reason = reason
+        self.message = message
+
+
+class NoService(BusError):
+    """Nobody provides the service, so the request was not done."""
+
+
+class TimedOut(BusError, TimeoutError):
+    """No answer came in time. A request may have been done, or be done later."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("timed-out", message)
+
+
+class Lost(BusError, ConnectionError):
+    """The connection, or the provider, went before the answer came. The client never sends a request again by itself.
+
+    :ivar maybe_done: whether the request may have been done; if not, it never left this program.
+    """
+
+    def __init__(self, reason: str, message: str, *, maybe_done: bool) -> None:
+        super().__init__(reason, message)
+        self.maybe_done = maybe_done
+
+
+class Offline(BusError, ConnectionError):
+    """There is no connection at the moment, and ``offline`` says to raise then."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("offline", message)
+
+
+class BufferFull(Offline):
+    """There is no connection at the moment, and the :class:`~bussrv.client.settings.Buffer` is full."""
+
+
+class Closed(BusError, ConnectionError):
+    """The client, or the subscription, was closed by this program."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("closed", message)
+
+
+class BadLogin(BusError, PermissionError):
+    """The server does not accept the credentials, or wants some."""
+
+
+class Overflowed(BusError):
+    """More messages waited than the queue of a subscription with ``overflow="fail"`` takes."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("overflow", message)
+
+
+class Unsupported(BusError):
+    """The wire format cannot do that."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("unsupported", message)
+
+
+class ServiceError(Exception):
+    """Raise it in a handler of requests, to answer with an error of your own.
+
+    :param reason: a code for programs.
+    :param message: one sentence for a person.
+    """
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
+
+
+_LOGIN = frozenset({"bad-credentials", "not-authenticated", "authentication-failed", "bad-certificate"})
+
+
+def error_of(reason: str, message: str) -> BusError:
+    """The error for an ``error`` object of the server, or of a service."""
+    if reason == "no-such-service":
+        return NoService(reason, message)
+    if reason == "provider-gone":
+        return Lost(reason, message, maybe_done=True)
+    if reason in _LOGIN:
+        return BadLogin(reason, message)
+    return BusError(reason, message)

@@ -1,0 +1,396 @@
+"""Drives a core over asyncio: sockets, timers, and one connection after the other."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+import ssl
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from bussrv.client.address import Address
+from bussrv.client.core.base import Core, lost_error
+from bussrv.client.core.inbus import InbusCore
+from bussrv.client.errors import BadLogin, BusError, Closed, Offline
+from bussrv.client.events import Down, Refusal, Restored, State, Up
+from bussrv.client.settings import Backoff
+from bussrv.client.tls import PERHAPS_TLS, Tls, explain
+from bussrv.errors import RemoteProtocolError
+
+log = logging.getLogger("bussrv.client")
+
+FAREWELL = 1.0
+"""Seconds that the server has for taking what was sent before the client closes."""
+
+_FLUSH = 64 << 10
+_PROBES = 3
+
+
+class Driver:
+    """One core, and its connections.
+
+    :param make_core: makes the core, which is given whom to tell of states.
+    :param observe: is told of every state.
+    :ivar core: the core.
+    :ivar is_closed: whether it connects no more: the program has closed it, or ``reconnect`` says so.
+    """
+
+    def __init__(
+        self,
+        make_core: Callable[[Callable[[State], None]], Core],
+        addresses: Sequence[Address],
+        tls: Tls | ssl.SSLContext | None,
+        reconnect: Backoff | None,
+        observe: Callable[[State], None],
+    ) -> None:
+        self.core = make_core(self._tell)
+        self.core.resume = self._read_on
+        self.is_closed = False
+        self._addresses = addresses
+        self._tls = tls
+        self._reconnect = reconnect
+        self._observe = observe
+        self._loop = asyncio.get_running_loop()
+        self._task: asyncio.Task[None] | None = None
+        self._transport: Any = None
+        self._gone: asyncio.Future[BusError] = self._loop.create_future()
+        self._error: BusError | None = None
+        self._failures = 0
+        self._has_heard = False
+        self._waiting: list[asyncio.Future[None]] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_flushing = False
+        self._unflushed = 0
+        self._is_write_paused = False
+
+    # For the shell.
+
+    def start(self) -> None:
+        """Begin to connect."""
+        self._task = self._loop.create_task(self._run())
+
+    async def wait_until_up(self, *, patiently: bool) -> None:
+        """Wait until the server accepts the client.
+
+        :param patiently: wait also if no server can be reached at the moment.
+        :raises BusError: the credentials are not accepted, the client is closed, or the server cannot be reached.
+        """
+        while not self.core.is_up:
+            if self.is_closed:
+                raise self._error or Closed("the client is closed")
+            failed = self._failures >= len(self._addresses)
+            if self._error is not None and (isinstance(self._error, BadLogin) or (failed and not patiently)):
+                raise self._error
+            await self._change()
+
+    def commanded(self) -> None:
+        """The core was given a command: send what it says, with all that is said in this turn of the loop."""
+        if not self._is_flushing:
+            self._is_flushing = True
+            self._loop.call_soon(self._flush)
+            self._arm()
+
+    async def published(self, size: int) -> None:
+        """The core was given a publication. Waits while the server reads too slowly.
+
+        :param size: the bytes of its payload.
+        """
+        if not self._is_flushing:
+            self._is_flushing = True
+            self._loop.call_soon(self._flush)
+        self._unflushed += size + 64
+        if self._unflushed >= _FLUSH:
+            self._flush()
+            # Others have their turn, also if the server takes everything at once.
+            await asyncio.sleep(0)
+        while self._is_write_paused and not self.is_closed:
+            await self._change()
+
+    async def close(self, error: BusError | None = None) -> None:
+        """End the connection, after everything that was sent; and connect no more."""
+        task, self._task = self._task, None
+        if task is None:
+            return
+        self.is_closed = True
+        error = error or Closed("the client is closed")
+        self.core.close(error)
+        if self._transport is not None:
+            self._end(error)
+            await asyncio.wait([self._gone], timeout=FAREWELL)
+        self._abort()
+        task.cancel()
+        await asyncio.wait([task])
+        self._notify()
+
+    # The connections.
+
+    async def _run(self) -> None:
+        turn = 0
+        while True:
+            address = self._addresses[turn % len(self._addresses)]
+            turn += 1
+            error = await self._use(address)
+            self._failures += 1
+            self._error = error
+            may_retry = self._reconnect is not None and not self.is_closed
+            pause = self._reconnect.pause(self._failures - 1) if self._reconnect is not None and may_retry else None
+            if pause is None:
+                self.is_closed = True
+            self._tell(Down(error.reason, error.message, pause, self.core.unconfirmed))
+            if pause is None:
+                self.core.close(error)
+                return
+            await asyncio.sleep(pause)
+
+    async def _use(self, address: Address) -> BusError:
+        """Use one connection until it ends. :returns: why it ended."""
+        self._gone = self._loop.create_future()
+        self._error = None
+        self._has_heard = False
+        try:
+            await asyncio.wait_for(self._open(address), self.core.settings.timeout)
+        except (asyncio.TimeoutError, OSError) as error:
+            self._abort()
+            return Offline(f"{address} cannot be reached: {_why(error)}")
+        except (ValueError, UnicodeError) as error:
+            return Offline(f"{address} cannot be used: {error}")
+        return await self._gone
+
+    async def _open(self, address: Address) -> None:
+        if isinstance(self.core, InbusCore):
+            await self._loop.create_datagram_endpoint(
+                lambda: _Datagrams(self, str(address)), remote_addr=(address.host, address.port)
+            )
+            return
+        context = self._tls.context() if isinstance(self._tls, Tls) else self._tls
+        if context is None and address.tls:
+            context = Tls().context()
+        name = self._tls.server_name if isinstance(self._tls, Tls) else None
+        await self._loop.create_connection(
+            lambda: _Stream(self, str(address)),
+            address.host,
+            address.port,
+            ssl=context,
+            server_hostname=(name or address.host) if context is not None else None,
+        )
+
+    def opened(self, transport: Any, address: str) -> None:
+        """The transport is connected."""
+        self._transport = transport
+        self._is_write_paused = False
+        if isinstance(self.core, InbusCore):
+            self.core.own = transport.get_extra_info("sockname")[:2]
+        else:
+            _keep_alive(transport.get_extra_info("socket"), self.core.settings.silence)
+        self.core.opened(address, self._loop.time())
+        self._after()
+
+    def received(self, data: bytes) -> None:
+        """Bytes, or a datagram, came."""
+        self._has_heard = True
+        try:
+            self.core.received(data, self._loop.time())
+        except RemoteProtocolError as error:
+            self.core.ending = lost_error(error.reason, error.message)
+        self._after()
+
+    def lost(self, error: Exception | None) -> None:
+        """The transport is gone."""
+        words = "the server closed the connection" if error is None else f"the connection broke: {_why(error)}"
+        if not self._has_heard:
+            words = f"{words}, {PERHAPS_TLS}"
+        ended = self._error or self.core.why(lost_error("connection-lost", words))
+        self._transport = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self.core.lost(ended, self._loop.time())
+        if not self._gone.done():
+            self._gone.set_result(ended)
+        self.write_on()
+
+    def refused(self, error: OSError) -> None:
+        """A machine says that nobody listens at the port of the server."""
+        self.core.ending = lost_error("unreachable", _why(error))
+        self._after()
+
+    def pause_writing(self) -> None:
+        """The server reads too slowly."""
+        self._is_write_paused = True
+
+    def write_on(self) -> None:
+        """It has read."""
+        self._is_write_paused = False
+        self._notify()
+
+    def _read_on(self) -> None:
+        if self._transport is not None and not isinstance(self.core, InbusCore):
+            self._transport.resume_reading()
+
+    def _after(self) -> None:
+        """The core was told something: do what follows from it."""
+        core = self.core
+        if core.has_output:
+            self._flush()
+        if core.ending is not None:
+            self._end(core.ending)
+        elif core.is_paused and not isinstance(core, InbusCore) and self._transport.is_reading():
+            self._transport.pause_reading()
+        self._arm()
+
+    def _flush(self) -> None:
+        self._is_flushing = False
+        self._unflushed = 0
+        transport = self._transport
+        if transport is None or not self.core.has_output:
+            return
+        output = self.core.take_output()
+        if isinstance(self.core, InbusCore):
+            for datagram in output:
+                transport.sendto(datagram)
+        else:
+            transport.write(output[0] if len(output) == 1 else b"".join(output))
+
+    def _end(self, error: BusError) -> None:
+        """End the connection for this reason."""
+        self.core.ending = None
+        transport = self._transport
+        if self._error is not None or transport is None or transport.is_closing():
+            return
+        self._error = error
+        self._flush()
+        if not isinstance(self.core, InbusCore):
+            transport.write(self.core.farewell())
+            self._loop.call_later(FAREWELL, transport.abort)
+            if transport.can_write_eof():
+                # Not closed before the server has read everything: closing with unread bytes may destroy it.
+                transport.write_eof()
+                return
+        transport.close()
+
+    def _abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _arm(self) -> None:
+        """Call the core when its next deadline is reached."""
+        deadline = self.core.deadline()
+        timer = self._timer
+        if deadline is None or self._transport is None or (timer is not None and timer.when() <= deadline):
+            return
+        if timer is not None:
+            timer.cancel()
+        self._timer = self._loop.call_at(deadline, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        self.core.tick(self._loop.time())
+        self._after()
+
+    # Who waits.
+
+    def _tell(self, state: State) -> None:
+        if isinstance(state, Up):
+            self._failures = 0
+            log.info("connected to %s", state.address)
+        elif isinstance(state, Down):
+            again = "" if state.retry_in is None else f"; trying again in {state.retry_in:.1f} s"
+            level = logging.INFO if self.is_closed else logging.WARNING
+            log.log(level, "not connected: %s (%s)%s", state.message, state.reason, again)
+        elif isinstance(state, Refusal):
+            log.warning("the server refused something: %s (%s)", state.message, state.reason)
+        elif isinstance(state, Restored) and state.refused:
+            log.error("not restored: %s", ", ".join(f"{name} ({why})" for name, why in state.refused.items()))
+        self._observe(state)
+        self._notify()
+
+    async def _change(self) -> None:
+        waiting = self._loop.create_future()
+        self._waiting.append(waiting)
+        try:
+            await waiting
+        finally:
+            if waiting in self._waiting:
+                self._waiting.remove(waiting)
+
+    def _notify(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for each in waiting:
+            if not each.done():
+                each.set_result(None)
+
+
+class _Stream(asyncio.Protocol):
+    """A TCP connection, perhaps with TLS."""
+
+    def __init__(self, driver: Driver, address: str) -> None:
+        self._driver = driver
+        self._address = address
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """See :class:`asyncio.Protocol`."""
+        self._driver.opened(transport, self._address)
+
+    def data_received(self, data: bytes) -> None:
+        """See :class:`asyncio.Protocol`."""
+        self._driver.received(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """See :class:`asyncio.Protocol`."""
+        self._driver.lost(exc)
+
+    def pause_writing(self) -> None:
+        """See :class:`asyncio.Protocol`."""
+        self._driver.pause_writing()
+
+    def resume_writing(self) -> None:
+        """See :class:`asyncio.Protocol`."""
+        self._driver.write_on()
+
+
+class _Datagrams(asyncio.DatagramProtocol):
+    """A UDP socket that is connected to the server: so nobody else can send to it, and refusals are told."""
+
+    def __init__(self, driver: Driver, address: str) -> None:
+        self._driver = driver
+        self._address = address
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """See :class:`asyncio.DatagramProtocol`."""
+        self._driver.opened(transport, self._address)
+
+    def datagram_received(self, data: bytes, addr: Any) -> None:
+        """See :class:`asyncio.DatagramProtocol`."""
+        self._driver.received(data)
+
+    def error_received(self, exc: Exception) -> None:
+        """See :class:`asyncio.DatagramProtocol`."""
+        if isinstance(exc, OSError):
+            self._driver.refused(exc)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """See :class:`asyncio.DatagramProtocol`."""
+        self._driver.lost(exc)
+
+
+def _keep_alive(sock: socket.socket | None, silence: float) -> None:
+    """Let the system notice that the machine of the server is gone, within ``silence`` seconds."""
+    if sock is None or sock.family not in (socket.AF_INET, socket.AF_INET6):
+        return
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    part = max(1, int(silence / (_PROBES + 1)))
+    options = (("TCP_KEEPIDLE", part), ("TCP_KEEPINTVL", part), ("TCP_KEEPCNT", _PROBES))
+    for name, value in (*options, ("TCP_USER_TIMEOUT", max(1000, int(silence * 1000)))):
+        if hasattr(socket, name):
+            with contextlib.suppress(OSError):
+                sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, ssl.SSLError):
+        return explain(error)
+    if isinstance(error, asyncio.TimeoutError):
+        return "it did not answer in time"
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__

@@ -1,0 +1,165 @@
+"""Services of programs with an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import TypeAlias
+
+from bussrv.client.core.payload import as_payload
+from bussrv.client.errors import ServiceError
+from bussrv.client.events import Request
+from bussrv.client.shell.driver import Driver
+from bussrv.client.shell.outcome import Outcome
+from bussrv.values import OCTET_STREAM, UTF8_TEXT
+
+log = logging.getLogger("bussrv.client")
+
+Answer: TypeAlias = bytes | str | tuple[bytes, str] | None
+"""What a handler returns: bytes, text, bytes with their content type, or nothing."""
+
+Handler: TypeAlias = Callable[[Request], Awaitable[Answer]]
+
+MAX_ACCEPTED = 1000
+"""The most requests that wait for a handler of a service. More are refused, ``too-many-requests``."""
+
+_MAX_WORDS = 200
+
+
+class Service:
+    """A service of this client, within ``async with``. Leaving it withdraws the service, and waits for its handlers.
+
+    :param ready: waits until the service may be provided.
+    :param services: the services of the client; it is one of them while it is used.
+    :ivar handled: how many requests were answered, or rejected by the handler.
+    """
+
+    def __init__(
+        self,
+        driver: Driver,
+        ready: Callable[[], Awaitable[None]],
+        services: list[Service],
+        name: str,
+        handler: Handler,
+        concurrency: int,
+    ) -> None:
+        if concurrency < 1:
+            raise ValueError("a service handles at least one request at a time")
+        self.handled = 0
+        self._driver = driver
+        self._ready = ready
+        self._services = services
+        self._name = name
+        self._handler = handler
+        self._concurrency = concurrency
+        self._accepted: deque[Request] = deque()
+        self._running: set[asyncio.Task[None]] = set()
+        self._registration: Outcome | None = None
+        self._is_provided = False
+
+    async def __aenter__(self) -> Service:
+        await self._ready()
+        self._registration = Outcome()
+        self._driver.core.provide(self._name, self._accept, self._registration.done)
+        self._driver.commanded()
+        self._is_provided = True
+        self._services.append(self)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                await self.finish()
+        finally:
+            self.stop()
+            if self._running:
+                await asyncio.wait(self._running)
+
+    async def registered(self) -> None:
+        """Return when the registration is on the disk of the server.
+
+        :raises BusError: the server refused it.
+        """
+        if self._registration is None:
+            raise RuntimeError("use the service with: async with bus.serve(...) as service")
+        await asyncio.shield(self._registration.future)
+
+    async def finish(self) -> None:
+        """Withdraw the service, and wait for the requests that were accepted."""
+        await self._withdraw()
+        while self._running:
+            await asyncio.wait(self._running)
+
+    def stop(self) -> None:
+        """Reject what was accepted and is not answered yet."""
+        if self in self._services:
+            self._services.remove(self)
+        self._withdraw()
+        while self._accepted:
+            self._reject(self._accepted.popleft(), "provider-gone", f"{self._name} stops")
+        for task in self._running:
+            task.cancel()
+
+    def _withdraw(self) -> asyncio.Future[None]:
+        done = Outcome()
+        if self._is_provided:
+            self._is_provided = False
+            self._driver.core.withdraw(self._name, done.ignore)
+            self._driver.commanded()
+        else:
+            done.ignore(None)
+        return done.future
+
+    def _accept(self, request: Request) -> None:
+        if len(self._running) < self._concurrency:
+            self._run(request)
+        elif len(self._accepted) < MAX_ACCEPTED:
+            self._accepted.append(request)
+        else:
+            self._reject(request, "too-many-requests", f"{len(self._accepted)} requests wait for {self._name}")
+
+    def _run(self, request: Request) -> None:
+        task = asyncio.get_running_loop().create_task(self._handle(request))
+        self._running.add(task)
+        task.add_done_callback(self._ran)
+
+    def _ran(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        if self._accepted and len(self._running) < self._concurrency:
+            self._run(self._accepted.popleft())
+
+    async def _handle(self, request: Request) -> None:
+        try:
+            payload, content_type = _answer(await self._handler(request))
+        except asyncio.CancelledError:
+            self._reject(request, "provider-gone", f"{self._name} stops")
+            raise
+        except ServiceError as error:
+            self._reject(request, error.reason, error.message)
+        except Exception as error:
+            log.exception("the handler of %s failed", self._name)
+            self._reject(request, "service-error", f"{type(error).__name__}: {error}"[:_MAX_WORDS])
+        else:
+            self._driver.core.reply(request, payload, content_type)
+        self.handled += 1
+        self._driver.commanded()
+
+    def _reject(self, request: Request, reason: str, message: str) -> None:
+        self._driver.core.reject(request, reason, message)
+        self._driver.commanded()
+
+
+def _answer(answer: Answer) -> tuple[bytes, str]:
+    if answer is None:
+        return b"", OCTET_STREAM
+    if isinstance(answer, str):
+        return answer.encode(), UTF8_TEXT
+    if isinstance(answer, tuple):
+        payload, content_type = answer
+        return as_payload(payload), content_type
+    return as_payload(answer), OCTET_STREAM
