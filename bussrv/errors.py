@@ -134,7 +134,7 @@ COUNTERS: dict[str, str] = {
     "max-subscriptions": "subscriptions refused: the session had too many",
     "max-requests": "requests refused: there were too many open requests",
     "max-requests-per-asker": "requests refused: the client had too many open requests",
-    "max-patterns": "subscriptions refused: they had too many content types or rules",
+    "max-patterns": "subscriptions refused: they had too many content types or rules, or named too many services",
     "max-wildcard-characters": "subscriptions refused: their content types with wildcards inside were too long",
     "max-addressees": "objects refused: they were addressed to too many routing ids",
     "max-routing-ids": "subscriptions refused: they had too many further routing ids",

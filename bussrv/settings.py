@@ -235,8 +235,8 @@ class Settings:
     )
     max_patterns: int = OBJECTS.count(
         256,
-        "Content types or rules in one subscription to objects. A subscription with more is refused, "
-        "`bad-subscription`.",
+        "Content types or rules in one subscription to objects, and services that it names. A subscription with more "
+        "is refused, `bad-subscription`.",
     )
     max_wildcard_characters: int = OBJECTS.count(
         128,

@@ -121,7 +121,7 @@ class Bus:
         self._origins = Origins(registry, self.access, server_id)
         self._flush_schedule = turns = FlushSchedule(fanout.flush, reactor)
         self.delivery, self.totals, self.flush_soon = turns.delivery, Totals(), turns.read
-        self._hosted = HostedSubscribers(registry, self.access, receivers, fanout, turns.wait)
+        self._hosted = HostedSubscribers(shared, receivers, fanout, turns.wait)
         self._reports: dict[str, Callable[[], object]] = {}
         self._rights = rights = SendRights(registry, self.access, self.counters)
         self._requests = requests = OpenRequests(
@@ -264,7 +264,9 @@ class Bus:
             # It may be closed by now: observers are told in order, even when one of them closes a session.
             session = self.registry.state.sessions.get(session_id)
             if session is not None and not session.is_link:
-                self._receivers.join(session_id, event.interest, session.vocabulary, self.access.of(session))
+                services = frozenset(self.registry.state.subscribed_by(session_id))
+                permissions = self.access.of(session)
+                self._receivers.join(session_id, event.interest, session.vocabulary, permissions, services)
 
     def _renewed(self, session_id: str, event: ev.SubscriptionRenewed) -> None:
         if event.service is not None and event.options is not None:
@@ -413,8 +415,7 @@ class Bus:
 
     def has_subscribers(self, service: str) -> bool:
         """Whether somebody is subscribed to a service."""
-        has_some = any(group.links for group in self._receivers.subscribed_to(service))
-        return has_some or self._hosted.is_awaited(service)
+        return self._receivers.has_subscribers(service) or self._hosted.is_awaited(service)
 
     def update(self, service: str, payloads: Callable[[Permissions], Iterable[bytes]]) -> None:
         """Give an update to those who are subscribed to a service of the server itself."""

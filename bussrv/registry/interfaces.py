@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from zope.interface import Attribute, Interface
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container
+    from collections.abc import Callable, Container, Iterable
 
     from twisted.internet.defer import Deferred
 
@@ -70,13 +70,19 @@ class IRegistry(Interface):
         """Whether no session has that routing id of its own."""
 
     def identify(
-        claims: Claims, interest: Interest | None, may_share: Callable[[str], bool] = ...
+        claims: Claims,
+        interest: Interest | None,
+        may_share: Callable[[str], bool] = ...,
+        services: Iterable[str] | None = None,
+        check_service: Callable[[str], object] = ...,
     ) -> Deferred[Session]:
-        """Replace the claims and the interest of a session.
+        """Replace the claims and the interest of a session, and its subscriptions to services.
 
         :param claims: a :class:`bussrv.registry.state.session.Claims`.
         :param interest: ``None`` for a remote session: its own server applies it.
         :param may_share: whether the session may have a further routing id that others have, too; by default any.
+        :param services: those that it is subscribed to from now on; ``None``: its subscriptions stay.
+        :param check_service: raises :class:`Refused` if it may not be subscribed to a service; by default it may.
         :returns: fires with the session. If the routing id that it asks for is taken, the session keeps its own.
         """
 

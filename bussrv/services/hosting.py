@@ -1,7 +1,7 @@
 """Hosting of the services of the server itself. Clients find, subscribe to and request them like any other service.
 
-One session of the server provides all of them. Updates go to SPP and Inbus subscribers. Members of the object network
-ask for the present state with ``services/request``.
+One session of the server provides all of them. Updates go to their subscribers. Members of the object network ask for
+the present state with ``services/request``.
 """
 
 from __future__ import annotations

@@ -141,7 +141,8 @@ class Handle:
         else:
             interest = mode_interest(subscription.get("receive"), subscription.get("types"), LIMITS)
         spoken = vocabulary or ("rules" if "subscriptions" in subscription else "objects")
-        return self._registry.identify(Claims(session_id=self.id, vocabulary=spoken, **claims), interest)
+        claimed, services = Claims(session_id=self.id, vocabulary=spoken, **claims), subscription.get("services", ())
+        return self._registry.identify(claimed, interest, services=services)
 
     def subscribe(self, service, version=None):
         return self._registry.subscribe(self.id, service, None if version is None else {"version": version})

@@ -22,6 +22,11 @@ def wants(subscription, fields, payload=b""):
     return mode_wants(subscription.get("receive", "all"), subscription.get("types", "all"), fields, payload)
 
 
+def has_named(subscription, service):
+    """Whether publications on a service come whatever they are. Who receives nothing gets none."""
+    return service in (subscription.get("services") or ()) and subscription.get("receive") != "none"
+
+
 def mode_wants(receive, types, fields, payload):
     if receive == "none":
         return False
@@ -292,7 +297,7 @@ class ReferenceBus:
             return self.ask(sender, sent, payload, fresh)
         if event in ("services/reply", "error"):
             return self.answer_of(sender, sent, payload)
-        others = self.give(sender, self.recipients(sent), sent, payload)
+        others = self.give(sender, self.recipients(sent), sent, payload, service=service)
         if event == "services/discovery" and sent.get("to") is None and not self.may_answer(sender, sent):
             return 0
         return others
@@ -471,18 +476,21 @@ class ReferenceBus:
         own = {ask.first} if asker.server else {ask.first} | held(asker)
         return reply.get("to") is None or bool(own & addresses_of(reply))
 
-    def takes(self, sender, member, sent, payload=b""):
-        if member.subscription is None or not wants(member.subscription, sent, payload):
+    def takes(self, sender, member, sent, payload=b"", service=None):
+        if member.subscription is None:
+            return False
+        if not (wants(member.subscription, sent, payload) or has_named(member.subscription, service)):
             return False
         if member.server in sent["route"]:
             return False
         return not (member is sender and member.subscription.get("receive") == "no_echo")
 
-    def give(self, sender, recipients, sent, payload, copies=None, *, alone=False):
+    def give(self, sender, recipients, sent, payload, copies=None, *, alone=False, service=None):
         """:param copies: what some of them are given instead, by session.
         :param alone: whether servers that get it are not to pass it on to others.
+        :param service: that it is published on.
         """
-        taking = [each for each in recipients if self.takes(sender, each, sent, payload)]
+        taking = [each for each in recipients if self.takes(sender, each, sent, payload, service)]
         for each in taking:
             copy = (copies or {}).get(each.id, sent)
             marks = self.marks(each, taking, sent["route"], alone=alone)
@@ -512,8 +520,7 @@ class ReferenceBus:
             "route": [self.sessions[session_id].routing_id, self.server_id],
             "app-type": app_type,
         }
-        wanting = [each for each in self.members() if wants(each.subscription, sent, payload)]
-        taking = [each for each in wanting if each.server not in sent["route"]]
+        taking = [each for each in self.members() if self.takes(None, each, sent, payload, service)]
         for each in taking:
             marks = self.marks(each, taking, sent["route"])
             each.got.append(frame({**sent, "route": [*sent["route"], *marks]}, payload))

@@ -26,6 +26,18 @@ subscriptions = st.one_of(
         ]
     ),
 )
+
+
+def naming(subscriptions, services):
+    """Subscriptions; a few of them name some of these services."""
+    names = st.one_of(st.none(), st.lists(st.sampled_from(services), max_size=3))
+    return st.builds(
+        lambda subscription, named: subscription if named is None else {**subscription, "services": named},
+        subscriptions,
+        names,
+    )
+
+
 payloads = st.sampled_from([b"", b"", b"x", b"\0\xff\0", "höyhen".encode()])
 addresses = st.sampled_from(["r1", "r2", "r3", "mine", *SHARED, "nobody", SERVER])
 anything = {

@@ -5,6 +5,7 @@ import pytest
 from tests.conformance.test_addressing import *  # noqa: F403
 from tests.conformance.test_bridge import *  # noqa: F403
 from tests.conformance.test_framing import *  # noqa: F403
+from tests.conformance.test_named_services import *  # noqa: F403
 from tests.conformance.test_objects import *  # noqa: F403
 from tests.conformance.test_services import *  # noqa: F403
 from tests.formats.websocket.browser import use_websockets

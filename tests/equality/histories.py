@@ -4,7 +4,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.bus.strategies import SERVICES, SHARED, anything, objects, payloads, subscriptions
+from tests.bus.strategies import SERVICES, SHARED, anything, naming, objects, payloads, subscriptions
 from tests.equality.words import packet
 from tests.formats.network import SERVER
 
@@ -30,11 +30,14 @@ popular = st.sampled_from(
         {"subscriptions": ["*", "!#spam"]},
     ]
 )
+FAR_SERVICES = ["radio", "news"]
+"""What only sessions of other servers provide."""
+
 joins = st.tuples(
     st.just("join"),
     st.fixed_dictionaries(
         {
-            "subscription": st.one_of(popular, subscriptions),
+            "subscription": naming(st.one_of(popular, subscriptions), [*SERVICES, *FAR_SERVICES, "unknown"]),
             "shared": st.lists(st.sampled_from([*SHARED, "mine"]), max_size=2),
             "wanted": st.sampled_from([None, None, None, "mine", SHARED[0]]),
             "spelling": st.integers(0, 2),
@@ -77,6 +80,7 @@ mistakes = st.tuples(
             asks("Abboe/Close/Notify"),
             asks("services/register/REPLY", name=services),
             asks("routing/subscribe", types=st.just(7)),
+            asks("routing/subscribe", services=st.sampled_from(["tv", ["tv", 7], {}, ["tv", ""]])),
             asks("client/register", receive=st.just("some")),
             *wrong,
         ),
@@ -100,9 +104,6 @@ mixed: st.SearchStrategy[list[Item]] = st.lists(
 )
 rejoining = st.tuples(contents, joins, contents).map(list)
 from_members = st.one_of(mixed, mixed, mixed, rejoining)
-
-FAR_SERVICES = ["radio", "news"]
-"""What only sessions of other servers provide."""
 
 subscribable = st.one_of(services, services, st.sampled_from(FAR_SERVICES))
 subscribing = st.builds(lambda service: ("bytes", packet(1, service)), subscribable)

@@ -220,6 +220,15 @@ class ReferenceServer(ReferenceBus):
         subscription = {key: value for key, value in asked.items() if value is not None}
         if by_rules:
             subscription = {"subscriptions": fields["subscriptions"]}
+        named = fields.get("services")
+        if named is not None:
+            if not isinstance(named, list) or not all(isinstance(each, str) for each in named):
+                self.refuse(client, Said(fields), "bad-subscription")
+                return
+            if "" in named:
+                self.refuse(client, Said(fields), "bad-service-name")
+                return
+            subscription["services"] = list(dict.fromkeys(named))
         session = client.session
         own = self.granted(session, wanted)
         shared = [each for each in dict.fromkeys(fields.get("routing-ids", [])) if not self.is_taken(each, session)]
@@ -232,6 +241,8 @@ class ReferenceServer(ReferenceBus):
             about = {"routing-id": own, "routing-ids": shared}
             if by_rules:
                 about["subscriptions"] = fields["subscriptions"]
+            if named is not None:
+                about["services"] = subscription["services"]
             self.tell(client.id, {"event": f"{fields['event']}/reply", **in_reply_to(fields), **about})
 
         self.change(client, joined)

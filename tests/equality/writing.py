@@ -49,6 +49,8 @@ class Writer:
     ) -> dict[str, Any]:
         """A subscription in one of the ways in which it may be written."""
         fields: dict[str, Any] = {"id": f"join{spelling}", "routing-ids": shared}
+        if "services" in subscription:
+            fields["services"] = subscription["services"]
         receive, types = subscription.get("receive"), subscription.get("types")
         if kind == "business":
             key = ("subscribe", "subscriptions", "subscribe")[spelling]

@@ -17,7 +17,13 @@ PAYLOADS = {
     "60 KB of bytes": ("application/octet-stream", bytes(range(256)) * 234),
 }
 SOURCES = ("objects", "business", "inbus 1", "inbus 2")
-RECEIVERS = ("objects", "business", "spp", "inbus 1", "inbus 2")
+RECEIVERS = ("objects", "business", "objects by name", "business by name", "spp", "inbus 1", "inbus 2")
+BY_NAME: dict[str, dict[str, object]] = {
+    "objects": {},
+    "business": {},
+    "objects by name": {"types": "none", "services": ["tv"]},
+    "business by name": {"subscribe": "none", "services": ["tv"]},
+}
 
 
 def as_sent_by_inbus(version: int, payload: bytes) -> bytes:
@@ -76,7 +82,8 @@ def received(network: Network, name: str, publish: Callable[[], None]) -> list[b
         datagrams = [datagram for datagram, _ in network.udp.taken()]
         assert all(json.loads(datagram)["version"] == int(name[-1]) for datagram in datagrams)
         return [inbus.decode(datagram).payload for datagram in datagrams]
-    member = network.member(receive_mode="no_echo") if name == "objects" else network.business(receive="no_echo")
+    join, wanted = (network.member if name.startswith("objects") else network.business), BY_NAME[name]
+    member = join(receive="no_echo", **wanted)
     publish()
     return [payload for fields, payload in member.received() if "type" in fields]
 

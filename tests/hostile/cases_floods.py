@@ -37,6 +37,13 @@ def _resubscribing(times: int) -> Any:
     return lambda vocabulary: subscription()(vocabulary) * times
 
 
+def _renaming(times: int) -> Any:
+    """Subscriptions that name as many services as may be, each others than the one before it."""
+    names = short_names(512)
+    both = [subscription(services=some) for some in (names[:256], names[256:])]
+    return lambda vocabulary: b"".join(both[number % 2](vocabulary) for number in range(times))
+
+
 def _services(count: int, event: str = "services/register") -> bytes:
     return b"".join(obj(event=event, id=ID, name=name) for name in short_names(count))
 
@@ -57,6 +64,7 @@ PATTERNS = (
         False,
     ),
     Row("ten thousand types", subscription(types=["a"] * 10_000), Refused("bad-subscription"), False),
+    Row("ten thousand services", subscription(services=["a"] * 10_000), Refused("bad-subscription"), False),
     Row("ten thousand types, of a member", subscription(types=["a"] * 10_000), Refused("bad-subscription")),
     Row("wildcard bombs for rules", subscription(subscriptions=BOMBS), JOINED, False, OBJECTS),
     Row(
@@ -154,6 +162,7 @@ FLOODS = (
     ),
     Row("a thousand questions", _probes, Answered("probed", 1000)),
     Row("a hundred subscriptions", _resubscribing(100), Answered("joined", 100, announced=True), False),
+    Row("two hundred and fifty-six services, others each time", _renaming(30), Answered("joined", 30, announced=True)),
     Row("two thousand services", lambda _: _services(2000), Answered("services/register/reply", 2000)),
     Row(
         "one service a thousand times",

@@ -48,8 +48,8 @@ def policy(address: str = '["ann*", "ben*", "boot*"]') -> Any:
     return parse_policy(POLICY.replace("{rest}", rest).replace("{address}", address), Path("policy.toml"), FORMATS)
 
 
-def prove(network: Hosting, watcher: Watcher, user: str) -> None:
-    about = network.registry.state.sessions[watcher.connection.protocol.session_id].about()
+def prove(network: Hosting, client: Watcher | Member, user: str) -> None:
+    about = network.registry.state.sessions[client.connection.protocol.session_id].about()
     network.registry.note(ev.AuthSucceeded(**{**about, "actor": user}, method="password"))
 
 
@@ -196,6 +196,25 @@ def test_a_reload_sends_the_registry_as_it_is_shown_from_then() -> None:
     network.tick()
     seen.hear(viewer.messages())
     assert "ann" in {each.routing_id for each in seen.state.sessions.values()}
+
+
+def test_a_member_is_shown_what_its_user_may_know_of() -> None:
+    network = Hosting()
+    network.bus.access.policy = policy()
+    watcher, member = watching(network, "viewer"), Member(network.connect("objects"))
+    prove(network, member, "viewer")
+    member.send({"event": "routing/subscribe", "types": "none", "services": ["bus/registry"], "routing-id": "ann"})
+    network.tick()
+    watcher.messages()
+    assert member.received()[0][0]["services"] == ["bus/registry"]
+    for routing_id in ("hid", "ben"):
+        network.member(**{"routing-id": routing_id}).send({"event": "services/register", "name": "tv"})
+    network.tick()
+    updates = [payload for fields, payload in member.received() if "event" not in fields]
+    assert updates == watcher.messages()
+    shown = [json.loads(each).get("routing_id") for each in updates]
+    assert "ben" in shown
+    assert "hid" not in shown
 
 
 def test_a_request_is_answered_with_what_the_asker_may_know_of() -> None:

@@ -52,6 +52,25 @@ def test_snapshot_and_updates_have_no_gap_or_repetition() -> None:
     assert state == network.registry.state
 
 
+def test_a_member_asks_for_the_state_among_the_updates() -> None:
+    """What comes before the reply is in it, and what comes after it is not."""
+    network = Hosting()
+    member = network.member(types="none", services=["bus/registry"])
+    network.udp.subscribe("tv")
+    member.send({"event": "services/request", "name": "bus/registry"})
+    network.udp.subscribe("radio")
+    network.tick()
+    said = member.received()
+    (place,) = [number for number, (fields, _) in enumerate(said) if fields.get("event") == "services/reply"]
+    seq = json.loads(said[place][1])["seq"]
+    earlier, later = ([json.loads(payload)["seq"] for _, payload in some] for some in (said[:place], said[place + 1 :]))
+    written = network.journal.records
+    assert earlier == [each.seq for each in written if each.seq <= seq][-len(earlier) :]
+    assert later == [each.seq for each in network.records_after(seq)]
+    assert earlier
+    assert later
+
+
 def test_asking_again_sends_the_registry_as_updates_left_it() -> None:
     network = Hosting()
     watcher = network.watching("bus/registry")

@@ -16,7 +16,7 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from bussrv.bus.groups.frames import Delivery
-from bussrv.bus.interest.matching import compile_interest, permitted
+from bussrv.bus.interest.matching import compile_interest, or_on, permitted
 from bussrv.bus.interfaces import IEncoding, ISessionLink
 from bussrv.counts.throttle import LOG_BURST, LOG_RATE, Throttle
 from bussrv.memory.bundle import Bundle, Joined
@@ -59,6 +59,7 @@ class Group:
     """Sessions with one interest, one encoding and the same permissions.
 
     :ivar interest: the interest of its members; ``None`` for the subscribers of a service.
+    :ivar services: its members want the publications on these, too.
     :ivar wants_addressed: whether its members want objects of a kind that are for them alone; the subscribers of a
         service want none.
     :ivar no_echo: whether its members do not get their own objects.
@@ -80,6 +81,7 @@ class Group:
         "overrides",
         "pending",
         "permissions",
+        "services",
         "vocabulary",
         "wants_addressed",
         "wants_broadcast",
@@ -91,13 +93,15 @@ class Group:
         interest: Interest | None = None,
         vocabulary: str | None = None,
         permissions: Permissions = EVERYTHING,
+        services: frozenset[str] = frozenset(),
     ) -> None:
         self.encoding = encoding
         self.interest = interest
         self.permissions = permissions
+        self.services = services
         self.wants_addressed = compile_interest(interest)
         self.no_echo = isinstance(interest, ModeInterest) and interest.receive == "no_echo"
-        self.wants_broadcast = permitted(self.wants_addressed, permissions)
+        self.wants_broadcast = permitted(or_on(services, self.wants_addressed), permissions)
         self.vocabulary = vocabulary
         self.links: dict[str, ISessionLink] = {}
         self.pending: list[bytes | Joined] = []

@@ -1,16 +1,19 @@
 """Receivers: every session that objects or publications can be sent to, in groups.
 
 A *group* (:class:`bussrv.bus.groups.fanout.Group`) is made of members with equal interest and the same permissions, or
-of subscribers of one service, that get the same bytes. To find the receivers of an object, each group would have to be
-asked whether it wants objects of its *kind* (:class:`bussrv.bus.interest.interests.Kind`). So the answers are
-remembered for each kind. When groups come, only these are asked.
+of subscribers of one service, that get the same bytes. A member that is subscribed to services is in one group all the
+same: so it gets each publication once, in order with the objects that its interest lets pass.
+
+To find the receivers of an object, each group would have to be asked whether it wants objects of its *kind*
+(:class:`bussrv.bus.interest.interests.Kind`). So the answers are remembered for each kind. When groups come, only these
+are asked.
 
 :class:`bussrv.bus.bus.Bus` observes the registry and calls the methods here, so that receivers and registry agree.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from msgspec import Struct
@@ -19,7 +22,7 @@ from bussrv.bus.groups.fanout import Fanout, Group
 from bussrv.bus.interest.interests import Kind
 from bussrv.bus.interfaces import IEncoding, ISessionLink
 from bussrv.policy.permissions.permissions import EVERYTHING, Permissions
-from bussrv.values import Interest
+from bussrv.values import Interest, ModeInterest
 
 MAX_REMEMBERED = 1 << 20
 """The most answers that are remembered, counted in groups over all kinds. Beyond it all are forgotten."""
@@ -34,7 +37,9 @@ the number of groups with members by more than this."""
 MAX_KIND_LENGTH = 1024
 """The most characters of a kind that is remembered. Clients choose its length."""
 
-_InterestKey = tuple[IEncoding, Interest, str | None, Permissions]
+NO_SERVICES: frozenset[str] = frozenset()
+
+_InterestKey = tuple[IEncoding, Interest, str | None, Permissions, frozenset[str]]
 
 
 class Receiver(Struct, eq=False):
@@ -73,6 +78,7 @@ class Receivers:
         self.joins = 0
         self._receivers: dict[str, Receiver] = {}
         self._member_groups: dict[_InterestKey, Group] = {}
+        self._by_service: dict[str, dict[Group, None]] = {}  # groups of members that are subscribed to it
         self._subscriber_groups: dict[str, dict[tuple[IEncoding, Permissions], Group]] = {}
         self._services_of: dict[str, set[str]] = {}
         self.groups_asked = 0
@@ -103,9 +109,17 @@ class Receivers:
         return receiver is not None and 0 < receiver.joined <= joins
 
     def join(
-        self, session_id: str, interest: Interest, vocabulary: str | None, permissions: Permissions = EVERYTHING
+        self,
+        session_id: str,
+        interest: Interest,
+        vocabulary: str | None,
+        permissions: Permissions = EVERYTHING,
+        services: frozenset[str] = NO_SERVICES,
     ) -> None:
-        """A session becomes a member of the object network, or a member has another interest or other permissions."""
+        """A session becomes a member of the object network, or a member has another interest or other permissions.
+
+        :param services: those that it is subscribed to.
+        """
         receiver = self._receivers.get(session_id)
         if receiver is None:
             return
@@ -113,21 +127,32 @@ class Receivers:
             self.joins += 1
             receiver.joined = self.joins
         self._leave_group(session_id, receiver)
+        for service in tuple(self._services_of.get(session_id, ())):
+            self.unsubscribe(session_id, service)
+        if isinstance(interest, ModeInterest) and interest.receive == "none":
+            services = NO_SERVICES
         encoding = receiver.link.encoding_for(None)
-        key = (encoding, interest, vocabulary, permissions)
+        key = (encoding, interest, vocabulary, permissions, services)
         group = self._member_groups.get(key)
         if group is None:
             group = self._member_groups[key] = Group(*key)
             self._changes += 1
             self._came_at[group] = self._changes
+            for service in services:
+                self._by_service.setdefault(service, {})[group] = None
         self._fanout.join(group, session_id, receiver.link)
         receiver.group = group
 
     def permissions_changed(self, session_id: str, permissions: Permissions) -> None:
         """A session has these permissions from now on."""
         group = self.group_of(session_id)
-        if group is not None and group.interest is not None and group.permissions is not permissions:
-            self.join(session_id, group.interest, group.vocabulary, permissions)
+        if group is not None and group.permissions is not permissions:
+            self._regroup(session_id, group, permissions, group.services)
+
+    def _regroup(self, session_id: str, group: Group, permissions: Permissions, services: frozenset[str]) -> None:
+        """A member of ``group`` has these permissions, and is subscribed to these services, from now on."""
+        assert group.interest is not None, "members have an interest"
+        self.join(session_id, group.interest, group.vocabulary, permissions, services)
 
     def subscribe(
         self, session_id: str, service: str, options: dict[str, Any] | None, permissions: Permissions = EVERYTHING
@@ -135,10 +160,15 @@ class Receivers:
         """A session gets the publications on ``service`` from now on.
 
         :param options: those of its subscription, such as the version of Inbus. They determine the encoding.
-        :param permissions: those by which the service shows it what it may know of.
+        :param permissions: those by which the service shows it what it may know of. A member has its own.
         """
         receiver = self._receivers.get(session_id)
         if receiver is None:
+            return
+        member = receiver.group
+        if member is not None:
+            if not (member.is_deaf or service in member.services):
+                self._regroup(session_id, member, member.permissions, member.services | {service})
             return
         groups = self._subscriber_groups.setdefault(service, {})
         key = (receiver.link.encoding_for(options), permissions)
@@ -150,6 +180,11 @@ class Receivers:
 
     def unsubscribe(self, session_id: str, service: str) -> None:
         """A session no longer gets the publications on ``service``."""
+        member = self.group_of(session_id)
+        if member is not None:
+            if service in member.services:
+                self._regroup(session_id, member, member.permissions, member.services - {service})
+            return
         groups = self._subscriber_groups.get(service, {})
         for key, group in tuple(groups.items()):
             if session_id not in group.links:
@@ -185,8 +220,12 @@ class Receivers:
             return
         self._fanout.leave(group, session_id)
         if not group.links and group.interest is not None:
-            del self._member_groups[group.encoding, group.interest, group.vocabulary, group.permissions]
+            del self._member_groups[group.encoding, group.interest, group.vocabulary, group.permissions, group.services]
             del self._came_at[group]
+            for service in group.services:
+                del self._by_service[service][group]
+                if not self._by_service[service]:
+                    del self._by_service[service]
             self._changes += 1
             self._gone_since_forgetting += 1
             if self._gone_since_forgetting > len(self._came_at) + MOST_GONE:
@@ -229,6 +268,14 @@ class Receivers:
         self._by_kind.clear()
         self._remembered = self._gone_since_forgetting = 0
 
+    def has_subscribers(self, service: str) -> bool:
+        """Whether some session is subscribed to a service, and may be sent publications."""
+        return service in self._by_service or any(group.links for group in self.subscribed_to(service))
+
+    def members_on(self, service: str) -> Collection[Group]:
+        """The groups of members that are subscribed to a service, except those that receive nothing."""
+        return self._by_service.get(service, ())
+
     def subscribed_to(self, service: str) -> Iterable[Group]:
-        """The groups of the subscribers of a service, by encoding, and by what they may know of."""
+        """The groups of the subscribers of a service, except members: by encoding, and by what they may know of."""
         return self._subscriber_groups[service].values() if service in self._subscriber_groups else ()

@@ -39,7 +39,8 @@ class Kind(Struct, frozen=True):
     :ivar natures: the natures, sorted.
     :ivar has_payload: whether there is a payload. One without a type counts as ``application/octet-stream`` for mode
         interests.
-    :ivar service: the service of a publication; ``None`` if it is not a publication, or there is no policy.
+    :ivar service: the service of a publication; ``None`` if it is not a publication, or its service does not matter:
+        there is no policy, and no member is subscribed to it.
     """
 
     event: str | None = None

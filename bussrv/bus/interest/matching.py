@@ -7,7 +7,7 @@ number of these characters is limited.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 
 from bussrv.bus.interest.interests import Kind
 from bussrv.bus.interest.vocabulary import SERVERS_ONLY
@@ -27,6 +27,11 @@ def compile_interest(interest: Interest | None) -> Matcher:
     if interest is None:
         return _nothing
     return _modes(interest) if isinstance(interest, ModeInterest) else _Rules(interest).match
+
+
+def or_on(services: Set[str], match: Matcher) -> Matcher:
+    """A matcher that also lets publications on some services pass, whatever their content."""
+    return (lambda kind: kind.service in services or match(kind)) if services else match
 
 
 def permitted(match: Matcher, permissions: Permissions) -> Matcher:

@@ -6,7 +6,7 @@
 3. An object with a ``to`` is for its addressees: :class:`OneByOne`.
 4. An event that only servers send is for :class:`Nobody`, unless it comes from one.
 5. Everything else is for everybody who wants it: :class:`Everyone`. If its sender provides a service and publishes on
-   it, it is also for the subscribers of that.
+   it, it is also for the subscribers of that; those among the members are in the groups of members that want it.
 
 The permissions of the sender decide before, those of the receivers are part of the groups that they are in.
 
@@ -214,7 +214,13 @@ class Audience:
 
     def _read(self, obj: BusObject, provided: Set[str]) -> tuple[Publication | None, Kind]:
         publication = as_publication(obj, provided)
-        return publication, kind_of(obj, self._rights.service_of(publication))
+        return publication, kind_of(obj, self._service_of(publication))
+
+    def _service_of(self, publication: Publication | None) -> str | None:
+        """The service of a publication, if it decides who may receive it; see :class:`Kind`."""
+        if publication is not None and self._receivers.members_on(publication.service):
+            return publication.service
+        return self._rights.service_of(publication)
 
     def _plan(self, origin: Origin, obj: BusObject, kind: Kind, publication: Publication | None) -> Plan:
         event, to = kind.event, obj.head.to
@@ -232,7 +238,7 @@ class Audience:
 
     def everyone(self, origin: Origin, publication: Publication) -> Everyone:
         """Everybody who wants a publication of another wire format, which is no object."""
-        service = self._rights.service_of(publication)
+        service = self._service_of(publication)
         kind = kind_of_content(publication.content_type, bool(publication.payload), service)
         return self._everyone(origin, kind, publication)
 

@@ -7,9 +7,11 @@ Inbus publish on K  the payload; its app-type to Inbus      ``type``, ``size``, 
                                                             ``id``, ``route``
 object of a         the payload; ``app-type`` if it has     the object itself
 provider of K       one, else 1
-service of the      the payload                             nothing: they ask with ``services/request``
-server (BUS)
+service of the      the payload                             ``type``, ``size``, ``sender``: K, ``id`` and
+server (BUS)                                                ``route``, to subscribers of K alone
 ==================  ======================================  =================================================
+
+Members get publications by their interest, and those on services that they are subscribed to.
 """
 
 from __future__ import annotations

@@ -2,6 +2,9 @@
 
 Most show the same to everybody who may watch them. A *filtered* one shows each session what it may know of, by its
 permissions. A session with ``admin = "read"`` is shown everything.
+
+To members, updates are objects. A member asks for the present state with ``services/request``; the reply has its place
+among the updates.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -16,11 +20,11 @@ from twisted.internet.defer import Deferred
 from bussrv.bus.groups.fanout import Fanout, Group
 from bussrv.bus.groups.frames import Delivery
 from bussrv.bus.groups.receivers import Receivers
+from bussrv.bus.services.bridge import as_metadata
 from bussrv.bus.services.hosted import Hosted
+from bussrv.bus.shared import Shared
 from bussrv.errors import Refused
-from bussrv.policy.permissions.access import Access
 from bussrv.policy.permissions.permissions import EVERYTHING, Permissions
-from bussrv.registry.changes.registry import Registry
 from bussrv.values import Publication
 
 
@@ -30,17 +34,12 @@ class HostedSubscribers:
     :param wake: has collected frames sent at the end of the reactor turn.
     """
 
-    def __init__(
-        self,
-        registry: Registry,
-        access: Access,
-        receivers: Receivers,
-        fanout: Fanout,
-        wake: Callable[[], None],
-    ) -> None:
+    def __init__(self, shared: Shared, receivers: Receivers, fanout: Fanout, wake: Callable[[], None]) -> None:
         self._wake = wake
-        self._registry = registry
-        self._access = access
+        self._registry = shared.registry
+        self._access = shared.access
+        self._new_id = shared.new_id
+        self._route = [shared.server_id]
         self._receivers = receivers
         self._fanout = fanout
         self._services: dict[str, Hosted] = {}
@@ -73,17 +72,21 @@ class HostedSubscribers:
 
         :param payloads: those that sessions with some permissions are given.
         """
-        content_type = self._services[service].content_type
+        hosted, members = self._services[service], self._receivers.members_on(service)
         made: dict[Permissions, list[Delivery]] = {}
-        for group in self._receivers.subscribed_to(service):
-            deliveries = made.get(group.permissions)
+        for group in chain(self._receivers.subscribed_to(service), members):
+            shown = seen_with(group.permissions) if hosted.is_filtered else EVERYTHING
+            deliveries = made.get(shown)
             if deliveries is None:
-                deliveries = made[group.permissions] = [
-                    Delivery(b"", payload, Publication(service, content_type, payload))
-                    for payload in payloads(group.permissions)
-                ]
+                publications = [Publication(service, hosted.content_type, payload) for payload in payloads(shown)]
+                deliveries = made[shown] = [self._delivery(each, as_object=bool(members)) for each in publications]
             for delivery in deliveries:
                 self._fanout.add(group, delivery)
+
+    def _delivery(self, publication: Publication, *, as_object: bool) -> Delivery:
+        """:param as_object: whether members are given it, too."""
+        metadata = as_metadata(publication, self._new_id(), self._route, with_app_type=False) if as_object else b""
+        return Delivery(metadata, publication.payload, publication)
 
     def subscribe(self, session_id: str, service: str, options: dict[str, Any] | None) -> None:
         """A session gets the publications on a service, hosted or not, from now on."""
@@ -97,7 +100,12 @@ class HostedSubscribers:
         return seen_with(self._access.of(self._registry.state.sessions.get(session_id)))
 
     def permissions_changed(self, session_id: str) -> None:
-        """A session has other permissions from now on: give it the present state of services that it sees otherwise."""
+        """A session has other permissions from now on: give it the present state of services that it sees otherwise.
+
+        A member has to ask for that.
+        """
+        if self._receivers.group_of(session_id) is not None:
+            return
         held = self._registry.state.subscriptions.get(session_id, {})
         for service, hosted in self._services.items():
             subscription = held.get(service) if hosted.is_filtered else None

@@ -2,8 +2,8 @@
 
 The framing is that of :mod:`bussrv.wire.objects`. Attributes in brackets may be left out; ``->`` client to server::
 
-    -> client/register     [id] [receive] [subscribe] [name] [user] [unique-routing-id] [routing-ids]
-    <- client/register/reply       [in-reply-to] routing-id routing-ids
+    -> client/register     [id] [receive] [subscribe] [services] [name] [user] [unique-routing-id] [routing-ids]
+    <- client/register/reply       [in-reply-to] routing-id routing-ids [services]
     -> clients/register    the same, with [subscriptions] for [subscribe]
     <- clients/register/reply
     -> services/register   [id] name          <- services/register/reply     [in-reply-to] name

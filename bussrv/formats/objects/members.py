@@ -19,7 +19,7 @@ from bussrv.errors import REASONS, NotAllowed, OverLimit, Refused, RemoteProtoco
 from bussrv.events import limit_reached
 from bussrv.formats.objects.command_input import CommandInput
 from bussrv.formats.objects.object_input import NextObject, ObjectInput
-from bussrv.formats.objects.vocabulary import Vocabulary
+from bussrv.formats.objects.vocabulary import Vocabulary, services
 from bussrv.memory.bundle import Bundle
 from bussrv.net.session.input_states import State
 from bussrv.net.session.protocol import StreamProtocol
@@ -403,12 +403,15 @@ class MemberProtocol(StreamProtocol):
         self.busy_with(self._join(obj, identify, echoed))
 
     async def _join(self, obj: BusObject, identify: Identify, echoed: Mapping[str, Any]) -> None:
+        registry = self.bus.registry
         try:
             claims, interest = identify(obj.fields())
+            named = services(obj.fields().get("services"), self.settings.max_patterns)
             await self.log_in()
             if claims.claimed == self.session().actor:
                 claims = replace(claims, claimed=None)
-            session = await self.bus.registry.identify(claims, interest, self.bus.may_share(self.session_id))
+            may_share, check = self.bus.may_share(self.session_id), partial(self.check_may, "watch")
+            session = await registry.identify(claims, interest, may_share, named or (), check)
         except Refused as refusal:
             self._not_joined(obj, refusal)
             return
@@ -419,6 +422,9 @@ class MemberProtocol(StreamProtocol):
         self.receives_nothing = isinstance(interest, ModeInterest) and interest.receive == "none"
         about = {"routing-id": session.routing_id, "routing-ids": list(session.routing_ids)}
         reply = {"event": f"{obj.head.event}/reply", **_in_reply_to(obj.head.id), **about, **echoed}
+        if named is not None:
+            subscribed = registry.state.subscribed_by(self.session_id)
+            reply["services"] = [each for each in dict.fromkeys(named) if each in subscribed]
         self.bus.tell(self.session_id, reply)
 
     async def join_server(self, obj: BusObject) -> None:

@@ -4,7 +4,8 @@ The framing is that of :mod:`bussrv.wire.objects`. Attributes in brackets may be
 
     -> routing/subscribe   [id] [receive_mode] [types] [routing-id] [routing-ids] [role]
                            or, in the deployed dialect, [subscriptions] instead of receive_mode and types
-    <- routing/subscribe/reply          [in-reply-to] routing-id routing-ids [subscriptions]
+                           and, an extension, [services]
+    <- routing/subscribe/reply          [in-reply-to] routing-id routing-ids [subscriptions] [services]
     <- routing/subscribe/notify         routing-id routing-ids [role]      of another member
     <- routing/subscribe/notification   the same, in the deployed dialect
     <- routing/disconnect               routing-id

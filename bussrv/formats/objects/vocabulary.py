@@ -50,6 +50,22 @@ def routing_ids(value: Any, most: int) -> tuple[str, ...]:
     return tuple(check_routing_id(each, "each of routing-ids") for each in values if each is not None)
 
 
+def services(value: Any, most: int) -> list[str] | None:
+    """The services that a client subscribes to by name; ``None``: it does not say so.
+
+    :param most: how many it may name.
+    :raises Refused: ``bad-subscription``: it is no array of strings, or there are too many.
+    """
+    if value is None:
+        return None
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise Refused("bad-subscription", "services is an array of names")
+    if len(value) > most:
+        message = f"services has at most {most} names, not {len(value)}"
+        raise OverLimit("bad-subscription", message, "max-patterns", most)
+    return value
+
+
 def echoed(fields: dict[str, Any]) -> dict[str, Any]:
     """Deployed subscribers of Object System expect their rules in the reply, as they sent them."""
     return {"subscriptions": fields["subscriptions"]} if "subscriptions" in fields else {}

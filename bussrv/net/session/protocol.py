@@ -238,7 +238,7 @@ class StreamProtocol(TwistedProtocol):
 
         :raises Refused: ``not-authenticated``, ``not-allowed``, or as :meth:`IRegistry.subscribe` does.
         """
-        self._check_may("watch", service)
+        self.check_may("watch", service)
         await self.until_ready(service)
         await self._bus.registry.subscribe(self.session_id, service, options)
         if self._bus.registry.state.subscription(self.session_id, service) is None:
@@ -249,7 +249,7 @@ class StreamProtocol(TwistedProtocol):
 
         :raises Refused: ``not-authenticated``, ``not-allowed``, or as :meth:`IRegistry.register_service` does.
         """
-        self._check_may("provide", service)
+        self.check_may("provide", service)
         await self._bus.registry.register_service(self.session_id, service)
         if not self._bus.registry.state.provides(self.session_id, service):
             raise _withdrawn("provide", service)
@@ -260,7 +260,7 @@ class StreamProtocol(TwistedProtocol):
         :raises Refused: ``not-authenticated``, ``not-allowed`` or ``not-registered``.
         """
         service = publication.service
-        self._check_may("publish", service)
+        self.check_may("publish", service)
         rules.may_unregister(self._bus.registry.state, self.session_id, service)
         self._bus.publish(self.session_id, publication)
         if not self.input.is_serving:
@@ -283,7 +283,11 @@ class StreamProtocol(TwistedProtocol):
         """The permissions of the session, as they are now."""
         return self._bus.access.of(self._bus.registry.state.sessions.get(self.session_id))
 
-    def _check_may(self, action: Action, service: object) -> None:
+    def check_may(self, action: Action, service: object) -> None:
+        """Check that the client may do something with a service.
+
+        :raises Refused: ``not-authenticated`` or ``not-allowed``.
+        """
         self.identification.check_may_join()
         if isinstance(service, str) and not self._bus.may(self.session_id, action, service):
             raise NotAllowed(f"the policy does not allow you to {action} {quoted(service)}")

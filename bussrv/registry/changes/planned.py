@@ -179,6 +179,15 @@ class PlannedState(EventFold):
             return subscriptions.changed[service]
         return self.state.subscription(session_id, service)
 
+    def subscribed_by(self, session_id: str) -> set[str]:
+        """The names of the services that a session will be subscribed to."""
+        subscriptions = self._subscriptions.get(session_id)
+        if subscriptions is None:
+            return self.state.subscribed_by(session_id)
+        changed = subscriptions.changed
+        names = {name for name in self.state.subscribed_by(session_id) if name not in changed}
+        return names | {name for name, entry in changed.items() if name is not None and entry is not None}
+
     def subscription_count(self, session_id: str) -> int:
         """How many subscriptions a session will have, its interest in objects included."""
         subscriptions = self._subscriptions.get(session_id)

@@ -6,7 +6,7 @@ changes that are on their way to the disk.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -211,19 +211,31 @@ class Registry:
     # Changes that clients ask for.
 
     def identify(
-        self, claims: Claims, interest: Interest | None, may_share: Callable[[str], bool] = lambda _: True
+        self,
+        claims: Claims,
+        interest: Interest | None,
+        may_share: Callable[[str], bool] = lambda _: True,
+        services: Iterable[str] | None = None,
+        check_service: Callable[[str], object] = lambda _: None,
     ) -> Deferred[Session]:
         """Replace the claims and the interest of a session; see :class:`IRegistry`."""
-        change = partial(self._identify, claims, interest, may_share)
+        change = partial(self._identify, claims, interest, may_share, services, check_service)
         changed = as_deferred(partial(self._begin, claims.session_id, change))
         return changed.addCallback(lambda _: rules.open_session(self.state, claims.session_id))
 
     def _identify(
-        self, claims: Claims, interest: Interest | None, may_share: Callable[[str], bool], on_done: OnDone
+        self,
+        claims: Claims,
+        interest: Interest | None,
+        may_share: Callable[[str], bool],
+        services: Iterable[str] | None,
+        check_service: Callable[[str], object],
+        on_done: OnDone,
     ) -> None:
         planned, is_kept = self._planned, self._held_ids.is_kept_from
         try:
             session = rules.open_session(planned, claims.session_id)
+            wanted = None if services is None else self._wanted(session.id, services, check_service)
             routing_id = rules.grant_routing_id(planned, session, claims.routing_id, is_kept, claims.role)
             if claims.role == SERVER_ROLE and routing_id != claims.routing_id:
                 raise Refused("duplicate-link", f"there is a server {claims.routing_id} already")
@@ -244,9 +256,35 @@ class Registry:
         if planned.subscription(session.id, None) is not None:
             changes.append(ev.SubscriptionRemoved(reason="replaced", **about))
         changes.append(ev.SubscriptionAdded(interest=interest, **about))
+        if wanted is not None:
+            held = planned.subscribed_by(session.id)
+            changes += [ev.SubscriptionRemoved(service=each, **about) for each in sorted(held.difference(wanted))]
+            changes += [ev.SubscriptionAdded(service=each, **about) for each in wanted if each not in held]
         if claims.role == SERVER_ROLE and session.home is None and not session.is_link:
             changes.append(ev.LinkUp(**about))
         self._ahead.change(session.id, changes, on_done)
+
+    def _wanted(self, session_id: str, services: Iterable[str], check: Callable[[str], object]) -> list[str]:
+        """The services that a session is to be subscribed to, each once.
+
+        :raises Refused: it may not be subscribed to one of them.
+        """
+        wanted = list(dict.fromkeys(services))
+        known = self.state.subscriptions.get(session_id, {}), self.state.services
+        for count, service in enumerate(wanted):
+            try:
+                rules.may_be_named(service, *known)
+                self._may_have_subscriptions(count)
+            except Refused as refusal:
+                self._note_refusal(ev.SubscriptionRefused, session_id, service, refusal.reason)
+                raise
+            check(service)
+        return wanted
+
+    def _may_have_subscriptions(self, count: int) -> None:
+        """Check that a session that is subscribed to ``count`` services may be to one more."""
+        most = self._settings.max_subscriptions
+        rules.may_have_more(count, most, "too-many-subscriptions", "subscriptions", "max-subscriptions")
 
     def register_service(self, session_id: str, service: str, *, hosted: bool = False) -> Deferred[None]:
         """Register a service of a session; see :class:`IRegistry`."""
@@ -356,8 +394,7 @@ class Registry:
             rules.may_be_named(service, self.state.subscriptions.get(session_id, {}), self.state.services)
             is_new = planned.subscription(session_id, service) is None
             if is_new:
-                count, most = planned.subscription_count(session_id), self._settings.max_subscriptions
-                rules.may_have_more(count, most, "too-many-subscriptions", "subscriptions", "max-subscriptions")
+                self._may_have_subscriptions(planned.subscription_count(session_id))
         except Refused as refusal:
             self._refuse(ev.SubscriptionRefused, session_id, service, refusal, on_done)
             return

@@ -31,7 +31,7 @@ _SUPERSEDED: dict[type[ev.Event], tuple[tuple[type[ev.Event], ...], str]] = {
         "no-such-subscription",
     ),
 }
-"""The changes that the loss of a service or a subscription supersedes, and the reason that their clients are told."""
+"""The events that the loss of a service or a subscription supersedes, and the reason that their clients are told."""
 
 
 class Lifetimes:
@@ -61,8 +61,8 @@ class Pending(Struct, eq=False):
     """A change on its way to the disk: the journal's :class:`bussrv.journal.interfaces.Waiter`.
 
     :ivar ahead: settles it.
-    :ivar stamped: its events, each with its time.
-    :ivar refusal: the refusal that its client gets if a loss superseded this change; otherwise ``None``.
+    :ivar stamped: its events, each with its time, without those that a loss superseded.
+    :ivar refusal: the refusal that its client gets if that were all of them; otherwise ``None``.
     :ivar is_begun: whether it is planned, so that it is settled as soon as the journal tells.
     :ivar told: what the journal told before: ``None`` in it if it is durable, otherwise why it is not.
     """
@@ -243,13 +243,15 @@ class WriteAhead:
             self.planned.apply_fact(each)
 
     def lose(self, lost: ev.ServiceUnregistered | ev.SubscriptionRemoved) -> None:
-        """A session has lost a service or a subscription. Pending changes of the same one are superseded."""
+        """A session has lost a service or a subscription. Pending events of the same one are superseded."""
         kinds, reason = _SUPERSEDED[type(lost)]
         for each in self._pending:
-            events = [stamped.event for stamped in each.stamped]
-            if each.session_id == lost.session and any(
-                isinstance(e, kinds) and e.service == lost.service for e in events
-            ):
+            if each.session_id != lost.session or not each.stamped:
+                continue
+            each.stamped = [
+                s for s in each.stamped if not (isinstance(s.event, kinds) and s.event.service == lost.service)
+            ]
+            if not each.stamped:
                 each.refusal = Refused(reason, f"{lost.service!r} ended while a change of it was being written")
         stamped = [self.stamp(lost)]
         self.apply_facts(stamped)

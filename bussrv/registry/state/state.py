@@ -107,6 +107,10 @@ class RegistryState(EventFold):
         """See :class:`EventFold`."""
         return self.subscriptions.get(session_id, {}).get(service)
 
+    def subscribed_by(self, session_id: str) -> set[str]:
+        """The names of the services that a session is subscribed to."""
+        return {service for service in self.subscriptions.get(session_id, ()) if service is not None}
+
     def all_subscriptions(self) -> Iterator[Subscription]:
         """Every subscription, grouped by session."""
         for held in self.subscriptions.values():

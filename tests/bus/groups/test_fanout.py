@@ -12,10 +12,11 @@ from bussrv.policy.permissions.permissions import EVERYTHING
 from bussrv.values import Traffic
 from tests.bus.harness import NO_ECHO, SERVER, TEXT, BusHarness, member
 from tests.bus.reference import ReferenceBus
-from tests.bus.strategies import SERVICES, SHARED, TYPES, objects, payloads, subscriptions
+from tests.bus.strategies import SERVICES, SHARED, TYPES, naming, objects, payloads, subscriptions
 from tests.size import sized
 
 index = st.integers(0, 7)
+joining = naming(subscriptions, [*SERVICES, "unknown"])
 sent = st.tuples(st.just("sends"), index, objects, payloads)
 published = st.tuples(
     st.just("publishes"), index, st.sampled_from(SERVICES), payloads, st.sampled_from(TYPES), st.integers(0, 9)
@@ -28,7 +29,7 @@ class Fanout(RuleBasedStateMachine):
 
     @initialize(
         announce=st.sampled_from(["members", "off"]),
-        first=st.lists(subscriptions, min_size=4, max_size=4),
+        first=st.lists(joining, min_size=4, max_size=4),
         subscribed=st.lists(st.sampled_from(SERVICES), min_size=4, max_size=4),
         provided=st.lists(st.sampled_from(SERVICES), min_size=3, max_size=3),
     )
@@ -82,7 +83,7 @@ class Fanout(RuleBasedStateMachine):
 
     @rule(
         number=index,
-        subscription=subscriptions,
+        subscription=joining,
         business=st.booleans(),
         shared=st.sets(st.sampled_from(SHARED)),
         wanted=st.sampled_from([None, None, "mine"]),

@@ -22,6 +22,23 @@ def test_updates_go_to_those_who_subscribed_and_to_nobody_else() -> None:
     assert (member.received(), other.received()) == ([], [])
 
 
+def test_members_that_name_a_service_are_given_updates() -> None:
+    """They get each once, though they want all content, too, and none if they receive nothing."""
+    network = Hosting()
+    joined = {mode: network.member(receive_mode=mode, services=["bus/clock"]) for mode in ("all", "no_echo", "none")}
+    business = network.business(subscribe="none", services=["bus/clock", "bus/statistics"])
+    for each in (*joined.values(), business):
+        each.received()
+    network.tick(1)
+    network.tick()
+    ((fields, payload),) = joined["all"].received()
+    about = {"type": "text/plain", "sender": "bus/clock", "route": ["hall"], "size": len(payload)}
+    assert {key: value for key, value in fields.items() if key != "id"} == about
+    assert joined["no_echo"].received() == [(fields, payload)]
+    assert joined["none"].received() == []
+    assert (fields, payload) in business.received()
+
+
 BROKEN = HostedService("broken", module="tests.services.broken", content_type="text/plain", summary="a broken one")
 
 
@@ -64,5 +81,9 @@ def test_a_service_is_told_of_its_first_and_last_subscriber() -> None:
     assert door.calls == ["first_subscriber_came"]
     second.connection.close()
     assert door.calls == ["first_subscriber_came", "last_subscriber_left"]
-    network.watching("door")
+    member = network.member(services=["door"])
     assert door.calls == ["first_subscriber_came", "last_subscriber_left", "first_subscriber_came"]
+    member.send({"event": "routing/subscribe"})
+    assert door.calls[3:] == ["last_subscriber_left"]
+    network.watching("door")
+    assert door.calls[4:] == ["first_subscriber_came"]

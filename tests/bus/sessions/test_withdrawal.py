@@ -15,6 +15,7 @@ from bussrv.policy.permissions.access import Access
 from bussrv.policy.permissions.file import parse_policy
 from bussrv.registry.state.session import Session
 from tests.formats.network import Member, Network, Watcher
+from tests.journal.support import fold
 from tests.size import sized
 
 NAMES = ("a", "b")
@@ -46,7 +47,7 @@ steps = st.lists(
     st.one_of(
         st.tuples(st.just("policy"), tables),
         st.tuples(
-            st.sampled_from(["register", "watch", "watch", "device", "device"]),
+            st.sampled_from(["register", "watch", "watch", "follow", "follow", "device", "device"]),
             st.tuples(users := st.sampled_from(USERS), st.sampled_from(NAMES)),
         ),
         st.tuples(st.sampled_from(["hold", "release", "release one"]), st.none()),
@@ -106,6 +107,8 @@ class Scene:
             self.member(about[0]).send({"event": "services/register", "name": about[1]})
         elif step == "watch":
             self.watchers[about[0]].subscribe(about[1])
+        elif step == "follow":
+            self.member(about[0]).send({"event": "routing/subscribe", "services": [about[1]]})
         elif step == "device":
             user, name = about
             if user == "ann":
@@ -156,8 +159,13 @@ def test_sessions_hold_what_the_policy_allows(steps: list[tuple[str, Any]]) -> N
         for event in (record.event for record in scene.network.journal.records[recorded:]):
             if isinstance(event, (ev.ServiceUnregistered, ev.SubscriptionRemoved, ev.SessionClosed)):
                 # What was on its way to the disk, and is withdrawn as soon as it is made, leaves a device with nothing.
-                assert event.reason == REASON or (step.startswith("release") and event.protocol == "inbus")
+                # A member replaces its own subscriptions.
+                assert event.reason == REASON or (
+                    (step.startswith("release") and event.protocol == "inbus")
+                    or (step != "policy" and event.protocol == "objects" and event.reason in (None, "replaced"))
+                )
     assert set(scene.holdings()) == set(sessions)
+    assert scene.network.registry.state == fold(scene.network.journal.records)
 
 
 def test_a_member_that_may_not_be_one_any_more_is_closed() -> None:

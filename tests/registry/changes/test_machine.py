@@ -70,10 +70,15 @@ class Entry:
 
 
 class Asked:
-    """A change on its way."""
+    """A change on its way.
 
-    def __init__(self, session_id, change, about, proof):
+    ``about`` is the service or subscription that it is about alone, ``wanted`` the subscriptions that it begins or ends
+    among others.
+    """
+
+    def __init__(self, session_id, change, about, proof, wanted):
         self.session_id, self.change, self.about, self.proof = session_id, change, about, proof
+        self.wanted = wanted
         self.overtaken = None
         self.events = None
 
@@ -152,25 +157,34 @@ class RegistryMachine(RuleBasedStateMachine):
         wanted=st.none() | st.sampled_from(ROUTING_IDS),
         further=st.lists(st.sampled_from(ROUTING_IDS), max_size=3).map(tuple),
         interest=st.sampled_from(INTERESTS),
+        services=st.none() | st.lists(st.one_of(SERVICES, SERVICES, NAMES), max_size=3),
         other=sessions,
     )
-    def identify(self, session_id, wanted, further, interest, other):
+    def identify(self, session_id, wanted, further, interest, services, other):
         others_own = self.planned[other].own if other in self.planned else "free"
         wanted = others_own if wanted == OTHERS_OWN else wanted
         further = tuple(others_own if each == OTHERS_OWN else each for each in further)
         claims = Claims(session_id=session_id, routing_id=wanted, routing_ids=further, name="n")
-        own, others = None, ()
+        own, others, changed = None, (), {}
         if session_id in self.planned:
             own, others = self.granted(session_id, wanted, further)
+            held = self.planned[session_id].wanted.keys()
+            changed = {name: name in services for name in held ^ set(services)} if services is not None else {}
 
         def change(entry):
             entry.own, entry.further, entry.interest = own, others, interest
+            for name, begins in changed.items():
+                if begins:
+                    entry.wanted[name] = None
+                else:
+                    entry.wanted.pop(name, None)
 
         self.ask(
             session_id,
-            lambda: self.registry.identify(claims, interest),
+            lambda: self.registry.identify(claims, interest, services=services),
             change,
-            journaled=False,
+            refusal="bad-service-name" if "a\nb" in (services or ()) else None,
+            wanted=changed,
             result=lambda it: (it.id, it.routing_id, it.routing_ids) == (session_id, own, others),
         )
 
@@ -256,6 +270,8 @@ class RegistryMachine(RuleBasedStateMachine):
         for asked in self.pending:
             if asked.session_id == session_id and asked.about == about:
                 asked.overtaken = reason
+            elif asked.session_id == session_id and about[0] == "subscription":
+                asked.wanted.pop(about[1], None)
 
     def ask(
         self,
@@ -265,7 +281,7 @@ class RegistryMachine(RuleBasedStateMachine):
         *,
         refusal=None,
         about=None,
-        journaled=True,
+        wanted=None,
         result=lambda it: it is None,
         proof=lambda state: True,
     ):
@@ -273,14 +289,14 @@ class RegistryMachine(RuleBasedStateMachine):
 
         :param change: what it does to an entry of the model; ``None`` when that is done already.
         :param refusal: why it is refused at once, unless the session is gone.
-        :param journaled: whether its refusal is.
+        :param wanted: see :class:`Asked`.
         :param result: whether the outcome is right.
         :param proof: whether what is durable when it is answered shows it.
         """
         self.bench.clock.advance(1)
         if session_id not in self.planned:
             refusal = "session-closed"
-        elif refusal is not None and journaled and self.mode != "failing":
+        elif refusal is not None and self.mode != "failing":
             self.refused += 1
             self.acted.add(session_id)
         elif refusal is None and change is not None and self.mode == "failing" and session_id in self.unwritten():
@@ -292,7 +308,7 @@ class RegistryMachine(RuleBasedStateMachine):
             assert outcomes == [refusal]
             return
         self.acted.add(session_id)
-        asked = Asked(session_id, change, about, proof)
+        asked = Asked(session_id, change, about, proof, {} if wanted is None else wanted)
         change(self.planned[session_id])
         self.pending.append(asked)
         deferred = do()

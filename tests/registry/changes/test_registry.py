@@ -9,6 +9,7 @@ from zope.interface.verify import verifyClass, verifyObject
 
 from bussrv import events as ev
 from bussrv.counts.throttle import STRANGER_BURST, STRANGER_RATE
+from bussrv.errors import NotAllowed
 from bussrv.journal.memory import MemoryJournal
 from bussrv.registry.changes import registry as module
 from bussrv.registry.changes.registry import Registry
@@ -203,6 +204,53 @@ def test_an_identity_replaces_the_one_before(bench):
         "subscription.added",
     ]
     assert bench.records(ev.SessionIdentified)[0].routing_ids == ("a",)
+
+
+def test_services_of_an_identity_replace_those_before(bench):
+    """Those that stay are not written again."""
+    session_id = bench.open()
+    identify = bench.registry.identify
+    written = []
+    for services in (("tv", "radio", "tv"), ("tv", "clock"), None, ()):
+        before = len(bench.journal.records)
+        assert len(outcome_of(identify(Claims(session_id=session_id), EVERYTHING, services=services))) == 1
+        changes = bench.records()[before:]
+        written.append([(ev.event_name(each), each.service) for each in changes if each.service is not None])
+        assert bench.state == fold(bench.journal.records) == bench.watcher.view
+    assert written == [
+        [("subscription.added", "tv"), ("subscription.added", "radio")],
+        [("subscription.removed", "radio"), ("subscription.added", "clock")],
+        [],
+        [("subscription.removed", "clock"), ("subscription.removed", "tv")],
+    ]
+    assert bench.state.subscribed_by(session_id) == set()
+
+
+@pytest.mark.parametrize(
+    ("services", "reason", "journaled"),
+    [
+        (["tv", "a\0b"], "bad-service-name", "a\0b"),
+        (["tv", "clock", "radio"], "too-many-subscriptions", "radio"),
+        (["tv", "secret"], "not-allowed", None),
+    ],
+)
+def test_an_identity_with_a_refused_service_changes_nothing(services, reason, journaled):
+    bench = Bench(settings=Settings(max_subscriptions=2))
+    session_id = bench.open()
+
+    def check(service):
+        if service == "secret":
+            raise NotAllowed("it is secret")
+
+    identify = bench.registry.identify
+    identify(Claims(session_id=session_id), NOTHING, services=["old"])
+    before, told = bench.state.copy(), list(bench.watcher.told)
+    claims = Claims(session_id=session_id, routing_id="door")
+    assert outcome_of(identify(claims, EVERYTHING, services=services, check_service=check)) == [reason]
+    assert (bench.state, bench.watcher.told) == (before, told)
+    assert [(each.service, each.reason) for each in bench.records(ev.SubscriptionRefused)] == (
+        [] if journaled is None else [(journaled, reason)]
+    )
 
 
 def test_registering_again_changes_nothing(bench):

@@ -84,3 +84,26 @@ def test_a_change_that_cannot_be_encoded_hurts_nobody_else(bench, monkeypatch):
     assert outcome == []
     bench.journal.release()
     assert bench.names() == ["session.opened", "service.registered"]
+
+
+@pytest.mark.parametrize("what", ["services", "subscriptions"])
+def test_a_loss_supersedes_no_more_than_its_own_events(bench, what):
+    """A pending change is about several, and what it says of the others holds."""
+    registry, session_id = bench.registry, bench.open()
+    for name in ("tv", "radio"):
+        registry.register_service(session_id, name)
+        registry.subscribe(session_id, name)
+    bench.journal.hold()
+    if what == "services":
+        outcome = outcome_of(registry.unregister_services(session_id))
+        registry.lose_service(session_id, "tv", "permission-withdrawn")
+    else:
+        outcome = outcome_of(registry.identify(Claims(session_id=session_id), EVERYTHING, services=["clock"]))
+        registry.lose_subscription(session_id, "tv", "permission-withdrawn")
+    bench.journal.release()
+    assert [isinstance(each, str) for each in outcome] == [False], "refused"
+    if what == "services":
+        assert bench.state.services == {}
+    else:
+        assert bench.state.subscribed_by(session_id) == {"clock"}
+    assert bench.state == fold(bench.journal.records) == bench.watcher.view
