@@ -131,7 +131,7 @@ class Bus:
             settings.request_timeout,
             new_id,
         )
-        answerers = Answerers(receivers)
+        self._answerers = answerers = Answerers(receivers)
         gone = GoneProviders(shared, requests, self._tell_asker)
         self.links = links = Links(
             shared,
@@ -293,6 +293,10 @@ class Bus:
     def may_share(self, session_id: str) -> Callable[[str], bool]:
         """Which further routing ids of others a session may have, too; see :class:`IBus`."""
         return self._rights.may_share(session_id)
+
+    def register_all(self, session_id: str, *, registers_all: bool) -> bool:
+        """A session says whether it registers every service that it serves; see :class:`IBus`."""
+        return self._answerers.register_all(session_id, registers_all=registers_all)
 
     def permissions_changed(self, session_id: str) -> None:
         """A session has other permissions now; see :class:`IBus`."""

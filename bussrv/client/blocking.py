@@ -220,6 +220,21 @@ class Subscription(_Entered, Generic[Item]):
             return [self._taken.popleft() for _ in range(min(most, len(self._taken)))]
         return self._loop.run(self._inner.take(most, timeout))
 
+    @property
+    def waiting(self) -> int:
+        """See :attr:`bussrv.client.aio.Subscription.waiting`."""
+        return len(self._taken) + self._inner.waiting
+
+    @property
+    def received(self) -> int:
+        """See :attr:`bussrv.client.aio.Subscription.received`."""
+        return self._inner.received
+
+    @property
+    def dropped(self) -> int:
+        """See :attr:`bussrv.client.aio.Subscription.dropped`."""
+        return self._inner.dropped
+
 
 class Service(_Entered):
     """A service of this client, within ``with``; see :class:`bussrv.client.aio.Service`."""

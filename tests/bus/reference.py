@@ -368,8 +368,9 @@ class ReferenceBus:
         return [each.id for each in sessions if each is not sender and self.takes(sender, each, sent)]
 
     def able(self, sender, sent):
-        """Members of this server that may answer: of those who speak as the seeds do, only who has replied before."""
-        local = [each for each in self.members() if not each.server]
+        """Members of this server that may answer: of those who speak as the seeds do, only who has replied before; and
+        nobody who names services, for who does registers what it serves."""
+        local = [each for each in self.members() if not each.server and each.subscription.get("services") is None]
         return self.takers(sender, [each for each in local if each.vocabulary == "rules" or each.has_replied], sent)
 
     def may_answer(self, sender, sent):

@@ -193,3 +193,24 @@ def test_publications_of_other_servers_come_once() -> None:
         server.send({**fields, "called": number}, b"x")
     assert called(member) == [2, 3]
     assert called(server) == []
+
+
+def test_who_names_services_registers_what_it_serves() -> None:
+    """So nobody waits for its answer to a request for a service that nobody registered."""
+    network = Network()
+    server = network.member(subscriptions=["@services/*"], services=[])
+    asker = network.member(types="none")
+    server.send({"event": "services/register", "name": "tv"})
+    server.received()
+    for name, is_answered in (("tv", True), ("radio", False)):
+        asker.send({"event": "services/request", "id": name, "name": name})
+        asked = [fields for fields, _ in server.received() if fields["event"] == "services/request"]
+        assert [each["name"] for each in asked] == [name]
+        server.send({"event": "services/reply", "in-reply-to": name})
+        (answer, _) = next(each for each in asker.received() if each[0].get("in-reply-to") == name)
+        assert answer["event"] == ("services/reply" if is_answered else "error")
+    server.send({"event": "routing/subscribe", "subscriptions": ["@services/*"]})
+    asker.send({"event": "services/request", "id": 1, "name": "radio"})
+    server.received()
+    server.send({"event": "services/reply", "in-reply-to": 1})
+    assert [fields["event"] for fields, _ in asker.received()][-1] == "services/reply"

@@ -3,6 +3,7 @@
 1. A member of the deployed dialect may, if its rules let the request pass: services in the field do not register.
 2. A member that speaks as the seeds do registers what it serves. It counts only if it has replied to a request before;
    otherwise it merely observes.
+3. A member that names services when it subscribes registers what it serves, without exception. So it never counts.
 """
 
 from __future__ import annotations
@@ -27,6 +28,16 @@ class Answerers:
         self.observers: list[Callable[[str], None]] = []
         self._receivers = receivers
         self._have_replied: set[str] = set()
+        self._registering: set[str] = set()
+
+    def register_all(self, session_id: str, *, registers_all: bool) -> bool:
+        """A session says whether it registers every service that it serves.
+
+        :returns: what it said before.
+        """
+        before = session_id in self._registering
+        (self._registering.add if registers_all else self._registering.discard)(session_id)
+        return before
 
     def replied(self, session_id: str) -> None:
         """A session of this server has replied to a request that it was given."""
@@ -38,6 +49,7 @@ class Answerers:
     def forget(self, session_id: str) -> None:
         """A session ended."""
         self._have_replied.discard(session_id)
+        self._registering.discard(session_id)
 
     def may_answer(self, session_id: str) -> bool:
         """Whether a session may answer requests in general, as other servers are told."""
@@ -45,6 +57,8 @@ class Answerers:
         return group is not None and group.wants_broadcast(_ANY_REQUEST) and self._counts(session_id, group)
 
     def _counts(self, session_id: str, group: Group) -> bool:
+        if session_id in self._registering:
+            return False
         return group.vocabulary == "rules" or session_id in self._have_replied
 
     def among(self, kind: Kind, sender: str) -> Iterator[str]:
@@ -52,7 +66,7 @@ class Answerers:
 
         :param sender: the session that sends them, which does not count.
         """
-        replied = self._have_replied
+        replied, registering = self._have_replied, self._registering
         for group in self._receivers.wanting(kind):
             links = group.links.keys()
             able: Iterable[str] = ()
@@ -61,4 +75,4 @@ class Answerers:
             elif not links.isdisjoint(replied):
                 # One by one: mostly, the first few decide.
                 able = (each for each in links if each in replied)
-            yield from (session_id for session_id in able if session_id != sender)
+            yield from (each for each in able if each != sender and each not in registering)

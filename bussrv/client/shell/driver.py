@@ -59,6 +59,7 @@ class Driver:
         self._error: BusError | None = None
         self._failures = 0
         self._has_heard = False
+        self._said_farewell = False
         self._waiting: list[asyncio.Future[None]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._is_flushing = False
@@ -179,7 +180,7 @@ class Driver:
     def opened(self, transport: Any, address: str) -> None:
         """The transport is connected."""
         self._transport = transport
-        self._is_write_paused = False
+        self._is_write_paused = self._said_farewell = False
         if isinstance(self.core, InbusCore):
             self.core.own = transport.get_extra_info("sockname")[:2]
         else:
@@ -247,6 +248,8 @@ class Driver:
         if transport is None or not self.core.has_output:
             return
         output = self.core.take_output()
+        if self._said_farewell:
+            return
         if isinstance(self.core, InbusCore):
             for datagram in output:
                 transport.sendto(datagram)
@@ -263,6 +266,7 @@ class Driver:
         self._flush()
         if not isinstance(self.core, InbusCore):
             transport.write(self.core.farewell())
+            self._said_farewell = True
             self._loop.call_later(FAREWELL, transport.abort)
             if transport.can_write_eof():
                 # Not closed before the server has read everything: closing with unread bytes may destroy it.
@@ -297,7 +301,7 @@ class Driver:
             log.info("connected to %s", state.address)
         elif isinstance(state, Down):
             again = "" if state.retry_in is None else f"; trying again in {state.retry_in:.1f} s"
-            level = logging.INFO if self.is_closed else logging.WARNING
+            level = logging.WARNING if self._failures == 1 and not self.is_closed else logging.DEBUG
             log.log(level, "not connected: %s (%s)%s", state.message, state.reason, again)
         elif isinstance(state, Refusal):
             log.warning("the server refused something: %s (%s)", state.message, state.reason)

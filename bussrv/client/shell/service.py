@@ -59,6 +59,7 @@ class Service:
         self._running: set[asyncio.Task[None]] = set()
         self._registration: Outcome | None = None
         self._is_provided = False
+        self._is_finishing = False
 
     async def __aenter__(self) -> Service:
         await self._ready()
@@ -90,10 +91,13 @@ class Service:
         await asyncio.shield(self._registration.future)
 
     async def finish(self) -> None:
-        """Withdraw the service, and wait for the requests that were accepted."""
-        await self._withdraw()
+        """Accept no more, answer what was accepted, and withdraw the service. Not the other way round: a request whose
+        provider has withdrawn is lost.
+        """
+        self._is_finishing = True
         while self._running:
             await asyncio.wait(self._running)
+        await self._withdraw()
 
     def stop(self) -> None:
         """Reject what was accepted and is not answered yet."""
@@ -116,7 +120,9 @@ class Service:
         return done.future
 
     def _accept(self, request: Request) -> None:
-        if len(self._running) < self._concurrency:
+        if self._is_finishing:
+            self._reject(request, "no-such-service", f"{self._name} stops")
+        elif len(self._running) < self._concurrency:
             self._run(request)
         elif len(self._accepted) < MAX_ACCEPTED:
             self._accepted.append(request)

@@ -404,15 +404,20 @@ class MemberProtocol(StreamProtocol):
 
     async def _join(self, obj: BusObject, identify: Identify, echoed: Mapping[str, Any]) -> None:
         registry = self.bus.registry
+        registered_all: bool | None = None
         try:
             claims, interest = identify(obj.fields())
             named = services(obj.fields().get("services"), self.settings.max_patterns)
             await self.log_in()
+            # Before other servers are told of the change.
+            registered_all = self.bus.register_all(self.session_id, registers_all=named is not None)
             if claims.claimed == self.session().actor:
                 claims = replace(claims, claimed=None)
             may_share, check = self.bus.may_share(self.session_id), partial(self.check_may, "watch")
             session = await registry.identify(claims, interest, may_share, named or (), check)
         except Refused as refusal:
+            if registered_all is not None:
+                self.bus.register_all(self.session_id, registers_all=registered_all)
             self._not_joined(obj, refusal)
             return
         wanted = {claims.routing_id or session.routing_id, *claims.routing_ids}

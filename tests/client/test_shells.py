@@ -1,0 +1,484 @@
+"""The client for asyncio and the one that blocks, over every wire format, at a real server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bussrv.client.aio import (
+    Appeared,
+    BadLogin,
+    Buffer,
+    BufferFull,
+    BusError,
+    Closed,
+    Down,
+    Gap,
+    Gone,
+    Lost,
+    Message,
+    NoService,
+    Offline,
+    Overflowed,
+    ServiceError,
+    TimedOut,
+    Unsupported,
+    Up,
+)
+from bussrv.client.events import Restored
+from bussrv.client.settings import Backoff
+from bussrv.policy.logins.users import put_user
+from bussrv.testing.server import RunningServer
+from tests.client.shells import PATIENCE, SHELLS, handler, run
+from tests.end_to_end.cables import Bench, Cable
+from tests.forked import ForkedServer
+
+pytestmark = pytest.mark.processes
+
+SCHEMES = {"objects": "bus", "business": "business", "websocket": "ws", "spp": "spp", "inbus": "inbus"}
+MEMBERS = ("objects", "business", "websocket")
+QUICK = Backoff(0.01, 0.1)
+
+Connect = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    with ForkedServer(tmp_path_factory.mktemp("server") / "journal", ["--websocket", "0"]) as running:
+        yield running
+
+
+@pytest.fixture(params=SHELLS)
+def connect(request: pytest.FixtureRequest) -> Connect:
+    return SHELLS[request.param]
+
+
+def url(server: RunningServer, name: str) -> str:
+    return f"{SCHEMES[name]}://127.0.0.1:{server.port(name)}"
+
+
+async def received(events: Any, number: int) -> list[Any]:
+    """The next events."""
+    found: list[Any] = []
+    while len(found) < number:
+        taken = await events.take(number - len(found), timeout=PATIENCE)
+        assert taken, found
+        found += taken
+    return found
+
+
+@pytest.mark.parametrize("publisher", [*MEMBERS, "inbus"])
+@pytest.mark.parametrize("subscriber", [*MEMBERS, "spp", "inbus"])
+def test_a_publication(connect: Connect, server: RunningServer, publisher: str, subscriber: str) -> None:
+    name = f"{publisher}/{subscriber}"
+
+    async def work() -> None:
+        async with (
+            connect(url(server, publisher)) as bus,
+            connect(url(server, subscriber)) as other,
+            other.subscribe(name, "another") as events,
+        ):
+            if subscriber == "inbus":
+                while not await events.take(100, timeout=0.1):
+                    await bus.publish(name, b"first")
+            if subscriber == "spp":
+                await provided(bus, name, other)
+            await bus.publish(name, b"\x00on", type="text/plain")
+            while (event := (await received(events, 1))[0]).payload != b"\x00on":
+                pass
+            assert isinstance(event, Message)
+            assert event.service == name
+            if subscriber in MEMBERS:
+                assert (event.metadata["sender"], event.provider) == (name, event.metadata["route"][0])
+
+    async def provided(bus: Any, name: str, other: Any) -> None:
+        async with other.watch() as changes:
+            await bus.publish(name, b"first")
+            while Appeared("service", name) not in await changes.take(100, timeout=PATIENCE):
+                pass
+
+    run(work())
+
+
+@pytest.mark.parametrize("kind", MEMBERS)
+def test_requests(connect: Connect, server: RunningServer, kind: str) -> None:
+    def answer(request: Any) -> Any:
+        if request.payload == b"own":
+            raise ServiceError("too-hot", "it is too hot")
+        if request.payload == b"any":
+            raise KeyError("door")
+        return {b"": None, b"text": "grün", b"type": (b"<b>", "text/html")}.get(request.payload, request.payload)
+
+    async def work() -> None:
+        async with connect(url(server, kind)) as bus, connect(url(server, kind)) as asker:
+            with pytest.raises(NoService):
+                await asker.request(f"door/{kind}", b"x")
+            async with bus.serve(f"door/{kind}", handler(connect, answer)) as service:
+                await service.registered()
+                for sent, came, content_type in (
+                    (b"", b"", None),
+                    (b"text", "grün".encode(), "text/plain; charset=UTF-8"),
+                    (b"type", b"<b>", "text/html"),
+                    (b"x" * 300_000, b"x" * 300_000, "application/octet-stream"),
+                ):
+                    reply = await asker.request(f"door/{kind}", sent, note="n")
+                    assert (reply.service, reply.payload, reply.type) == (f"door/{kind}", came, content_type)
+                    assert reply.provider == bus.routing_id
+                with pytest.raises(BusError, match="it is too hot") as failed:
+                    await asker.request(f"door/{kind}", b"own")
+                assert failed.value.reason == "too-hot"
+                with pytest.raises(BusError, match="KeyError: 'door'"):
+                    await asker.request(f"door/{kind}", b"any")
+            with pytest.raises(NoService):
+                await asker.request(f"door/{kind}", b"x")
+
+    run(work())
+
+
+def test_handlers_run_side_by_side(server: RunningServer) -> None:
+    most = running = 0
+
+    async def slow(request: Any) -> bytes:
+        nonlocal most, running
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.005)
+        running -= 1
+        return bytes(request.payload)
+
+    async def work() -> None:
+        async with SHELLS["aio"](url(server, "objects")) as bus, bus.serve("slow", slow, concurrency=20) as service:
+            await service.registered()
+            replies = await asyncio.gather(*(bus.request("slow", b"%d" % number) for number in range(200)))
+            assert [int(each.payload) for each in replies] == list(range(200))
+
+    run(work())
+    assert most == 20
+
+
+def test_a_provider_that_only_publishes(connect: Connect, server: RunningServer) -> None:
+    async def work() -> None:
+        async with connect(url(server, "objects")) as bus, connect(url(server, "business")) as asker:
+            await bus.publish("lamp", b"on", confirm=True)
+            with pytest.raises(NoService):
+                await asker.request("lamp", timeout=5)
+
+    run(work())
+
+
+def test_refusals(connect: Connect, server: RunningServer) -> None:
+    async def work() -> None:
+        async with connect(url(server, "objects")) as bus:
+            with pytest.raises(BusError, match="reserved-name"):
+                await bus.publish("bus/mine", b"x", confirm=True)
+            with pytest.raises(BusError, match="bad-service-name"):
+                await bus.publish("", b"x")
+            with pytest.raises(BusError, match="bad-service-name"):
+                async with bus.subscribe("\n"):
+                    pass
+            with pytest.raises(TypeError, match="a payload is bytes, not str"):
+                await bus.publish("lamp", "on")
+            with pytest.raises(ValueError, match="at least one"):
+                bus.subscribe()
+            async with bus.serve("mute", handler(connect, lambda request: b"")) as service:
+                await service.registered()
+                with pytest.raises(TimedOut):
+                    await bus.request("mute", timeout=0)
+            async with bus.subscribe("lamp") as events:
+                await bus.publish("lamp", b"still", confirm=True)
+                assert (await received(events, 1))[0].payload == b"still"
+        with pytest.raises(Closed):
+            await bus.publish("lamp", b"on")
+        async with connect(url(server, "spp")) as spp:
+            for call in (spp.publish("lamp", b"on"), spp.request("lamp"), spp.flush()):
+                with pytest.raises(Unsupported):
+                    await call
+
+    run(work())
+
+
+def test_arguments_are_checked(connect: Connect) -> None:
+    for given, options, words in (
+        ("http://hall", {}, "begins with none of bus://"),
+        ("bus://ann:secret@hall", {}, "has no user"),
+        ("bus://hall/x", {}, "after the host"),
+        ("bus://hall:99999", {}, "the port"),
+        ("spp://", {}, "names no host"),
+        (["bus://a", "spp://b"], {}, "one wire format"),
+        ("bus://hall", {"secret": "s"}, "say user="),
+        ("bus://hall", {"offline": "maybe"}, "offline is"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            connect(given, **options)
+    with pytest.raises(TypeError, match="unknown"):
+        connect("bus://hall", unknown=1)
+
+
+def test_nobody_listens(connect: Connect, closed_port: int) -> None:
+    async def work() -> None:
+        addresses = [f"bus://127.0.0.1:{closed_port}", f"bus://localhost:{closed_port}"]
+        with pytest.raises(Offline, match="cannot be reached"):
+            async with connect(addresses, reconnect=QUICK):
+                pass
+        async with connect(addresses, offline=Buffer(2, 10), reconnect=QUICK) as bus:
+            assert not bus.is_up
+            await bus.publish("lamp", b"12345")
+            with pytest.raises(BufferFull):
+                await bus.publish("lamp", b"123456")
+            await bus.publish("lamp", b"12345")
+            with pytest.raises(BufferFull):
+                await bus.publish("lamp", b"")
+            with pytest.raises(TimedOut):
+                await bus.request("lamp", timeout=0.01)
+
+    run(work())
+
+
+def test_logins(connect: Connect, tmp_path: Path) -> None:
+    put_user(tmp_path / "users", "ann", b"a secret of ann")
+    options = ["--websocket", "0", f"--auth=users:{tmp_path / 'users'}"]
+    with ForkedServer(tmp_path / "journal", options) as server:
+
+        async def work() -> None:
+            for kind in (*MEMBERS, "spp"):
+                async with connect(url(server, kind), user="ann", secret=lambda: "a secret of ann") as bus:
+                    assert bus.is_up
+                with pytest.raises(BadLogin):
+                    async with connect(url(server, kind), user="ann", secret="another", offline="wait"):
+                        pass
+
+        run(work())
+
+
+@asynccontextmanager
+async def plugged(server: RunningServer, kind: str) -> AsyncIterator[tuple[Cable, str]]:
+    with Bench() as bench:
+        cable = Cable(bench)
+        cable.plug(server.addresses[kind])
+        try:
+            yield cable, f"{SCHEMES[kind]}://127.0.0.1:{cable.port}"
+        finally:
+            cable.close()
+
+
+@pytest.mark.parametrize("kind", MEMBERS)
+def test_everything_is_restored(connect: Connect, server: RunningServer, kind: str) -> None:
+    async def work() -> None:
+        async with (
+            plugged(server, kind) as (cable, address),
+            connect(address, offline="wait", reconnect=QUICK) as bus,
+            connect(url(server, "objects")) as other,
+            bus.subscribe(f"back/{kind}", "second") as events,
+            bus.serve(f"echo/{kind}", handler(connect, lambda request: request.payload)) as service,
+            bus.states() as states,
+        ):
+            await service.registered()
+            assert isinstance((await received(states, 1))[0], Up)
+            await other.publish(f"back/{kind}", b"1", confirm=True)
+            assert [each.payload for each in await received(events, 1)] == [b"1"]
+            routing_id = bus.routing_id
+            cable.unplug()
+            assert isinstance((await received(states, 1))[0], Down)
+            await other.publish(f"back/{kind}", b"2", confirm=True)
+            cable.plug(server.addresses[kind])
+            up, restored = [each for each in await received(states, 2) if not isinstance(each, Down)]
+            assert isinstance(up, Up)
+            assert restored == Restored((f"back/{kind}", "second"), (f"echo/{kind}",))
+            assert bus.routing_id == routing_id
+            await other.publish(f"back/{kind}", b"3", confirm=True)
+            gap, event = await received(events, 2)
+            assert (gap, event.payload) == (Gap(None, "connection-lost"), b"3")
+            assert (await other.request(f"echo/{kind}", b"again")).payload == b"again"
+
+    run(work())
+
+
+def test_a_buffer_is_sent_when_the_server_is_back(connect: Connect, server: RunningServer) -> None:
+    async def work() -> None:
+        async with plugged(server, "objects") as (cable, address):
+            cable.unplug()
+            async with (
+                connect(url(server, "objects")) as other,
+                other.subscribe("kept") as events,
+                connect(address, offline=Buffer(), reconnect=QUICK) as bus,
+            ):
+                for number in range(5):
+                    await bus.publish("kept", b"%d" % number)
+                waiting = asyncio.ensure_future(bus.publish("kept", b"5", confirm=True))
+                cable.plug(server.addresses["objects"])
+                await waiting
+                assert [each.payload for each in await received(events, 6)] == [b"%d" % each for each in range(6)]
+
+    run(work())
+
+
+def test_what_was_under_way_is_lost(connect: Connect, server: RunningServer) -> None:
+    async def work() -> None:
+        async with (
+            plugged(server, "objects") as (cable, address),
+            connect(address, reconnect=QUICK) as bus,
+            connect(url(server, "objects")) as other,
+        ):
+            asked = asyncio.Event()
+            loop = asyncio.get_running_loop()
+
+            def wait(request: Any) -> bytes:
+                loop.call_soon_threadsafe(asked.set)
+                return b""
+
+            cable_held = handler(connect, wait)
+            async with other.serve("slow", cable_held) as service:
+                await service.registered()
+                cable.hold()
+                request = asyncio.ensure_future(bus.request("slow"))
+                publication = asyncio.ensure_future(bus.publish("lamp", b"on", confirm=True))
+                await asyncio.sleep(0)
+                cable.unplug()
+                for call in (request, publication):
+                    with pytest.raises(Lost) as lost:
+                        await call
+                    assert lost.value.maybe_done
+
+    run(work())
+
+
+def test_a_silent_server_is_noticed(connect: Connect, server: RunningServer) -> None:
+    async def work() -> None:
+        async with (
+            plugged(server, "objects") as (cable, address),
+            connect(address, reconnect=QUICK, silence=0.4) as bus,
+            bus.states() as states,
+        ):
+            await received(states, 1)
+            cable.hold()
+            assert (await received(states, 1))[0].reason == "silent"
+
+    run(work())
+
+
+def test_overflows(connect: Connect, server: RunningServer) -> None:
+    async def work() -> None:
+        async with (
+            connect(url(server, "objects")) as bus,
+            connect(url(server, "objects")) as other,
+            bus.subscribe("flood", queue=10) as dropping,
+            bus.subscribe("flood", queue=10, overflow="fail") as failing,
+            other.subscribe("flood", queue=10, overflow="pause") as pausing,
+        ):
+            for number in range(1000):
+                await bus.publish("flood", b"%d" % number)
+            await bus.flush()
+            gap, *kept = await received(dropping, 11)
+            assert gap == Gap(1000 - 10, "overflow")
+            assert [int(each.payload) for each in kept] == list(range(990, 1000))
+            assert [int(each.payload) for each in await failing.take(100)] == list(range(10))
+            with pytest.raises(Overflowed):
+                await failing.take(1)
+            assert [int(each.payload) for each in await received(pausing, 1000)] == list(range(1000))
+            assert (dropping.dropped, pausing.dropped) == (990, 0)
+
+    run(work())
+
+
+def test_who_comes_and_goes(connect: Connect, server: RunningServer) -> None:
+    async def work() -> None:
+        async with connect(url(server, "objects")) as bus, bus.watch() as sessions:
+            await bus.flush()
+            async with connect(url(server, "objects")) as other:
+                routing_id = other.routing_id
+                assert await received(sessions, 1) == [Appeared("session", routing_id)]
+            assert await received(sessions, 1) == [Gone("session", routing_id)]
+            async with connect(url(server, "spp")) as spp, spp.watch() as services:
+                assert Appeared("service", "bus/clock") in await services.take(100, timeout=PATIENCE)
+                async with bus.serve("short", handler(connect, lambda request: b"")) as service:
+                    await service.registered()
+                    assert await received(services, 1) == [Appeared("service", "short")]
+                assert await received(services, 1) == [Gone("service", "short")]
+
+    run(work())
+
+
+def test_objects_as_they_are(connect: Connect, server: RunningServer) -> None:
+    async def work() -> None:
+        async with (
+            connect(url(server, "objects")) as bus,
+            bus.subscribe("mine") as messages,
+            bus.objects("text/*", "@chat/*") as objects,
+        ):
+            await bus.send({"event": "chat/said", "sender": "mine"}, b"")
+            await bus.send({"type": "image/png"}, b"no")
+            await bus.send({"type": "text/html; charset=UTF-8", "sender": "mine", "x": 1}, b"yes")
+            await bus.flush()
+            first, second = await received(objects, 2)
+            assert first.metadata["event"] == "chat/said"
+            assert (second.metadata["x"], second.payload) == (1, b"yes")
+            # Nobody provides it, so these were no publications, whatever they claim.
+            assert messages.waiting == 0
+
+    run(work())
+
+
+def test_draining_answers_what_was_accepted(server: RunningServer) -> None:
+    async def work() -> None:
+        asked, done = asyncio.Event(), asyncio.Event()
+
+        async def slow(request: Any) -> bytes:
+            asked.set()
+            await done.wait()
+            return b"done"
+
+        async with (
+            SHELLS["aio"](url(server, "objects")) as asker,
+            SHELLS["aio"](url(server, "objects")) as bus,
+            bus.serve("slow-one", slow) as service,
+        ):
+            await service.registered()
+            request = asyncio.ensure_future(asker.request("slow-one"))
+            await asked.wait()
+            draining = asyncio.ensure_future(bus.drain())
+            with pytest.raises(NoService):
+                await refused(asker)
+            done.set()
+            await draining
+            assert (await request).payload == b"done"
+
+    async def refused(asker: Any) -> None:
+        while True:
+            with suppress(TimedOut):
+                await asker.request("slow-one", timeout=0.05)
+
+    run(work())
+
+
+def test_cancelling_takes_nothing(server: RunningServer) -> None:
+    async def work() -> None:
+        async with SHELLS["aio"](url(server, "objects")) as bus, bus.subscribe("whole", queue=5000) as events:
+            taken: list[int] = []
+
+            async def consume() -> None:
+                async for event in events:
+                    taken.append(int(event.payload))  # noqa: PERF401  it may be cancelled
+
+            publishing = asyncio.ensure_future(publish(bus))
+            while len(taken) < 2000:
+                task = asyncio.ensure_future(consume())
+                await asyncio.sleep(0.001)
+                task.cancel()
+                await asyncio.wait([task])
+            await publishing
+            assert taken == list(range(2000))
+            waiting = [asyncio.ensure_future(bus.request("nobody-answers")) for _ in range(10)]
+            for each in waiting:
+                each.cancel()
+            await asyncio.wait(waiting)
+
+    async def publish(bus: Any) -> None:
+        for number in range(2000):
+            await bus.publish("whole", b"%d" % number)
+
+    run(work())
