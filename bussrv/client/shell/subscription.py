@@ -52,7 +52,7 @@ class Subscription(Generic[Item]):
                 if isinstance(self._inbox.error, Closed):
                     raise StopAsyncIteration
                 raise self._inbox.error
-            await self._wait()
+            await self._next()
         return item
 
     async def take(self, most: int = MAX_ITEMS, timeout: float | None = None) -> list[Item | Gap]:
@@ -62,11 +62,14 @@ class Subscription(Generic[Item]):
         :returns: none if none came in time.
         :raises BusError: as the iteration does; also if the program has closed it.
         """
-        if not len(self._inbox):
+        loop = asyncio.get_running_loop()
+        end = None if timeout is None else loop.time() + timeout
+        # Another task may be faster.
+        while not len(self._inbox):
             if self._inbox.error is not None:
                 raise self._inbox.error
             try:
-                await asyncio.wait_for(self._wait(), timeout)
+                await asyncio.wait_for(self._next(), None if end is None else end - loop.time())
             except asyncio.TimeoutError:
                 return []
         return self._inbox.take_many(most)
@@ -86,14 +89,13 @@ class Subscription(Generic[Item]):
         """How many of them were dropped because the queue was full."""
         return self._inbox.dropped
 
-    async def _wait(self) -> None:
+    def _next(self) -> asyncio.Future[None]:
+        """Done when something comes. No coroutine: that would not be told of what comes before it begins."""
+        while self._waiting and self._waiting[0].done():
+            self._waiting.popleft()  # of calls that were cancelled
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(future)
-        try:
-            await future
-        finally:
-            if future in self._waiting:
-                self._waiting.remove(future)
+        return future
 
     def _wake(self) -> None:
         while self._waiting:
