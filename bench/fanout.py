@@ -5,6 +5,7 @@ except the disk.
 
 - ``--linked``: the connection is that of another server, which forwards the objects. A third server receives them, too.
 - ``--again``: the third server then forwards all of them once more.
+- ``--named``: the connection publishes on a service, and its subscribers want nothing but the publications on that.
 - ``--rules``: there is a policy of so many rules. The last one allows everything.
 - ``--tap``: an operator has opened a tap.
 
@@ -138,7 +139,12 @@ def run(options: argparse.Namespace) -> float:
     else:
         publishers = [connect(factory, b'{"event":"routing/subscribe","receive_mode":"none"}')[0]]
         routes = [b""]
-    members = [connect(factory, b'{"event":"routing/subscribe"}') for _ in range(options.subscribers)]
+    wanted = b""
+    if options.named:
+        publishers[0].dataReceived(b'{"event":"services/register","name":"tv"}\0')
+        wanted = b',"types":"none","services":["tv"]'
+    subscription = b'{"event":"routing/subscribe"%b}' % wanted
+    members = [connect(factory, subscription) for _ in range(options.subscribers)]
     streams = [stream_of(options.objects, options.payload, not options.no_ids, route) for route in routes]
     before = [transport.taken for _, transport in members]
     tune_collector()
@@ -159,12 +165,15 @@ def main() -> None:
     parser.add_argument("--no-ids", action="store_true", help="objects without an id: the server makes one")
     parser.add_argument("--linked", action="store_true", help="another server forwards the objects")
     parser.add_argument("--again", action="store_true", help="the same objects come once more over another link")
+    parser.add_argument("--named", action="store_true", help="publications on a service that the subscribers named")
     parser.add_argument("--rules", type=int, default=0, help="rules of a policy")
     parser.add_argument("--tap", type=int, default=0, help="objects a second that a tap shows, which nobody reads")
     parser.add_argument("--profile", action="store_true")
     options = parser.parse_args()
     if options.again and options.no_ids:
         parser.error("--again needs ids: the server cannot recognize an object without one (drop --no-ids)")
+    if options.named and (options.linked or options.again):
+        parser.error("--named is for publications of a member (drop --linked and --again)")
     if options.subscribers < 1:
         parser.error("--subscribers: nothing is delivered without one")
     if options.profile:

@@ -14,7 +14,7 @@ FANOUT = Path(__file__).parents[1] / "fanout.py"
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize("options", ["", "--no-ids", "--linked", "--again", "--rules 50", "--tap 10"])
+@pytest.mark.parametrize("options", ["", "--no-ids", "--linked", "--again", "--named", "--rules 50", "--tap 10"])
 def test_every_object_is_counted(options: str) -> None:
     command = [sys.executable, FANOUT, "--objects", "5000", "--subscribers", "3", *options.split()]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)

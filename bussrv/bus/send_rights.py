@@ -28,7 +28,8 @@ from bussrv.values import Publication, excerpt, quoted
 from bussrv.wire.objects import BusObject
 
 MOST_STEPS = 200_000
-"""The most steps that judging the addressees of one object may take. So many take about 40 ms."""
+"""The most steps that judging the addressees of one object, or the services of one subscription, may take. So many take
+about 40 ms."""
 
 
 class SendRights:

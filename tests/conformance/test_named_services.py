@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from bussrv import events as ev
+from bussrv.bus.send_rights import MOST_STEPS
 from bussrv.policy.permissions.file import parse_policy
 from tests.formats.network import Member, Network, drain, limits
 from tests.journal.support import fold
@@ -182,6 +183,15 @@ def test_what_the_policy_takes_away_comes_no_more() -> None:
     assert network.registry.state == fold(network.journal.records)
 
 
+def test_a_subscription_that_an_operator_ended_comes_no_more() -> None:
+    network = Network()
+    sender, member = provider(network, "tv", "radio"), network.member(types="none", services=["tv", "radio"])
+    network.registry.lose_subscription(member.connection.protocol.session_id, "tv", "closed-by-operator")
+    for service in ("tv", "radio"):
+        sender.send({"type": "text/plain", "sender": service, "called": service}, b"x")
+    assert called(member) == ["radio"]
+
+
 def test_publications_of_other_servers_come_once() -> None:
     network = Network()
     member, server = network.member(types="none", services=["radio"]), network.server()
@@ -214,3 +224,17 @@ def test_who_names_services_registers_what_it_serves() -> None:
     server.received()
     server.send({"event": "services/reply", "in-reply-to": 1})
     assert [fields["event"] for fields, _ in asker.received()][-1] == "services/reply"
+
+
+def test_patterns_that_take_long_to_compare_allow_few_services() -> None:
+    """Judging 256 names by 16,384 characters of wildcards would take most of a second, in one go."""
+    network = Network()
+    patterns = [f"{'?a' * 30}*b*{number:03}" for number in range(200)]
+    text = f"[[rule]]\nsend = '*'\nwatch = ['a*', {', '.join(map(repr, patterns))}]"
+    network.bus.access.policy = parse_policy(text, Path("policy.toml"), FORMATS)
+    most = MOST_STEPS // network.bus.access.of_user(None, "10.0.0.1:1", "objects").effort("watch")
+    member = network.member()
+    for number in (most, most + 1):
+        member.send({"event": "routing/subscribe", "services": [f"{'a' * 60}{each}" for each in range(number)]})
+    assert [fields.get("reason") for fields in member.heads()] == [None, "bad-subscription"]
+    assert 0 < most < 256

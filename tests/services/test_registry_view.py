@@ -9,6 +9,8 @@ from typing import Any
 import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
+from twisted.internet.defer import Deferred
 
 from bussrv import events as ev
 from bussrv.journal import record
@@ -19,6 +21,7 @@ from bussrv.registry.state.state import RegistryState
 from tests.formats.network import Member, Watcher
 from tests.services.scene import Hosting
 from tests.size import sized
+from tests.tables import each_row
 
 FORMATS = ("objects", "spp", "inbus", "business")
 IDS = ("ann", "ben", "hid")
@@ -198,11 +201,13 @@ def test_a_reload_sends_the_registry_as_it_is_shown_from_then() -> None:
     assert "ann" in {each.routing_id for each in seen.state.sessions.values()}
 
 
-def test_a_member_is_shown_what_its_user_may_know_of() -> None:
+@each_row(("user", "is_hidden"), [("viewer", True), ("auditor", False)])
+def test_a_member_is_shown_what_its_user_may_know_of(user: str, is_hidden: bool) -> None:
+    """After a reload it goes on so: it asks for the state itself."""
     network = Hosting()
     network.bus.access.policy = policy()
-    watcher, member = watching(network, "viewer"), Member(network.connect("objects"))
-    prove(network, member, "viewer")
+    watcher, member = watching(network, user), Member(network.connect("objects"))
+    prove(network, member, user)
     member.send({"event": "routing/subscribe", "types": "none", "services": ["bus/registry"], "routing-id": "ann"})
     network.tick()
     watcher.messages()
@@ -214,7 +219,15 @@ def test_a_member_is_shown_what_its_user_may_know_of() -> None:
     assert updates == watcher.messages()
     shown = [json.loads(each).get("routing_id") for each in updates]
     assert "ben" in shown
-    assert "hid" not in shown
+    assert ("hid" not in shown) == is_hidden
+    hosted = network.bus._hosted._services
+    hosted["bus/registry"] = replace(hosted["bus/registry"], ready=lambda _: Deferred())
+    network.bus.access.policy = policy('["*"]')
+    network.bus.policy_changed()
+    network.member(**{"routing-id": "hid-too"})
+    network.tick()
+    updates = [payload for fields, payload in member.received() if "event" not in fields]
+    assert "hid-too" in [json.loads(each).get("routing_id") for each in updates]
 
 
 def test_a_request_is_answered_with_what_the_asker_may_know_of() -> None:

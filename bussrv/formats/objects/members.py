@@ -15,6 +15,7 @@ from twisted.python.failure import Failure
 from bussrv.bus.groups.fanout import OBJECT_FRAMES
 from bussrv.bus.interest.vocabulary import JOINING, SERVERS_ONLY
 from bussrv.bus.interfaces import IBus, IEncoding
+from bussrv.bus.send_rights import MOST_STEPS
 from bussrv.errors import REASONS, NotAllowed, OverLimit, Refused, RemoteProtocolError
 from bussrv.events import limit_reached
 from bussrv.formats.objects.command_input import CommandInput
@@ -407,8 +408,8 @@ class MemberProtocol(StreamProtocol):
         registered_all: bool | None = None
         try:
             claims, interest = identify(obj.fields())
-            named = services(obj.fields().get("services"), self.settings.max_patterns)
             await self.log_in()
+            named = self._named_services(obj)
             # Before other servers are told of the change.
             registered_all = self.bus.register_all(self.session_id, registers_all=named is not None)
             if claims.claimed == self.session().actor:
@@ -431,6 +432,11 @@ class MemberProtocol(StreamProtocol):
             subscribed = registry.state.subscribed_by(self.session_id)
             reply["services"] = [each for each in dict.fromkeys(named) if each in subscribed]
         self.bus.tell(self.session_id, reply)
+
+    def _named_services(self, obj: BusObject) -> list[str] | None:
+        """The services that a subscription names; see :func:`services`. All of them are judged in one go."""
+        most = MOST_STEPS // (self.permissions().effort("watch") or 1)
+        return services(obj.fields().get("services"), min(self.settings.max_patterns, most))
 
     async def join_server(self, obj: BusObject) -> None:
         """Refuse a link to another server: only the wire format ``objects`` has links."""

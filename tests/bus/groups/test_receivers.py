@@ -24,29 +24,59 @@ KINDS = [
     *(Kind(None, content_type) for content_type in ("", "text/plain", "image/png")),
     *(Kind(event) for event in ("ping", "pong")),
     Kind(None, "x/y", ("n",)),
+    Kind(None, "x/y", (), True, "tv"),
+    Kind("ping", "text/plain", (), True, "radio"),
 ]
+NONE = mode_interest("none", None, LIMITS)
+SERVICES = ["tv", "radio"]
 
 
 class Changes(RuleBasedStateMachine):
-    """Sessions come, change what they want, and go; in between kinds are asked for, old and new ones."""
+    """Sessions come, change what they want, and go; in between kinds are asked for, old and new ones.
+
+    ``wanted``: the interest of each session, if it is a member, and the services that it is subscribed to.
+    """
 
     def __init__(self):
         super().__init__()
         self.receivers = Receivers(Fanout())
         self.sessions = []
+        self.wanted = {}
         self.numbers = itertools.count()
 
-    @rule(interest=st.sampled_from(INTERESTS))
-    def join(self, interest):
+    @rule(interest=st.none() | st.sampled_from([*INTERESTS, NONE]), services=st.sets(st.sampled_from(SERVICES)))
+    def join(self, interest, services):
         session_id = f"s{next(self.numbers)}"
         self.receivers.add(session_id, RecordingLink({None: OBJECT_FRAMES}))
-        self.receivers.join(session_id, interest, "objects")
         self.sessions.append(session_id)
+        self.wanted[session_id] = None, set()
+        if interest is not None:
+            self.join_with(session_id, interest, services)
 
-    @rule(data=st.data(), interest=st.sampled_from(INTERESTS))
-    def change(self, data, interest):
+    def join_with(self, session_id, interest, services):
+        self.receivers.join(session_id, interest, "objects", services=frozenset(services))
+        self.wanted[session_id] = interest, services
+
+    @rule(
+        data=st.data(),
+        interest=st.sampled_from([*INTERESTS, NONE]),
+        services=st.none() | st.sets(st.sampled_from(SERVICES)),
+    )
+    def change(self, data, interest, services):
         if self.sessions:
-            self.receivers.join(data.draw(st.sampled_from(self.sessions)), interest, "objects")
+            session_id = data.draw(st.sampled_from(self.sessions))
+            self.join_with(session_id, interest, self.wanted[session_id][1] if services is None else services)
+
+    @rule(data=st.data(), service=st.sampled_from(SERVICES), subscribes=st.booleans())
+    def subscribe(self, data, service, subscribes):
+        if self.sessions:
+            session_id = data.draw(st.sampled_from(self.sessions))
+            interest, services = self.wanted[session_id]
+            if subscribes:
+                self.receivers.subscribe(session_id, service, None)
+            else:
+                self.receivers.unsubscribe(session_id, service)
+            self.wanted[session_id] = interest, services | {service} if subscribes else services - {service}
 
     @rule(data=st.data())
     def leave(self, data):
@@ -57,6 +87,22 @@ class Changes(RuleBasedStateMachine):
     def ask(self, kind):
         expected = [group for group in self.receivers._member_groups.values() if group.wants_broadcast(kind)]
         assert list(self.receivers.wanting(kind)) == expected
+
+    @invariant()
+    def subscribers_are_in_one_group_of_each_service(self):
+        """Members are in that of their interest; who receives nothing is in none of a service."""
+        for service in SERVICES:
+            members, others = (
+                [session_id for group in some(service) for session_id in group.links]
+                for some in (self.receivers.members_on, self.receivers.subscribed_to)
+            )
+            wanting = {each for each in self.sessions if service in self.wanted[each][1]}
+            are_members = {each for each in wanting if self.wanted[each][0] is not None}
+            assert sorted(members) == sorted(each for each in are_members if self.wanted[each][0] is not NONE)
+            assert sorted(others) == sorted(wanting - are_members)
+            assert self.receivers.has_subscribers(service) == bool(members or others)
+            kind = Kind(None, "q/q", (), True, service)
+            assert all(group.wants_broadcast(kind) for group in self.receivers.members_on(service))
 
     @invariant()
     def groups_have_members(self):
