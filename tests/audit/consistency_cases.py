@@ -182,6 +182,19 @@ def subscriptions(server: str) -> Case:
     )
 
 
+def services_of_a_member(server: str) -> Case:
+    """It subscribes to objects and to services, then to others, while the policy takes one of them from it."""
+    writer, session = begun(server)
+    for service in (None, "tv", "radio"):
+        subscribe(writer, session, service)
+    unsubscribe(writer, session, None, reason="replaced")
+    subscribe(writer, session, None)
+    unsubscribe(writer, session, "tv")
+    subscribe(writer, session, "clock")
+    unsubscribe(writer, session, "tv", reason="permission-withdrawn")
+    return Case([], [writer.records])
+
+
 def lost_while_it_was_being_ended(server: str) -> Case:
     """A lease runs out while the end that was asked for is on its way to the disk: both are written."""
     writer, session = begun(server)
@@ -342,6 +355,7 @@ CONSISTENCY_CASES: list[Callable[[str], Case]] = [
     while_the_wall_clock_was_set,
     services_twice,
     subscriptions,
+    services_of_a_member,
     lost_while_it_was_being_ended,
     lost_right_after_the_disk_failed,
     time_backwards,
