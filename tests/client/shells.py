@@ -64,11 +64,11 @@ def handler(connect: Callable[..., Any], answer: Callable[[Any], Any]) -> Any:
     return handle if connect is connect_aio else answer
 
 
-def run(work: Any) -> Any:
+def run(work: Any, patience: float = PATIENCE) -> Any:
     """What a coroutine returns; it must not take for ever, and leaves no task."""
 
     async def bounded() -> Any:
-        found = await asyncio.wait_for(work, PATIENCE)
+        found = await asyncio.wait_for(work, patience)
         assert asyncio.all_tasks() == {asyncio.current_task()}
         return found
 
