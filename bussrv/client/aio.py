@@ -241,15 +241,16 @@ class Bus:
         :raises Lost: the connection ended before the server took it; only with ``confirm``.
         :raises BusError: the server refused it, or the service before.
         """
-        core = self._core
-        if not core.is_up and not isinstance(self._settings.offline, Buffer):
-            await self._wait_until_up()
+        driver = self._driver or self._open_driver()
+        core = driver.core
+        if not core.is_up:
+            await self._ready()
         if attributes:
             attributes = hyphenated(attributes)
-        driver = self._open_driver()
         if not confirm:
             core.publish(service, as_payload(payload), type, attributes, None)
-            await driver.published(len(payload))
+            if driver.published(len(payload)):
+                await driver.written()
             return
         done = Outcome()
         core.publish(service, as_payload(payload), type, attributes, done.done)
@@ -275,7 +276,8 @@ class Bus:
         """
         await self._wait_until_up()
         self._core.send(metadata, as_payload(payload))
-        await self._open_driver().published(len(payload))
+        if self._open_driver().published(len(payload)):
+            await self._open_driver().written()
 
     # Requests and services.
 
@@ -450,6 +452,8 @@ class Bus:
 
     async def _ready(self) -> None:
         """Before something that is kept for the next connection: raise or wait, if ``offline`` says so."""
+        if self._open_driver().is_closed:
+            raise Closed("the client is closed")
         if not isinstance(self._settings.offline, Buffer):
             await self._wait_until_up()
 

@@ -62,6 +62,7 @@ class ObjectsCore(Core):
         self.NAME = name
         self._make_framing = make_framing
         self._framing = make_framing()
+        self._frame = self._framing.frame
         self._is_business = name == "business"
         self._questions = Questions()
         self._membership = Membership(self, settings, is_business=self._is_business)
@@ -88,6 +89,7 @@ class ObjectsCore(Core):
         """Join the network."""
         super().opened(address, now)
         self._framing = self._make_framing()
+        self._frame = self._framing.frame
         self._join_by = now + self.settings.timeout
         self._last_error = None
         self._output.append(self._framing.greeting())
@@ -381,7 +383,8 @@ class ObjectsCore(Core):
         head = self._heads.get((service, content_type)) or self._head(service, content_type)
         self.unconfirmed += 1
         if not attributes and done is None:
-            self._emit(b"%b%d}\0%b" % (head, len(payload), payload))
+            self._said += 1
+            self._output.append(self._frame(b"%b%d}\0%b" % (head, len(payload), payload)))
             return
         fields = {"sender": service, "type": content_type or OCTET_STREAM, **attributes}
         if done is None:
@@ -528,7 +531,7 @@ class ObjectsCore(Core):
 
     def _emit(self, data: bytes) -> None:
         self._said += 1
-        self._output.append(self._framing.frame(data))
+        self._output.append(self._frame(data))
 
 
 def _check_name(name: str) -> None:

@@ -10,6 +10,8 @@ def as_payload(value: object) -> bytes:
 
     :raises TypeError: says what to do.
     """
+    if type(value) is bytes:
+        return value
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value)
     wanted = "encode it, such as with text.encode()" if isinstance(value, str) else "make bytes of it"

@@ -25,6 +25,7 @@ FAREWELL = 1.0
 """Seconds that the server has for taking what was sent before the client closes."""
 
 _FLUSH = 64 << 10
+_HEAD = 64
 _PROBES = 3
 
 
@@ -93,19 +94,23 @@ class Driver:
             self._loop.call_soon(self._flush)
             self._arm()
 
-    async def published(self, size: int) -> None:
-        """The core was given a publication. Waits while the server reads too slowly.
+    def published(self, size: int) -> bool:
+        """The core was given a publication.
 
         :param size: the bytes of its payload.
+        :returns: whether to wait for :meth:`written`.
         """
         if not self._is_flushing:
             self._is_flushing = True
             self._loop.call_soon(self._flush)
-        self._unflushed += size + 64
-        if self._unflushed >= _FLUSH:
-            self._flush()
-            # Others have their turn, also if the server takes everything at once.
-            await asyncio.sleep(0)
+        self._unflushed += size + _HEAD
+        return self._unflushed >= _FLUSH or self._is_write_paused
+
+    async def written(self) -> None:
+        """Write what was published. Waits while the server reads too slowly."""
+        self._flush()
+        # Others have their turn, also if the server takes everything at once.
+        await asyncio.sleep(0)
         while self._is_write_paused and not self.is_closed:
             await self._change()
 
