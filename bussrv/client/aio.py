@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import ssl
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -94,6 +95,8 @@ __all__ = [
     "Up",
     "connect",
 ]
+
+log = logging.getLogger("bussrv.client")
 
 _MAX_STATES = 100
 
@@ -474,4 +477,7 @@ class Bus:
         for inbox in self._state_inboxes:
             inbox.put(state, 0)
         if self._on_state is not None:
-            self._on_state(state)
+            try:
+                self._on_state(state)
+            except Exception:
+                log.exception("on_state failed")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -296,6 +297,68 @@ def test_everything_is_restored(connect: Connect, server: RunningServer, kind: s
             assert (await other.request(f"echo/{kind}", b"again")).payload == b"again"
 
     run(work())
+
+
+def test_spp_gets_the_state_again(connect: Connect, server: RunningServer) -> None:
+    async def work() -> None:
+        async with (
+            plugged(server, "spp") as (cable, address),
+            connect(url(server, "objects")) as bus,
+            connect(address, reconnect=QUICK, offline="wait") as spp,
+            spp.subscribe("state") as events,
+        ):
+            await bus.publish("state", b"1", confirm=True)
+            assert [each.payload for each in await received(events, 1)] == [b"1"]
+            cable.unplug()
+            assert await received(events, 1) == [Gap(None, "connection-lost")]
+            await bus.publish("state", b"2", confirm=True)
+            cable.plug(server.addresses["spp"])
+            assert [each.payload for each in await received(events, 1)] == [b"2"]
+
+    run(work())
+
+
+def test_a_server_that_stops_is_left_before_it_closes(connect: Connect, tmp_path: Path) -> None:
+    with ForkedServer(tmp_path / "journal", ["--drain", "20"]) as server, Bench() as bench:
+
+        async def work() -> None:
+            cable = Cable(bench)
+            cable.plug(server.addresses["objects"])
+            addresses = [url(server, "objects"), f"bus://127.0.0.1:{cable.port}"]
+            async with connect(addresses, reconnect=QUICK, offline="wait") as bus, bus.states() as states:
+                assert (await received(states, 1))[0].address == addresses[0].removeprefix("bus://")
+                server.process.send_signal(signal.SIGTERM)
+                assert (await received(states, 1))[0].reason == "server-stopped"
+            # It did not wait for the end of this client's session for long.
+            await asyncio.to_thread(server.wait)
+            cable.close()
+
+        run(work())
+
+
+def test_inbus_notices_that_nobody_listens(connect: Connect, tmp_path: Path) -> None:
+    with ForkedServer(tmp_path / "journal") as server:
+        port = server.port("inbus")
+
+        async def work() -> None:
+            async with (
+                connect(f"inbus://127.0.0.1:{port}", reconnect=QUICK, offline="wait") as bus,
+                bus.states() as states,
+                bus.subscribe("lamp") as events,
+            ):
+                await received(states, 1)
+                server.process.kill()
+                await asyncio.to_thread(server.wait)
+                await bus.publish("lamp", b"lost")
+                assert (await received(states, 1))[0].reason == "unreachable"
+                assert await received(events, 1) == [Gap(None, "unreachable")]
+                with ForkedServer(tmp_path / "journal", ["--inbus", str(port)]):
+                    while not isinstance((await received(states, 1))[0], Up):
+                        pass
+                    await bus.publish("lamp", b"on")
+                    assert [each.payload for each in await received(events, 1)] == [b"on"]
+
+        run(work())
 
 
 def test_a_buffer_is_sent_when_the_server_is_back(connect: Connect, server: RunningServer) -> None:

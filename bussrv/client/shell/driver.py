@@ -24,6 +24,9 @@ log = logging.getLogger("bussrv.client")
 FAREWELL = 1.0
 """Seconds that the server has for taking what was sent before the client closes."""
 
+STEADY = 5.0
+"""Seconds after which a connection counts as a success: the pauses between attempts begin anew."""
+
 _FLUSH = 64 << 10
 _HEAD = 64
 _PROBES = 3
@@ -60,6 +63,7 @@ class Driver:
         self._error: BusError | None = None
         self._failures = 0
         self._has_heard = False
+        self._was_up = False
         self._said_farewell = False
         self._waiting: list[asyncio.Future[None]] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -137,8 +141,11 @@ class Driver:
         while True:
             address = self._addresses[turn % len(self._addresses)]
             turn += 1
+            begun = self._loop.time()
             error = await self._use(address)
-            self._failures += 1
+            # A server that accepts a client and then fails is not asked ever faster.
+            is_steady = self._was_up and self._loop.time() - begun >= STEADY
+            self._failures = 1 if is_steady else self._failures + 1
             self._error = error
             may_retry = self._reconnect is not None and not self.is_closed
             pause = self._reconnect.pause(self._failures - 1) if self._reconnect is not None and may_retry else None
@@ -154,7 +161,7 @@ class Driver:
         """Use one connection until it ends. :returns: why it ended."""
         self._gone = self._loop.create_future()
         self._error = None
-        self._has_heard = False
+        self._has_heard = self._was_up = False
         try:
             await asyncio.wait_for(self._open(address), self.core.settings.timeout)
         except (asyncio.TimeoutError, OSError) as error:
@@ -190,17 +197,12 @@ class Driver:
             self.core.own = transport.get_extra_info("sockname")[:2]
         else:
             _keep_alive(transport.get_extra_info("socket"), self.core.settings.silence)
-        self.core.opened(address, self._loop.time())
-        self._after()
+        self._tell_core(lambda: self.core.opened(address, self._loop.time()))
 
     def received(self, data: bytes) -> None:
         """Bytes, or a datagram, came."""
         self._has_heard = True
-        try:
-            self.core.received(data, self._loop.time())
-        except RemoteProtocolError as error:
-            self.core.ending = lost_error(error.reason, error.message)
-        self._after()
+        self._tell_core(lambda: self.core.received(data, self._loop.time()))
 
     def lost(self, error: Exception | None) -> None:
         """The transport is gone."""
@@ -220,7 +222,7 @@ class Driver:
     def refused(self, error: OSError) -> None:
         """A machine says that nobody listens at the port of the server."""
         self.core.ending = lost_error("unreachable", _why(error))
-        self._after()
+        self._tell_core(lambda: None)
 
     def pause_writing(self) -> None:
         """The server reads too slowly."""
@@ -235,9 +237,17 @@ class Driver:
         if self._transport is not None and not isinstance(self.core, InbusCore):
             self._transport.resume_reading()
 
-    def _after(self) -> None:
-        """The core was told something: do what follows from it."""
+    def _tell_core(self, tell: Callable[[], None]) -> None:
+        """Tell the core something, and do what follows from it."""
         core = self.core
+        try:
+            tell()
+        except RemoteProtocolError as error:
+            core.ending = lost_error(error.reason, error.message)
+        except Exception as error:
+            # Such as one of a function that returns the secret. The next connection may do better.
+            log.exception("the client failed")
+            core.ending = lost_error("internal-error", f"{type(error).__name__}: {error}")
         if core.has_output:
             self._flush()
         if core.ending is not None:
@@ -295,18 +305,17 @@ class Driver:
 
     def _tick(self) -> None:
         self._timer = None
-        self.core.tick(self._loop.time())
-        self._after()
+        self._tell_core(lambda: self.core.tick(self._loop.time()))
 
     # Who waits.
 
     def _tell(self, state: State) -> None:
         if isinstance(state, Up):
-            self._failures = 0
+            self._was_up = True
             log.info("connected to %s", state.address)
         elif isinstance(state, Down):
             again = "" if state.retry_in is None else f"; trying again in {state.retry_in:.1f} s"
-            level = logging.WARNING if self._failures == 1 and not self.is_closed else logging.DEBUG
+            level = logging.WARNING if self._was_up and not self.is_closed else logging.DEBUG
             log.log(level, "not connected: %s (%s)%s", state.message, state.reason, again)
         elif isinstance(state, Refusal):
             log.warning("the server refused something: %s (%s)", state.message, state.reason)
