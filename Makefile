@@ -17,6 +17,7 @@ AUDIT := $(VENV)/.installed-audit
 DOCS := $(VENV)/.installed-docs
 DEV := $(VENV)/.installed-dev
 FUZZ := $(VENV)/.installed-fuzz
+BENCH := $(VENV)/.installed-bench
 
 # What an installation follows from. The compiled module is left out if there is no C compiler.
 BUILT_FROM := setup.py pyproject.toml bussrv/_speedups.c
@@ -80,11 +81,13 @@ lint: $(DEV) ## check style and formatting
 types: $(DEV) ## check types
 	$(BIN)/mypy $(ARGS)
 
-bench: $(RUN) ## compare with mosquitto, Redis and NATS in under 5 minutes (needs a C compiler)
+bench: $(BENCH) ## compare with mosquitto, Redis and NATS, and the client with nats-py, in under 6 minutes (needs a C compiler)
 	$(BIN)/python bench/compare.py --quick $(ARGS)
+	$(BIN)/python bench/client.py --messages 20000
 
-bench-full: $(RUN) ## the same at length, and all scenarios
+bench-full: $(BENCH) ## the same at length, and all scenarios
 	$(BIN)/python bench/compare.py $(ARGS)
+	$(BIN)/python bench/client.py --rounds 7
 
 docs: $(DOCS) ## build the documentation into docs/_build
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build
@@ -144,3 +147,6 @@ $(DEV): $(MADE) $(BUILT_FROM)
 
 $(FUZZ): $(MADE) $(BUILT_FROM)
 	$(call install,[fuzz],$(RUN) $(FUZZ))
+
+$(BENCH): $(MADE) $(BUILT_FROM)
+	$(call install,[bench],$(RUN) $(BENCH))

@@ -212,6 +212,9 @@ def version(name: str) -> str | None:
 
 
 def program_path(name: str) -> str | None:
-    """The path of a peer. Debian installs some peers in directories that the PATH of ordinary users does not have."""
-    places = [os.environ.get("PATH", os.defpath), "/usr/local/sbin", "/usr/sbin", "/sbin"]
+    """The path of a peer. Debian installs some peers in directories that the PATH of ordinary users does not have, and
+    ``make bench`` installs some beside Python.
+    """
+    beside = str(Path(sys.executable).parent)
+    places = [os.environ.get("PATH", os.defpath), beside, "/usr/local/sbin", "/usr/sbin", "/sbin"]
     return shutil.which(PROGRAMS[name], path=os.pathsep.join(places))
