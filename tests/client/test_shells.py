@@ -28,6 +28,7 @@ from bussrv.client.aio import (
     Overflowed,
     ServiceError,
     TimedOut,
+    Tls,
     Unsupported,
     Up,
 )
@@ -38,6 +39,7 @@ from bussrv.testing.server import RunningServer
 from tests.client.shells import PATIENCE, SHELLS, handler, run
 from tests.end_to_end.cables import Bench, Cable
 from tests.forked import ForkedServer
+from tests.net.tls.tls_clients import Place
 
 pytestmark = pytest.mark.processes
 
@@ -252,6 +254,30 @@ def test_logins(connect: Connect, tmp_path: Path) -> None:
                 with pytest.raises(BadLogin):
                     async with connect(url(server, kind), user="ann", secret="another", offline="wait"):
                         pass
+
+        run(work())
+
+
+def test_tls(connect: Connect, tmp_path: Path) -> None:
+    for each in ("one", "another"):
+        (tmp_path / each).mkdir()
+    place, other = Place(tmp_path / "one"), Place(tmp_path / "another")
+    with ForkedServer("off", ["--objects", place.port, "--spp", place.port, "--websocket", place.port]) as server:
+
+        async def work() -> None:
+            for scheme, kind in (("buss", "objects"), ("spps", "spp"), ("wss", "websocket")):
+                address = f"{scheme}://localhost:{server.port(kind)}"
+                async with connect(address, tls=Tls(ca=place.authority.file)) as bus:
+                    assert bus.is_up
+                with pytest.raises(Offline, match="certificate of the server is not accepted"):
+                    async with connect(address, tls=Tls(ca=other.authority.file)):
+                        pass
+                with pytest.raises(Offline, match="No such file"):
+                    async with connect(address, tls=Tls(ca=tmp_path / "none.pem")):
+                        pass
+            with pytest.raises(Offline, match="does that port speak TLS"):
+                async with connect(url(server, "objects"), timeout=5):
+                    pass
 
         run(work())
 

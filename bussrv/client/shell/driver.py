@@ -86,9 +86,11 @@ class Driver:
         while not self.core.is_up:
             if self.is_closed:
                 raise self._error or Closed("the client is closed")
-            failed = self._failures >= len(self._addresses)
-            if self._error is not None and (isinstance(self._error, BadLogin) or (failed and not patiently)):
-                raise self._error
+            error = self._error
+            if isinstance(error, BadLogin):
+                raise error
+            if error is not None and not patiently and self._failures >= len(self._addresses):
+                raise error if isinstance(error, Offline) else Offline(error.message) from error
             await self._change()
 
     def commanded(self) -> None:
