@@ -65,9 +65,11 @@ class Address:
             raise ValueError(f"{url!r} has something after the host and the port")
         path = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
         try:
-            port = parts.port or scheme.port
-        except ValueError as error:
-            raise ValueError(f"{url!r}: the port is from 1 to 65535") from error
+            port = scheme.port if parts.port is None else parts.port
+        except ValueError:
+            port = 0
+        if not port:
+            raise ValueError(f"{url!r}: the port is from 1 to 65535")
         return cls(scheme.format, parts.hostname, port, scheme.tls, path)
 
     def __str__(self) -> str:

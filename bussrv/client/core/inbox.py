@@ -114,7 +114,13 @@ class Inbox(Generic[Item]):
             taken.append(item)
         return taken
 
+    def _is_over(self, size: int) -> bool:
+        """:param size: the bytes of the last item, which is kept if no other bytes wait."""
+        return len(self._items) > self._most or self._bytes > max(self._most_bytes, size)
+
     def _overflowed(self, size: int) -> None:
+        if not self._is_over(size):
+            return
         if self._overflow == "pause":
             self.is_full = True
             self.filled()
@@ -124,13 +130,13 @@ class Inbox(Generic[Item]):
             self.dropped += 1
             self.end(Overflowed(f"more than {self._most} messages or {self._most_bytes} bytes waited"))
         else:
-            self._drop_oldest()
+            self._drop_oldest(size)
 
-    def _drop_oldest(self) -> None:
+    def _drop_oldest(self, size: int) -> None:
         """Drop the oldest. A gap that is dropped with them is remembered: it says more than a number."""
         lost: int | None = 0 if self._missing is None else self._missing.lost
         reason = "overflow" if self._missing is None else self._missing.reason
-        while len(self._items) > 1 and (len(self._items) > self._most or self._bytes > self._most_bytes):
+        while self._is_over(size):
             oldest = self._items.popleft()
             if isinstance(oldest, Gap):
                 lost, reason = None, oldest.reason

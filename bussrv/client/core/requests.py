@@ -80,9 +80,11 @@ class Questions:
 
         :param sent: the number of the last that left this program.
         """
-        lost, self._open = self._open, {}
         self._deadlines.clear()
-        for question in lost.values():
+        for identifier in list(self._open):
+            question = self._open.pop(identifier, None)
+            if question is None:
+                continue  # It was forgotten by one that was told before.
             maybe_done = question.number <= sent
             whether = "may have been done" if maybe_done else "was not sent"
             question.done(Lost(error.reason, f"{question.what} {whether}: {error.message}", maybe_done=maybe_done))

@@ -9,16 +9,19 @@ from typing import Any
 
 
 def check_rules(rules: Collection[str]) -> tuple[str, ...]:
-    """:raises ValueError: one of them excludes objects: whoever gets them is decided for each observer by itself."""
+    """:returns: the rules without blanks around them; of none: all objects.
+
+    :raises ValueError: one of them excludes objects: whoever gets them is decided for each observer by itself.
+    """
     for rule in rules:
         if not isinstance(rule, str) or rule.strip().startswith("!") or "," in rule:
             raise ValueError(f"a rule is a content type, @event or #nature, perhaps with a * at its end, not {rule!r}")
-    return tuple(rules) or ("*",)
+    return tuple(rule.strip() for rule in rules) or ("*",)
 
 
 def matcher(rules: Collection[str]) -> Callable[[dict[str, Any]], bool]:
     """:returns: whether metadata matches one of the rules."""
-    tests = [_test(rule.strip().lower()) for rule in rules]
+    tests = [_test(rule.lower()) for rule in rules]
 
     def matches(metadata: dict[str, Any]) -> bool:
         return any(test(metadata) for test in tests)
@@ -34,8 +37,13 @@ def _test(rule: str) -> Callable[[dict[str, Any]], bool]:
     if kind == "@":
         return lambda metadata: _fits(wanted, metadata.get("event"))
     if kind == "#":
-        return lambda metadata: any(_fits(wanted, each) for each in metadata.get("natures") or ())
+        return lambda metadata: any(_fits(wanted, each) for each in _natures(metadata.get("natures")))
     return lambda metadata: _fits(wanted, str(metadata.get("type") or "").partition(";")[0].strip())
+
+
+def _natures(value: Any) -> list[Any]:
+    """An array of natures, or a single one."""
+    return value if isinstance(value, list) else [value]
 
 
 def _fits(wanted: str, text: Any) -> bool:
