@@ -12,6 +12,9 @@ from typing import Final
 TOO_MANY_LOGINS: Final = "too-many-logins"
 """The reason that tells a client to try again with the same credentials: they were not checked."""
 
+JOURNAL_UNAVAILABLE: Final = "journal-unavailable"
+"""The reason that tells a client that the server's disk is in trouble: later it may take the same."""
+
 REASONS: dict[str, str] = {
     # Malformed input: the connection is closed.
     "bad-utf8": "the metadata, or a name in it, is not UTF-8",
@@ -77,7 +80,7 @@ REASONS: dict[str, str] = {
     "too-many-services": "the session provides as many services as the limit allows",
     "too-many-services-in-all": "all sessions together provide as many services as the limit allows",
     "too-many-subscriptions": "the session is subscribed to as many services as the limit allows",
-    "journal-unavailable": "the journal cannot be written at the moment",
+    JOURNAL_UNAVAILABLE: "the journal cannot be written at the moment",
     "not-authenticated": "the client has not proved who it is, and this server does not serve it before that",
     "bad-credentials": "there is no such user, or the secret or the token is wrong",
     TOO_MANY_LOGINS: "too many logins wait for their secrets to be checked, so this one was not; try again",
@@ -228,7 +231,7 @@ class JournalUnavailable(Refused):
     """The journal could not be written, so the change was not made."""
 
     def __init__(self, message: str) -> None:
-        super().__init__("journal-unavailable", message)
+        super().__init__(JOURNAL_UNAVAILABLE, message)
 
 
 class JournalError(BussrvError):

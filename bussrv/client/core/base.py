@@ -66,6 +66,7 @@ class Core:
         self._inboxes: dict[str, list[Inbox[Message]]] = {}
         self._full: set[Inbox[Any]] = set()
         self._was_up = False
+        self._has_left = False
 
     # The connection.
 
@@ -77,6 +78,8 @@ class Core:
         self.address = address
         self.heard = now
         self.ending = None
+        self.unconfirmed = 0
+        self._has_left = False
         self._output.clear()
 
     def received(self, data: bytes, now: float) -> None:
@@ -111,10 +114,12 @@ class Core:
     @property
     def has_output(self) -> bool:
         """Whether bytes wait to be sent."""
-        return bool(self._output)
+        return bool(self._output) and not self._has_left
 
     def take_output(self) -> list[bytes]:
         """What is to be sent now. For a datagram format each item is one datagram."""
+        if self._has_left:
+            return []
         output, self._output = self._output, []
         return output
 
@@ -125,6 +130,7 @@ class Core:
     def farewell(self) -> bytes:
         """Nothing more is sent from now on. :returns: what is sent before the connection is closed."""
         self.is_up = False
+        self._has_left = True
         return b""
 
     def close(self, error: BusError) -> None:
@@ -219,6 +225,11 @@ class Core:
         self._cannot("watch who comes and goes")
 
     # For the cores.
+
+    @property
+    def _is_too_late(self) -> bool:
+        """Whether this client has given up before the server accepted it."""
+        return self._has_left and not self._was_up
 
     def _come_up(self) -> None:
         """The server has accepted the client."""

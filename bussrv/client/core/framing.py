@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Struct
 from wsproto import ConnectionType, WSConnection
 from wsproto import events as ws
+from wsproto.connection import ConnectionState
 from wsproto.utilities import LocalProtocolError
 from wsproto.utilities import RemoteProtocolError as WsProtocolError
 
@@ -57,9 +58,10 @@ class Framing(Protocol):
     def frame(self, data: bytes) -> bytes:
         """The bytes that carry an object; empty: they come later, with :meth:`feed`."""
 
-    def feed(self, data: bytes) -> tuple[list[Arrived], bytes]:
-        """Bytes came. :returns: the objects in them, and what is to be sent.
+    def feed(self, data: bytes, found: list[Arrived]) -> bytes:
+        """Bytes came. :returns: what is to be sent.
 
+        :param found: is given the objects in them; also those before something malformed.
         :raises RemoteProtocolError: they are malformed.
         """
 
@@ -90,20 +92,24 @@ class PlainFraming:
         """Nothing."""
         return b""
 
-    def feed(self, data: bytes) -> tuple[list[Arrived], bytes]:
+    def feed(self, data: bytes, found: list[Arrived]) -> bytes:
         """See :class:`Framing`."""
         if self._rest:
             self._rest += data
             if len(self._rest) < self._needed:
-                return [], b""
+                return b""
             data = bytes(self._rest)
-        found, begin = self._read(data)
+        begin = self._read(data, found)
         self._rest = bytearray(data[begin:]) if begin < len(data) else bytearray()
-        return found, b""
+        return b""
 
-    def _read(self, data: bytes) -> tuple[list[Arrived], int]:
-        """:returns: the objects that are whole, and where the rest begins."""
-        found: list[Arrived] = []
+    @property
+    def is_between(self) -> bool:
+        """Whether everything that came belongs to whole objects."""
+        return not self._rest
+
+    def _read(self, data: bytes, found: list[Arrived]) -> int:
+        """:returns: where the rest begins."""
         find, length, begin = data.find, len(data), 0
         while begin < length:
             end = find(NUL, begin)
@@ -125,7 +131,7 @@ class PlainFraming:
             payload = data[end + 1 : after]
             found.append(Arrived(head.event, head.type, head.sender, head.name, head.in_reply_to, raw, payload))
             begin = after
-        return found, begin
+        return begin
 
 
 def read(raw: bytes) -> _Head:
@@ -162,7 +168,7 @@ class WebSocketFraming:
 
     def __init__(self, address: Address, max_payload: int) -> None:
         self._address = address
-        self._most = _MOST_METADATA + max_payload
+        self._most = _MOST_METADATA + len(NUL) + max_payload
         self._connection = WSConnection(ConnectionType.CLIENT)
         self._waiting: list[bytes] | None = []
         self._message = bytearray()
@@ -187,17 +193,16 @@ class WebSocketFraming:
         except LocalProtocolError:
             return b""  # It was sent already, in answer to the server's.
 
-    def feed(self, data: bytes) -> tuple[list[Arrived], bytes]:
+    def feed(self, data: bytes, found: list[Arrived]) -> bytes:
         """See :class:`Framing`."""
-        found: list[Arrived] = []
         output = b""
         try:
             self._connection.receive_data(data)
             for event in self._connection.events():
                 output += self._take(event, found)
         except (WsProtocolError, LocalProtocolError) as error:
-            raise RemoteProtocolError("bad-frame", f"the server does not speak as a WebSocket does: {error}") from error
-        return found, output
+            raise _bad_frame(error) from error
+        return output
 
     def _take(self, event: ws.Event, found: list[Arrived]) -> bytes:
         if isinstance(event, (ws.BytesMessage, ws.TextMessage)):
@@ -215,7 +220,10 @@ class WebSocketFraming:
         elif isinstance(event, ws.RejectData) and event.body_finished:
             raise RemoteProtocolError("bad-upgrade", self._refusal or "the server refused the upgrade")
         elif isinstance(event, ws.CloseConnection):
-            raise RemoteProtocolError(event.reason or "client-closed", "the server closed the WebSocket")
+            if self._connection.state is ConnectionState.OPEN:
+                # That is no close frame. So wsproto says that a frame is malformed.
+                raise _bad_frame(event.reason)
+            raise RemoteProtocolError(event.reason or "connection-lost", "the server closed the WebSocket")
         return b""
 
     def _take_part(self, data: bytes, is_last: bool, found: list[Arrived]) -> None:
@@ -224,7 +232,12 @@ class WebSocketFraming:
             raise RemoteProtocolError("payload-too-large", f"a message has over {self._most} bytes")
         if is_last:
             message, self._message = bytes(self._message), bytearray()
-            objects, _ = self._reader.feed(message if NUL in message else message + NUL)
-            if not objects:
+            objects: list[Arrived] = []
+            self._reader.feed(message if NUL in message else message + NUL, objects)
+            if len(objects) != 1 or not self._reader.is_between:
                 raise RemoteProtocolError("bad-message", "a message of the server is not one whole object")
-            found.extend(objects)
+            found += objects
+
+
+def _bad_frame(why: object) -> RemoteProtocolError:
+    return RemoteProtocolError("bad-frame", f"the server does not speak as a WebSocket does: {why}")

@@ -14,7 +14,7 @@ from bussrv.client.core.base import OnAnswer, OnDone
 from bussrv.client.errors import BadLogin, BusError, Lost
 from bussrv.client.events import Reply
 from bussrv.client.settings import Settings
-from bussrv.errors import TOO_MANY_LOGINS
+from bussrv.errors import JOURNAL_UNAVAILABLE, TOO_MANY_LOGINS
 
 
 class Wanted(NamedTuple):
@@ -29,6 +29,10 @@ class Wanted(NamedTuple):
     def covers(self, other: Wanted) -> bool:
         """Whether it asks for everything that the other one does."""
         return set(self.services) >= set(other.services) and set(self.rules) >= set(other.rules)
+
+    def meets(self, other: Wanted) -> bool:
+        """Whether both ask for one thing at least."""
+        return not (set(self.services).isdisjoint(other.services) and set(self.rules).isdisjoint(other.rules))
 
 
 class Member(Protocol):
@@ -46,17 +50,21 @@ class Member(Protocol):
     def not_accepted(self, error: BusError) -> None:
         """It has not, and will not."""
 
+    def restored_late(self, service: str) -> None:
+        """The server has granted what it had granted over an earlier connection, but later than other services."""
+
     def settled(self) -> None:
         """The server knows everything that the member wants."""
 
-    def refused(self, service: str | None, error: BusError) -> None:
-        """A service is refused; ``None``: the rules are."""
+    def refused(self, refused: Wanted, error: BusError) -> None:
+        """The server refuses a service, or rules."""
 
 
 class Membership:
     """The subscription of a member.
 
     :param is_business: whether the member speaks the vocabulary of Business Object.
+    :ivar is_settled: whether the server knows everything that the member wants, as far as it takes that.
     """
 
     def __init__(self, member: Member, settings: Settings, *, is_business: bool) -> None:
@@ -66,8 +74,10 @@ class Membership:
         self._is_business = is_business
         self._waiting: list[tuple[object, Wanted, OnDone]] = []
         self._granted: Wanted | None = None
+        self._refused_change: Wanted | None = None
         self._is_changing = False
         self._one_by_one = False
+        self.is_settled = False
 
     def join(self, routing_id: str | None) -> None:
         """Join the network, over a new connection.
@@ -79,8 +89,8 @@ class Membership:
 
     def lost(self) -> None:
         """The connection is gone, and what was granted with it."""
-        self._granted = None
-        self._is_changing = self._one_by_one = False
+        self._granted = self._refused_change = None
+        self._is_changing = self._one_by_one = self.is_settled = False
 
     def wait(self, who: object, wanted: Wanted, done: OnDone) -> None:
         """Call ``done`` when this is granted, or refused."""
@@ -105,18 +115,22 @@ class Membership:
         if granted is None or self._is_changing:
             return
         wanted = self._member.wanted()
+        if wanted != self._refused_change:
+            self._refused_change = None
         new = [each for each in wanted.services if each not in granted.services]
         if self._one_by_one and len(new) > 1:
             kept = [each for each in granted.services if each in wanted.services]
             wanted = wanted._replace(services=(*kept, new[0]))
-        if granted.covers(wanted) and wanted.covers(granted):
+        if wanted == self._refused_change or (granted.covers(wanted) and wanted.covers(granted)):
             self._one_by_one = False
+            self.is_settled = True
+            self._tell_granted(granted)
             self._member.settled()
         else:
             self._ask(wanted)
 
     def _ask(self, wanted: Wanted) -> None:
-        self._is_changing = True
+        self._is_changing, self.is_settled = True, False
         login, is_business = self._settings.login, self._is_business
         fields: dict[str, Any] = {"event": self.event, **login.credentials(), "services": wanted.services}
         if is_business:
@@ -138,9 +152,13 @@ class Membership:
         if isinstance(answer, BusError):
             self._refused(wanted, answer)
             return
-        is_first, self._granted = self._granted is None, wanted
-        if is_first:
+        before, self._granted = self._granted, wanted
+        if before is None:
             self._member.accepted(answer)
+        else:
+            for service in set(wanted.services).difference(before.services):
+                if self._is_restored(service):
+                    self._member.restored_late(service)
         self._tell_granted(wanted)
         self.change()
 
@@ -158,6 +176,9 @@ class Membership:
             self._ask(wanted)
         elif isinstance(error, BadLogin) or (granted is None and not new):
             self._member.not_accepted(error)
+        elif error.reason == JOURNAL_UNAVAILABLE and any(map(self._is_restored, new)):
+            # The server will take it when its disk is well again. So come back later.
+            self._member.not_accepted(error)
         elif granted is None:
             self._one_by_one = True
             self._ask(wanted._replace(services=()))
@@ -165,12 +186,20 @@ class Membership:
             self._one_by_one = True
             self.change()
         else:
-            self._refuse(new[0] if new else None, error)
+            # What is wanted less, the server may refuse, too. It is not asked the same again.
+            self._refused_change = wanted
+            new_rules = [each for each in wanted.rules if each not in granted.rules]
+            self._refuse(Wanted(tuple(new), () if new else tuple(new_rules)), error)
             self.change()
 
-    def _refuse(self, service: str | None, error: BusError) -> None:
-        told = [each for each in self._waiting if (service in each[1].services if service else each[1].rules)]
+    def _is_restored(self, service: str) -> bool:
+        """Whether it is wanted since an earlier connection: then nobody waits for it any more."""
+        is_awaited = any(service in each[1].services for each in self._waiting)
+        return service in self._member.wanted().services and not is_awaited
+
+    def _refuse(self, refused: Wanted, error: BusError) -> None:
+        told = [each for each in self._waiting if refused.meets(each[1])]
         self._waiting = [each for each in self._waiting if each not in told]
-        self._member.refused(service, error)
+        self._member.refused(refused, error)
         for _, _, done in told:
             done(error)

@@ -7,7 +7,7 @@ receives what it asked for, and nothing that others send to everybody.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, Literal, NamedTuple
 
 from bussrv.client.core.base import Core, OnAnswer, OnDone, OnRequest, Tell, lost_error
@@ -20,13 +20,21 @@ from bussrv.client.core.rules import matcher
 from bussrv.client.errors import BufferFull, BusError, Lost, error_of
 from bussrv.client.events import Appeared, Change, Gone, Message, Object, Refusal, Reply, Request, Restored
 from bussrv.client.settings import Buffer, Settings
-from bussrv.errors import Refused
+from bussrv.errors import JOURNAL_UNAVAILABLE, Refused
 from bussrv.values import OCTET_STREAM, check_service_name
 from bussrv.wire.objects import NUL, decode_fields, encode, encode_json
 
 _FOR_ANSWERS = ("@services/reply", "@error")
 _FOR_REQUESTS = ("@services/request",)
 _FOR_CHANGES = ("@routing/subscribe/notification", "@routing/disconnect")
+_ANSWERS = frozenset(
+    {
+        *("routing/subscribe/reply", "client/register/reply", "services/register/reply", "services/unregister/reply"),
+        *("services/list/reply", "services/reply"),
+    }
+)
+"""Only the server sends these, and the provider that was asked."""
+
 _CHANGES = frozenset({"routing/subscribe/notification", "routing/subscribe/notify", "routing/disconnect"})
 _MAX_HEADS = 1000
 _MAX_LEAVE = 5.0
@@ -67,6 +75,8 @@ class ObjectsCore(Core):
         self._questions = Questions()
         self._membership = Membership(self, settings, is_business=self._is_business)
         self._services = ProvidedServices(self.ask, self._registration)
+        # Anybody may send a pong. Members with rules get the server's only.
+        self._answers = _ANSWERS if self._is_business else _ANSWERS | {"pong"}
         self._observers: dict[Inbox[Object], tuple[str, ...]] = {}
         self._watchers: list[Inbox[Change]] = []
         self._present: set[str] = set()
@@ -76,7 +86,9 @@ class ObjectsCore(Core):
         self._is_back = False
         self._restoring: dict[str, str] | None = None
         self._last_error: BusError | None = None
+        self._lost_reason = ""
         self._refused: dict[str, BusError] = {}
+        self._published = 0
         self._heads: dict[tuple[str, str | None], bytes] = {}
         self._kept: deque[_Kept] = deque()
         self._kept_bytes = 0
@@ -97,24 +109,35 @@ class ObjectsCore(Core):
 
     def received(self, data: bytes, now: float) -> None:
         """See :class:`Core`."""
+        if self._is_too_late:
+            return
         self.heard = now
         self._has_pinged = False
-        found, output = self._framing.feed(data)
-        if output:
-            self._output.append(output)
-        for each in found:
-            if each.event is not None:
-                self._take_event(each, now)
-            elif self._observers:
-                self._take_observed(each)
-            else:
-                self._take_publication(each)
+        found: list[Arrived] = []
+        try:
+            output = self._framing.feed(data, found)
+            if output:
+                self._output.append(output)
+        finally:
+            for each in found:
+                self._take(each, now)
         if self._leave_by is not None:
             self._leave(now)
+
+    def _take(self, each: Arrived, now: float) -> None:
+        if each.event is not None:
+            self._take_event(each, now)
+        elif self._observers:
+            self._take_observed(each)
+        else:
+            self._take_publication(each)
 
     def lost(self, error: BusError, now: float) -> None:
         """See :class:`Core`."""
         self._restoring = self._join_by = self._leave_by = None
+        self._lost_reason = error.reason
+        self._heads.clear()
+        self._refused.clear()
         self._membership.lost()
         self._services.lost()
         for inbox in self._watchers:
@@ -132,6 +155,8 @@ class ObjectsCore(Core):
     def tick(self, now: float) -> None:
         """See :class:`Core`."""
         self._questions.expire(now)
+        if self._has_left:
+            return
         if self._join_by is not None and now >= self._join_by:
             self.ending = lost_error("login-timeout", f"{self.address} did not answer {self._membership.event}")
         elif self._leave_by is not None:
@@ -141,14 +166,17 @@ class ObjectsCore(Core):
 
     def deadline(self) -> float | None:
         """See :class:`Core`."""
-        times = [self._join_by, self._leave_by, self._questions.next_deadline()]
+        times = [self._questions.next_deadline()]
+        if not self._has_left:
+            times += [self._join_by, self._leave_by]
         if self.is_up:
             times.append(self.heard + self.settings.silence / (1 if self._has_pinged else 2))
         return min((each for each in times if each is not None), default=None)
 
     def take_output(self) -> list[bytes]:
         """See :class:`Core`."""
-        self._taken = self._said
+        if self.has_output:
+            self._taken = self._said
         return super().take_output()
 
     def farewell(self) -> bytes:
@@ -159,8 +187,6 @@ class ObjectsCore(Core):
     def close(self, error: BusError) -> None:
         """See :class:`Core`."""
         super().close(error)
-        for observer in self._observers:
-            observer.end(error)
         for watcher in self._watchers:
             watcher.end(error)
         self._membership.fail(error)
@@ -184,6 +210,8 @@ class ObjectsCore(Core):
     def _leave(self, now: float) -> None:
         """The server is about to stop: leave as soon as nobody waits for anything."""
         assert self._leave_by is not None
+        if self._has_left:
+            return
         if now >= self._leave_by or not (len(self._questions) or self._services.open_requests):
             self.ending = lost_error("server-stopped", f"{self.address} is about to stop")
 
@@ -217,43 +245,55 @@ class ObjectsCore(Core):
         """See :class:`~bussrv.client.core.membership.Member`."""
         self.ending = error
 
+    def restored_late(self, service: str) -> None:
+        """See :class:`~bussrv.client.core.membership.Member`. What came of others came after the gap."""
+        for inbox in self._inboxes.get(service, ()):
+            inbox.gap(self._lost_reason)
+
     def settled(self) -> None:
         """See :class:`~bussrv.client.core.membership.Member`."""
         self._services.register(with_handlers=True)
         self._tell_restored()
 
-    def refused(self, service: str | None, error: BusError) -> None:
+    def refused(self, refused: Wanted, error: BusError) -> None:
         """See :class:`~bussrv.client.core.membership.Member`. Their subscriptions end."""
-        if service is None:
-            for observer in self._observers:
+        for service in refused.services:
+            if self._restoring is not None:
+                self._restoring[service] = error.reason
+            for inbox in list(self._inboxes.get(service, ())):
+                inbox.end(error)
+                self._remove_inbox(inbox, tuple(self._inboxes))
+        for observer, rules in list(self._observers.items()):
+            if not set(rules).isdisjoint(refused.rules):
                 observer.end(error)
-            self._observers.clear()
-            return
-        if self._restoring is not None:
-            self._restoring[service] = error.reason
-        for inbox in list(self._inboxes[service]):
-            inbox.end(error)
-            self._remove_inbox(inbox, tuple(self._inboxes))
+                self.unobserve(observer)
+        if not set(_FOR_CHANGES).isdisjoint(refused.rules):
+            for watcher in list(self._watchers):
+                watcher.end(error)
+                self.unwatch(watcher)
 
-    def _registration(self, service: str, error: BusError | None) -> None:
+    def _registration(self, service: str, error: BusError | None, was_told: bool) -> None:
         """The server has answered whether a service is registered."""
-        if error is not None:
+        if error is None:
+            self._refused.pop(service, None)
+        else:
             self._heads.clear()
-            if self._restoring is not None and error.reason == "journal-unavailable":
+            if self._restoring is not None and error.reason == JOURNAL_UNAVAILABLE:
                 # The server will take it when its disk is well again. So come back later.
                 self.ending = lost_error(error.reason, error.message)
                 return
             if self._restoring is not None:
                 self._restoring[service] = error.reason
-            if service not in self._services.names:
+            if service in self._services.names or not was_told:
                 self._refused[service] = error
             self._tell(Refusal(error.reason, error.message))
+            self._membership.change()
         self._tell_restored()
 
     def _tell_restored(self) -> None:
         """Everything is as it was before the connection ended, if it is."""
         refused = self._restoring
-        if refused is not None and all(name in refused for name in self._services.unregistered):
+        if refused is not None and self._membership.is_settled and self._services.is_settled:
             self._restoring = None
             self._tell(Restored(tuple(self._inboxes), self._services.names, refused))
 
@@ -280,7 +320,7 @@ class ObjectsCore(Core):
         obj = Object(metadata, each.payload, len(each.raw) + len(each.payload))
         for inbox, rules in self._observers.items():
             if matcher(rules)(metadata):
-                inbox.put(obj, obj.size)
+                inbox.put(obj, len(obj.payload))
 
     def _take_event(self, each: Arrived, now: float) -> None:
         event = each.event or ""
@@ -288,11 +328,12 @@ class ObjectsCore(Core):
             self._take_error(each)
         elif event == "services/request":
             self._take_request(each)
-        elif event == "pong" or event.endswith("/reply"):
+        elif event in self._answers:
             self._questions.answer(each.in_reply_to, Reply(each.name or "", each.payload, each.type, each.raw))
         elif event == "abboe/close/notify":
             seconds = decode_fields(each.raw).get("seconds")
-            self._leave_by = now + min(_MAX_LEAVE, float(seconds) / 2 if isinstance(seconds, (int, float)) else 0.0)
+            within = min(2 * _MAX_LEAVE, seconds) if isinstance(seconds, (int, float)) else 0
+            self._leave_by = now + max(0, within) / 2
         elif event in _CHANGES and self._watchers:
             self._take_change(each)
         if self._observers:
@@ -311,7 +352,7 @@ class ObjectsCore(Core):
     def _take_request(self, each: Arrived) -> None:
         """A request. One for a service that nobody registered is not for this client."""
         name = each.name
-        if name is not None:
+        if name is not None and not self._has_left:
             request = Request(name, each.payload, each.type, each.raw)
             if not self._services.take(name, request):
                 self.reject(request, "no-such-service", f"this provider of {name} answers no requests")
@@ -352,6 +393,7 @@ class ObjectsCore(Core):
 
     def unobserve(self, inbox: Inbox[Object]) -> None:
         """See :class:`Core`."""
+        self._membership.forget(inbox)
         self._relieve(inbox)
         self._observers.pop(inbox, None)
         self._membership.change()
@@ -381,6 +423,7 @@ class ObjectsCore(Core):
             self._keep(_Kept(service, payload, content_type, attributes, done))
             return
         head = self._heads.get((service, content_type)) or self._head(service, content_type)
+        self._published += 1
         self.unconfirmed += 1
         if not attributes and done is None:
             self._said += 1
@@ -396,26 +439,26 @@ class ObjectsCore(Core):
         """The publication has an id, so that an error says that it is meant. The answer to a ping says that none is."""
         identifier = self._questions.new_id()
         self._emit(encode({**fields, "id": identifier}, payload))
-        outcome: list[OnDone] = [done]
+        unconfirmed = self._services.unconfirmed(service)
 
         def settle(answer: Reply | BusError | None) -> None:
             self._questions.forget(identifier)
-            if outcome:
-                error = answer if isinstance(answer, BusError) else self._refused.get(service)
-                outcome.pop()(error)
+            if unconfirmed.pop(identifier, None) is not None:
+                done(answer if isinstance(answer, BusError) else None)
 
+        unconfirmed[identifier] = settle
         self._questions.add(identifier, settle, f"the publication on {service}", self._said, None)
         self.flush(settle)
 
     def _head(self, service: str, content_type: str | None) -> bytes:
         """The beginning of the metadata of a publication, up to its size."""
         _check_name(service)
-        refusal = self._refused.pop(service, None)
+        # One that answers requests stays, and is registered over the next connection. Others are tried again.
+        refused = self._refused
+        refusal = refused.get(service) if service in self._services.names else refused.pop(service, None)
         if refusal is not None:
             raise refusal
-        if service not in self._services.names:
-            self._services.add(service, None, None)
-            self._services.register(with_handlers=False)
+        self._services.publish_on(service)
         if len(self._heads) >= _MAX_HEADS:
             self._heads.clear()
         head = encode_json({"sender": service, "type": content_type or OCTET_STREAM})[:-1] + b',"size":'
@@ -447,11 +490,11 @@ class ObjectsCore(Core):
         """See :class:`Core`. The server answers in order, so its answer says that it took what was sent before."""
         if not self.is_up:
             raise self._offline()
-        number = self.unconfirmed
+        number = self._published
 
         def answered(answer: Reply | BusError) -> None:
             if not isinstance(answer, BusError):
-                self.unconfirmed -= min(number, self.unconfirmed)
+                self.unconfirmed = min(self.unconfirmed, self._published - number)
             done(answer if isinstance(answer, BusError) else None)
 
         self.ask({"event": "services/list" if self._is_business else "ping"}, answered, "a confirmation")
@@ -500,11 +543,13 @@ class ObjectsCore(Core):
     def withdraw(self, service: str, done: OnDone) -> None:
         """See :class:`Core`."""
         self._heads.clear()
-        if not self._services.remove(service) or not self.is_up:
+        if self._services.remove(service) and self.is_up:
+            fields = {"event": "services/unregister", "name": service}
+            self.ask(
+                fields, lambda answer: done(answer if isinstance(answer, BusError) else None), "services/unregister"
+            )
+        else:
             done(None)
-            return
-        fields = {"event": "services/unregister", "name": service}
-        self.ask(fields, lambda answer: done(answer if isinstance(answer, BusError) else None), "services/unregister")
         self._membership.change()
 
     def reply(self, request: Request, payload: bytes, content_type: str) -> None:
@@ -528,6 +573,9 @@ class ObjectsCore(Core):
         identifier = self._questions.new_id()
         self._emit(encode_json({**fields, "id": identifier}) + NUL)
         self._questions.add(identifier, done, what, self._said, None)
+
+    def _each_inbox(self) -> Iterable[Inbox[Any]]:
+        return [*super()._each_inbox(), *self._observers]
 
     def _emit(self, data: bytes) -> None:
         self._said += 1

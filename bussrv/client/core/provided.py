@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from bussrv.client.core.base import OnAnswer, OnDone, OnRequest
-from bussrv.client.errors import BusError, Lost
+from bussrv.client.errors import BusError, Closed, Lost
 from bussrv.client.events import Reply, Request
 
 Ask = Callable[[dict[str, Any], OnAnswer, str], None]
@@ -21,23 +21,28 @@ class _Service:
 
     :ivar on_request: ``None``: it is only published on.
     :ivar is_asked_for: whether the server was asked to register it.
+    :ivar is_answered: whether it has answered.
     :ivar waiting: for the answer of the server.
+    :ivar unconfirmed: what to call for each publication, by its id, if the server does not register the service.
     """
 
     on_request: OnRequest | None
     is_asked_for: bool = False
+    is_answered: bool = False
     is_registered: bool = False
     waiting: list[OnDone] = field(default_factory=list)
+    unconfirmed: dict[str, OnDone] = field(default_factory=dict)
 
 
 class ProvidedServices:
     """The services of one member, over all its connections.
 
     :param ask: asks the server.
-    :param changed: is called when a service is registered, or refused: then with its name and the error.
+    :param changed: is called when a service is registered, or refused: then with the error. Its last argument: whether
+        a publication was told so.
     """
 
-    def __init__(self, ask: Ask, changed: Callable[[str, BusError | None], None]) -> None:
+    def __init__(self, ask: Ask, changed: Callable[[str, BusError | None, bool], None]) -> None:
         self._ask = ask
         self._changed = changed
         self._services: dict[str, _Service] = {}
@@ -54,9 +59,9 @@ class ProvidedServices:
         return any(each.on_request is not None for each in self._services.values())
 
     @property
-    def unregistered(self) -> list[str]:
-        """The services that the server has not registered."""
-        return [name for name, each in self._services.items() if not each.is_registered]
+    def is_settled(self) -> bool:
+        """Whether the server has registered or refused each of them."""
+        return all(each.is_answered for each in self._services.values())
 
     @property
     def open_requests(self) -> int:
@@ -76,10 +81,17 @@ class ProvidedServices:
             done(None)
         else:
             service.waiting.append(done)
+            if service.is_answered:
+                # It was refused after a reconnect. Perhaps it is not now.
+                service.is_asked_for = service.is_answered = False
 
     def remove(self, name: str) -> bool:
-        """:returns: whether it was there."""
-        return self._services.pop(name, None) is not None
+        """Provide it no longer. :returns: whether the server may have registered it."""
+        service = self._services.pop(name, None)
+        if service is None:
+            return False
+        _tell(service, Closed(f"{name} was withdrawn"))
+        return service.is_asked_for
 
     def register(self, *, with_handlers: bool) -> None:
         """Register those that the server was not asked to register.
@@ -87,16 +99,28 @@ class ProvidedServices:
         :param with_handlers: also those that answer requests. That these are received has to be said before.
         """
         for name, service in list(self._services.items()):
-            if not service.is_asked_for and (with_handlers or service.on_request is None):
-                service.is_asked_for = True
-                fields = {"event": "services/register", "name": name}
-                self._ask(fields, partial(self._answered, name, service), "services/register")
+            if with_handlers or service.on_request is None:
+                self._register(name, service)
+
+    def publish_on(self, name: str) -> None:
+        """Provide a service from now on at the latest, because something is about to be published on it."""
+        self._register(name, self._services.setdefault(name, _Service(None)))
+
+    def unconfirmed(self, name: str) -> dict[str, OnDone]:
+        """The publications on a service of this client, to be added to until they are confirmed; see ``_Service``."""
+        return self._services[name].unconfirmed
+
+    def _register(self, name: str, service: _Service) -> None:
+        if not service.is_asked_for:
+            service.is_asked_for = True
+            fields = {"event": "services/register", "name": name}
+            self._ask(fields, partial(self._answered, name, service), "services/register")
 
     def lost(self) -> None:
         """The connection is gone: nothing is registered, and nobody waits for an answer."""
         self._open.clear()
         for service in self._services.values():
-            service.is_asked_for = service.is_registered = False
+            service.is_asked_for = service.is_answered = service.is_registered = False
 
     def fail(self, error: BusError) -> None:
         """Nothing more is registered."""
@@ -104,14 +128,19 @@ class ProvidedServices:
             _tell(service, error)
 
     def _answered(self, name: str, service: _Service, answer: Reply | BusError) -> None:
-        if self._services.get(name) is not service or isinstance(answer, Lost):
+        if isinstance(answer, Lost):
             return
         error = answer if isinstance(answer, BusError) else None
-        service.is_registered = error is None
+        unconfirmed = list(service.unconfirmed.values()) if error is not None else []
+        for done in unconfirmed:
+            done(error)
+        if self._services.get(name) is not service:
+            return
+        service.is_answered, service.is_registered = True, error is None
         if error is not None and (service.on_request is None or service.waiting):
             del self._services[name]  # otherwise it was registered once, and may be again
         _tell(service, error)
-        self._changed(name, error)
+        self._changed(name, error, bool(unconfirmed))
 
     # Requests.
 
