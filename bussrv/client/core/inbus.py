@@ -90,13 +90,18 @@ class InbusCore(Core):
         """See :class:`Core`."""
         return self._renew_at if self._up_at is None else self._up_at
 
+    @property
+    def _is_open(self) -> bool:
+        """Whether datagrams can be sent; also before the server counts as back."""
+        return self._renew_at is not None
+
     def _renew(self, now: float) -> None:
         self._renew_at = now + self.settings.lease
         self._output += [inbus.subscribe(name, *self.own, VERSION) for name in self._inboxes]
 
     def close(self, error: BusError) -> None:
         """See :class:`Core`. The server is told that nothing more is wanted."""
-        if self.is_up:
+        if self._is_open:
             self._output += [inbus.unsubscribe(name, *self.own, VERSION) for name in self._inboxes]
         super().close(error)
 
@@ -106,14 +111,14 @@ class InbusCore(Core):
             _check(name)
         new = [name for name in names if name not in self._inboxes]
         self._add_inbox(inbox, names)
-        if self.is_up:
+        if self._is_open:
             self._output += [inbus.subscribe(name, *self.own, VERSION) for name in new]
         done(None)
 
     def unsubscribe(self, inbox: Inbox[Message], names: Collection[str]) -> None:
         """See :class:`Core`."""
         unwanted = self._remove_inbox(inbox, names)
-        if self.is_up:
+        if self._is_open:
             self._output += [inbus.unsubscribe(name, *self.own, VERSION) for name in unwanted]
 
     def publish(

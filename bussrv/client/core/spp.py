@@ -11,8 +11,11 @@ from bussrv.client.errors import BadLogin, BusError
 from bussrv.client.events import Appeared, Change, Gone, Message, Restored
 from bussrv.client.settings import Settings
 from bussrv.errors import Refused
-from bussrv.values import check_known_name
+from bussrv.values import MAX_SERVICE_NAME, check_known_name
 from bussrv.wire import spp
+
+_MOST_ADDED = MAX_SERVICE_NAME + 8
+"""The bytes of a packet besides its payload: the name of the service, and two lengths."""
 
 
 class SppCore(Core):
@@ -34,7 +37,7 @@ class SppCore(Core):
         self._is_back = False
 
     def _make_reader(self) -> spp.SppReader:
-        return spp.SppReader("server", self.settings.max_payload)
+        return spp.SppReader("server", self.settings.max_payload + _MOST_ADDED)
 
     def opened(self, address: str, now: float) -> None:
         """Log in, if there are credentials."""
@@ -63,6 +66,8 @@ class SppCore(Core):
 
     def received(self, data: bytes, now: float) -> None:
         """See :class:`Core`."""
+        if self._is_too_late:
+            return
         self.heard = now
         self._reader.feed(data)
         while (event := self._reader.next_event()) is not None:
@@ -90,11 +95,12 @@ class SppCore(Core):
             return
         self._offered.add(service)
         self._tell_watchers(Appeared("service", service))
-        if self.is_up and service in self._inboxes and service not in self._subscribed:
+        if self.is_up and service in self._inboxes:
+            # Perhaps again: what was asked for while the service went, the server has ignored.
             self._want(service)
 
     def _go(self, service: str) -> None:
-        """It is offered no more. Who is subscribed stays subscribed, so it is not asked for again."""
+        """It is offered no more. Who is subscribed stays subscribed."""
         if service in self._offered:
             self._offered.discard(service)
             self._tell_watchers(Gone("service", service))
@@ -117,14 +123,15 @@ class SppCore(Core):
 
     def tick(self, now: float) -> None:
         """See :class:`Core`."""
-        if self._log_in_by is not None and now >= self._log_in_by:
+        deadline = self.deadline()
+        if deadline is not None and now >= deadline:
             self.ending = lost_error(
                 "login-timeout", f"{self.address} did not answer the login: does it ask its clients who they are?"
             )
 
     def deadline(self) -> float | None:
         """See :class:`Core`."""
-        return self._log_in_by
+        return None if self._has_left else self._log_in_by
 
     def close(self, error: BusError) -> None:
         """See :class:`Core`."""
