@@ -294,9 +294,9 @@ class Bus:
         """Which further routing ids of others a session may have, too; see :class:`IBus`."""
         return self._rights.may_share(session_id)
 
-    def register_all(self, session_id: str, *, registers_all: bool) -> bool:
-        """A session says whether it registers every service that it serves; see :class:`IBus`."""
-        return self._answerers.register_all(session_id, registers_all=registers_all)
+    def register_all(self, session_id: str, *, registers_all: bool) -> None:
+        """A member says whether it registers every service that it serves; see :class:`IBus`."""
+        self._answerers.register_all(session_id, registers_all=registers_all)
 
     def permissions_changed(self, session_id: str) -> None:
         """A session has other permissions now; see :class:`IBus`."""

@@ -127,11 +127,9 @@ class IRouting(Interface):
     def publish(session_id: str, publication: Publication) -> None:
         """Deliver a publication to all sessions that want it, in every wire format."""
 
-    def register_all(session_id: str, *, registers_all: bool) -> bool:
-        """A session says whether it registers every service that it serves. If so, it is not waited for when a request
+    def register_all(session_id: str, *, registers_all: bool) -> None:
+        """A member says whether it registers every service that it serves. If so, it is not waited for when a request
         is for a service that nobody registered.
-
-        :returns: what it said before.
         """
 
     def last(service: str, permissions: Permissions) -> bytes:

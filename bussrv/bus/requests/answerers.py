@@ -21,7 +21,7 @@ _ANY_REQUEST = Kind(REQUEST)
 class Answerers:
     """Finds the members that may answer.
 
-    :ivar observers: each is called with the session of a member that has replied for the first time.
+    :ivar observers: each is called with the session of a member that may answer from now on, or no more.
     """
 
     def __init__(self, receivers: Receivers) -> None:
@@ -30,14 +30,12 @@ class Answerers:
         self._have_replied: set[str] = set()
         self._registering: set[str] = set()
 
-    def register_all(self, session_id: str, *, registers_all: bool) -> bool:
-        """A session says whether it registers every service that it serves.
-
-        :returns: what it said before.
-        """
-        before = session_id in self._registering
-        (self._registering.add if registers_all else self._registering.discard)(session_id)
-        return before
+    def register_all(self, session_id: str, *, registers_all: bool) -> None:
+        """A session says whether it registers every service that it serves."""
+        if registers_all != (session_id in self._registering):
+            (self._registering.add if registers_all else self._registering.discard)(session_id)
+            for changed in self.observers:
+                changed(session_id)
 
     def replied(self, session_id: str) -> None:
         """A session of this server has replied to a request that it was given."""

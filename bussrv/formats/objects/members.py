@@ -405,22 +405,18 @@ class MemberProtocol(StreamProtocol):
 
     async def _join(self, obj: BusObject, identify: Identify, echoed: Mapping[str, Any]) -> None:
         registry = self.bus.registry
-        registered_all: bool | None = None
         try:
             claims, interest = identify(obj.fields())
             await self.log_in()
             named = self._named_services(obj)
-            # Before other servers are told of the change.
-            registered_all = self.bus.register_all(self.session_id, registers_all=named is not None)
             if claims.claimed == self.session().actor:
                 claims = replace(claims, claimed=None)
             may_share, check = self.bus.may_share(self.session_id), partial(self.check_may, "watch")
             session = await registry.identify(claims, interest, may_share, named or (), check)
         except Refused as refusal:
-            if registered_all is not None:
-                self.bus.register_all(self.session_id, registers_all=registered_all)
             self._not_joined(obj, refusal)
             return
+        self.bus.register_all(self.session_id, registers_all=named is not None)
         wanted = {claims.routing_id or session.routing_id, *claims.routing_ids}
         if wanted - {session.routing_id, *session.routing_ids}:
             self.bus.counters["routing-id-not-granted"] += 1
