@@ -36,6 +36,7 @@ setup(
         "bussrv": ["py.typed", "_speedups.pyi"],
         "bussrv.admin": ["static/*", "static/**/*"],
         "bussrv.audit.report": ["templates/*"],
+        "bussrv.formats.websocket": ["client.js"],
     },
     ext_modules=[
         Extension(

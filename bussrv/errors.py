@@ -123,6 +123,7 @@ COUNTERS: dict[str, str] = {
     "max-sessions": "connections refused: there were too many sessions",
     "max-sessions-per-address": "connections refused: there were too many sessions from one address",
     "max-connects": "connections refused: there were too many new sessions from one address in a second",
+    "client-script": "requests for `/client.js`, the client for web pages, that were answered",
     "no-descriptors": "connections closed at once: the system lets the server open too few files",
     "max-handshakes": "connections closed: there were too many TLS handshakes at one port",
     "tls-failed": "connections closed: the client did not speak TLS, or a certificate was not accepted",

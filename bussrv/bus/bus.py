@@ -203,9 +203,9 @@ class Bus:
         """Whether a client may come in; see :class:`IBus`."""
         self._admission.admit(protocol, peer)
 
-    def expect(self, protocol: str, peer: str) -> Callable[[], None]:
+    def expect(self, protocol: str, peer: str, is_admitted: bool = False) -> Callable[[], None]:
         """Whether a client may come in whose session opens later; see :class:`IBus`."""
-        return self._admission.expect(protocol, peer)
+        return self._admission.expect(protocol, peer, is_admitted)
 
     def open(self, protocol: str, peer: str, link: ISessionLink, persistent: bool = False) -> Session:
         """A client is present: open its session, reached by ``link``."""

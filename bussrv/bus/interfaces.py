@@ -85,8 +85,11 @@ class ISessions(Interface):
     def admit(protocol: str, peer: str) -> None:
         """To be asked before :meth:`open`. :raises bussrv.errors.OverLimit: that is counted and journaled."""
 
-    def expect(protocol: str, peer: str) -> Callable[[], None]:
-        """Admit a client whose session opens later. It counts as a session until the result is called."""
+    def expect(protocol: str, peer: str, is_admitted: bool = False) -> Callable[[], None]:
+        """Admit a client whose session opens later. It counts as a session until the result is called.
+
+        :param is_admitted: whether it has been admitted, so that it is only counted.
+        """
 
     def open(protocol: str, peer: str, link: ISessionLink, persistent: bool = False) -> Session:
         """Open a session for a client that is reached by ``link``."""

@@ -7,6 +7,7 @@
 - ``objects``: JSON metadata, NUL, payload
 - ``proxy``: the header with which a proxy says whose connection it is
 - ``reader``: base of the readers of stream formats: chunks in, events out one by one, and an error that lasts
+- ``script``: the script for web pages, which the port of WebSocket serves too, over HTTP
 - ``spp``: the Service providing protocol: packets on TCP
 - ``websocket``: WebSocket (RFC 6455): the upgrade of an HTTP connection, then messages, each of which carries one
   object

@@ -49,7 +49,7 @@ MOST_SKIPPED = 64 << 10
 SUBPROTOCOL = "objects"
 """The name that a client may ask for in ``Sec-WebSocket-Protocol``. It need not ask."""
 
-_END_OF_REQUEST = b"\r\n\r\n"
+END_OF_REQUEST = b"\r\n\r\n"
 _FINAL = 0x80
 _TWO_BYTES, _EIGHT_BYTES = 126, 127
 
@@ -247,13 +247,13 @@ class WebSocketReader(ObjectReader):
             raise RemoteProtocolError("payload-too-large", f"a frame has {length} bytes, the most is {most} bytes")
 
     def _read_request(self) -> Upgrade | None:
-        length = self._raw.find(_END_OF_REQUEST, MAX_REQUEST)
+        length = self._raw.find(END_OF_REQUEST, MAX_REQUEST)
         if length < 0:
             if len(self._raw) >= MAX_REQUEST:
                 raise RemoteProtocolError("bad-upgrade", f"the request has more than {MAX_REQUEST} bytes")
             return None
         self._handshake = handshake = H11Handshake(ConnectionType.SERVER)
-        head = self._raw.take(length + len(_END_OF_REQUEST))
+        head = self._raw.take(length + len(END_OF_REQUEST))
         try:
             handshake.receive_data(head)
             request = next(handshake.events(), None)

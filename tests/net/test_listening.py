@@ -22,10 +22,13 @@ from bussrv.net.listening import parse_udp
 from bussrv.server.configuration.option_kinds import OFF
 from bussrv.server.configuration.plugins import installed
 from bussrv.wire import inbus as datagrams
+from bussrv.wire.objects import encode
 from tests.formats.network import Connection, Network
+from tests.formats.websocket.browser import SocketConnection
 from tests.tables import each_row
 
 FORMATS = {"objects": objects, "business": business, "spp": spp, "inbus": inbus, "websocket": websocket}
+QUEUED = encode({"event": "queued"})
 STREAMS = ("objects", "business", "spp", "websocket")
 
 
@@ -146,16 +149,18 @@ def test_stopping_ends_every_connection_and_waits_for_it(name: str) -> None:
     network, reactor = Network(), Reactor()
     made = listener(network, name, reactor)
     made.startService()
-    quick, slow = (Connection(reactor.tcpServers[0][1].buildProtocol(None)) for _ in range(2))
+    # A session of WebSocket begins with its request.
+    connect = SocketConnection if name == "websocket" else Connection
+    quick, slow = (connect(reactor.tcpServers[0][1].buildProtocol(None)) for _ in range(2))
     slow.protocol.link.pauseProducing()
-    slow.protocol.link.send(Bundle([b"queued"]))
+    slow.protocol.link.send(Bundle([QUEUED]))
     stopping = made.stopService()
     assert reactor.stopped == [7000]
     assert (quick.is_open, slow.is_open, stopping.called) == (False, True, False)
     assert {event.reason for event in network.events(ev.SessionClosed)} == {"server-stopped"}
     assert network.registry.state.sessions == {}
     slow.protocol.link.resumeProducing()
-    assert slow.take().endswith(b"queued")
+    assert slow.take().endswith(QUEUED)
     assert (slow.is_open, stopping.called) == (False, True)
 
 

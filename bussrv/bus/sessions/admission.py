@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import ClassVar, TypeVar
+from typing import ClassVar
 
 from zope.interface import implementer
 
@@ -19,8 +19,6 @@ from bussrv.journal.record import Stamped
 from bussrv.registry.changes.observers import Kinds
 from bussrv.registry.interfaces import IRegistry, IRegistryObserver
 from bussrv.settings import Settings
-
-T = TypeVar("T")
 
 INBUS = "inbus"
 """The protocol whose sessions are counted apart."""
@@ -72,11 +70,7 @@ class CountedSessions:
         self._by_key[key] += 1
 
     def expect(self, peer: str) -> Callable[[], None]:
-        """Check the same, and count a session that is not open yet.
-
-        :returns: counts it no more.
-        """
-        self.check(peer)
+        """Count a session that is not open yet. :returns: counts it no more."""
         self._expected += 1
         # No session has such an id.
         expected = f"expected {self._expected}"
@@ -122,19 +116,21 @@ class Admission:
 
         :raises OverLimit: ``too-many-sessions`` or ``too-many-connects``. That is counted and journaled.
         """
-        self._noting(self._budget(protocol).check, protocol, peer)
-
-    def expect(self, protocol: str, peer: str) -> Callable[[], None]:
-        """Check the same, and count a session that is not open yet. :returns: counts it no more."""
-        return self._noting(self._budget(protocol).expect, protocol, peer)
-
-    def _noting(self, check: Callable[[str], T], protocol: str, peer: str) -> T:
         try:
-            return check(peer)
+            self._budget(protocol).check(peer)
         except OverLimit as refusal:
             self._counters[refusal.limit] += 1
             self._registry.note_from_stranger(ev.limit_reached(refusal, protocol=protocol, peer=peer))
             raise
+
+    def expect(self, protocol: str, peer: str, is_admitted: bool = False) -> Callable[[], None]:
+        """Check the same, unless the session is admitted, and count it before it is open.
+
+        :returns: counts it no more.
+        """
+        if not is_admitted:
+            self.admit(protocol, peer)
+        return self._budget(protocol).expect(peer)
 
     def registry_changed(self, stamped: Stamped) -> None:
         """Count sessions that open and close; see :class:`IRegistryObserver`."""

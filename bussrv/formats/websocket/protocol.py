@@ -1,6 +1,7 @@
 """WebSocket: the vocabulary of Object System for web pages. The framing is that of :mod:`bussrv.wire.websocket`.
 
-1. The client asks for an upgrade. A page that may not connect is refused; see :func:`is_allowed`.
+1. The client asks for an upgrade, which begins the session; see :mod:`bussrv.formats.websocket.request`. A page that
+   may not connect is refused; see :func:`is_allowed`.
 2. Then everything is as in :mod:`bussrv.formats.objects.object_system`, except that each object is a message, and that
    no server links over a WebSocket.
 3. At the end of a session, the server sends a close frame with the reason. The client closes its side, and the
@@ -14,6 +15,10 @@ from functools import lru_cache, partial
 from http import HTTPStatus
 from typing import Any, ClassVar
 
+from twisted.internet.defer import Deferred
+from twisted.internet.protocol import connectionDone
+from twisted.python.failure import Failure
+
 from bussrv import events as ev
 from bussrv.addresses import authority_host, parse_host
 from bussrv.bus.interfaces import IBus
@@ -21,6 +26,7 @@ from bussrv.errors import OverLimit, RemoteProtocolError
 from bussrv.formats.objects.members import MemberProtocol
 from bussrv.formats.objects.object_input import NextObject
 from bussrv.formats.objects.object_system import OBJECT_SYSTEM
+from bussrv.formats.websocket.request import FirstRequest
 from bussrv.memory.bundle import Bundle
 from bussrv.net.listening import StreamListener
 from bussrv.net.session.backlog import Backlog
@@ -179,7 +185,19 @@ class WebSocketProtocol(MemberProtocol):
 
     link: WebSocketLink
     objects: WebSocketReader
+    _request: FirstRequest | None = None  # there is no session until it is read
     _heartbeat: Heartbeat | None = None
+
+    def connectionMade(self) -> None:
+        """Wait for the request."""
+        self.factory.protocols.add(self)
+        try:
+            self._request = FirstRequest(
+                self.bus, self.FORMAT, self.transport, self.reactor, is_admitted=self.is_admitted
+            )
+        except OverLimit as refusal:
+            self.not_admitted(refusal)
+            self.transport.loseConnection()
 
     def make_link(self, backlog: Backlog) -> WebSocketLink:
         """The link: it sends messages to the client."""
@@ -263,18 +281,54 @@ class WebSocketProtocol(MemberProtocol):
 
     def dataReceived(self, data: bytes) -> None:
         """Read a chunk. After the end of the session, look only for the close frame of the client."""
-        if not self.has_ended:
+        if self._request is not None:
+            first = self._request.take(data)
+            if first:
+                self._open(first)
+        elif not self.has_ended:
             super().dataReceived(data)
         elif self.input.state is not State.NO_SESSION and self.link.waits_for_close:
             self.objects.feed(data)
             if self.objects.skip_to_close():
                 self.link.closed_by_client()
 
+    def _open(self, first: bytes) -> None:
+        """Open the session. Its input begins with the bytes ``first``."""
+        self._forget_request()
+        self.is_admitted = True
+        super().connectionMade()
+        super().dataReceived(first)
+
+    def _forget_request(self) -> None:
+        request, self._request = self._request, None
+        if request is not None:
+            request.end()
+
+    def outbound_is_full(self) -> None:
+        """All backlogs together are too large: end the session, or the connection that has none yet."""
+        if self._request is not None:
+            self.transport.abortConnection()
+        else:
+            super().outbound_is_full()
+
     def readConnectionLost(self) -> None:
         """The client sends no more bytes, so no close frame either."""
-        if self.input.state is not State.NO_SESSION:
+        if self._request is not None:
+            self._request.no_more_comes()
+        elif self.input.state is not State.NO_SESSION:
             self.link.closed_by_client()
         super().readConnectionLost()
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """The connection is gone."""
+        self._forget_request()
+        super().connectionLost(reason)
+
+    def end(self, reason: str, most: float | None = None) -> Deferred[None]:
+        """End the session, or the connection that has none yet."""
+        if self._request is not None:
+            self.transport.abortConnection()
+        return super().end(reason, most)
 
     def closed(self, reason: str) -> None:
         """The session is closed: tell the client why."""

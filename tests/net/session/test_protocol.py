@@ -27,6 +27,7 @@ from bussrv.registry.interfaces import IRegistry, IRegistryObserver
 from bussrv.registry.state.session import ISession
 from bussrv.wire.objects import encode
 from tests.formats.network import Member, Network, drain
+from tests.formats.websocket.browser import web_member
 from tests.tables import each_row
 from tests.wire.test_websocket import REQUEST, frame
 
@@ -287,7 +288,7 @@ def test_what_provides_the_interfaces() -> None:
     assert verifyObject(IBus, network.bus)
     assert verifyObject(IRegistry, network.registry)
     assert all(verifyObject(ISession, session) for session in network.registry.state.sessions.values())
-    page = network.connect("websocket")
+    page = web_member(network).connection
     for protocol in (member.connection.protocol, watcher.connection.protocol, page.protocol):
         assert verifyObject(ISessionLink, protocol.link)
         assert verifyObject(IEncoding, protocol.encoding())
