@@ -354,6 +354,7 @@ def test_no_snippet_is_left_untested() -> None:
         ("docs/how-to/dashboard.md", "console"),
         *(("docs/how-to/tap.md", each) for each in ("console", "json", "sh")),
         *(("docs/reference/protocols/websocket.md", each) for each in ("html", "sh", "text")),
+        *(("docs/how-to/other-languages.md", each) for each in ("bash", "c", "console", "html", "javascript")),
         ("docs/how-to/shell.md", "console"), *(("docs/reference/command-line.md", each) for each in ("sh", "toml")),
         ("docs/reference/options.md", "toml"), ("docs/reference/options.md", "text"),
         ("docs/reference/services.md", "text"), ("docs/reference/log.md", "text"), ("docs/reference/log.md", "json"),
@@ -363,6 +364,6 @@ def test_no_snippet_is_left_untested() -> None:
         ("docs/reference/audit/report.md", "python"),
         ("docs/how-to/admin.md", "console"), ("docs/reference/admin-api.md", "json"),
     }  # fmt: skip
-    languages = ("sh", "python", "text", "toml", "console", "json", "html")
+    languages = ("sh", "python", "text", "toml", "console", "json", "html", "javascript", "c", "bash")
     found = {(str(path.relative_to(ROOT)), each) for path in PAGES for each in languages if blocks(str(path), each)}
     assert found <= tested
