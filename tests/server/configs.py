@@ -8,7 +8,9 @@ from bussrv.server.configuration.config import Config
 from bussrv.server.configuration.plugins import installed
 from bussrv.server.configuration.sources import of_command_line
 
+# To look for plugins takes as long as a dozen starts.
+FORMATS, SERVICES, _ = installed()
+
 
 def configured(options: Mapping[str, Any]) -> Config:
-    found = installed()
-    return config.build(of_command_line(options), found.formats, found.services)
+    return config.build(of_command_line(options), FORMATS, SERVICES)

@@ -11,15 +11,14 @@ from twisted.internet import reactor
 from bussrv.errors import ConfigError
 from bussrv.server.configuration.check import check
 from bussrv.server.configuration.options import Options, StartError
-from bussrv.server.configuration.plugins import installed
 from bussrv.server.configuration.sources import of_command_line
 from bussrv.server.log.text import one_line
 from bussrv.server.running.service import BusService
 from tests.certificates import self_signed
-from tests.server.configs import configured
+from tests.server.configs import FORMATS, SERVICES, configured
 from tests.size import sample
 
-FORMATS = ("objects", "business", "inbus", "spp")
+LISTENERS = ("objects", "business", "inbus", "spp")
 
 VALUES: tuple[Any, ...] = (
     *("", "\0", "a\0b", "\ud800", "\udcff", "\u202e", "\x1b[31m", "\n", "é", "[", "-1", "1e400", "nan", "9" * 5000),
@@ -73,7 +72,7 @@ def faults_of_start(options: dict[str, Any]) -> tuple[str, ...]:
         built = configured(options)
     except ConfigError as error:
         return tuple(map(one_line, error.sentences))
-    server = BusService(built, installed().formats, reactor, services=[])
+    server = BusService(built, FORMATS, reactor, services=[])
     try:
         server.startService()
     except StartError as error:
@@ -84,7 +83,7 @@ def faults_of_start(options: dict[str, Any]) -> tuple[str, ...]:
 
 def faults_of_check(options: dict[str, Any]) -> tuple[str, ...]:
     try:
-        check(of_command_line(options), installed().formats, installed().services, reactor)
+        check(of_command_line(options), FORMATS, SERVICES, reactor)
     except ConfigError as error:
         return error.sentences
     return ()
@@ -111,7 +110,7 @@ def test_no_value_of_an_option_gives_a_traceback(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for number, value in enumerate(sample(VALUES, first=first)):
-        options = {**dict.fromkeys(FORMATS, "off"), "inbus": "0", "journal": "off"}
+        options = {**dict.fromkeys(LISTENERS, "off"), "inbus": "0", "journal": "off"}
         if option.startswith("journal-"):
             options["journal"] = str(tmp_path / str(number))
         said = refusal({**options, option: value})
@@ -223,7 +222,7 @@ def test_no_endpoint_gives_a_traceback(
     option: str, endpoint: str, said: str, keys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    options = {**dict.fromkeys(FORMATS, "off"), "journal": "off", "insecure": True}
+    options = {**dict.fromkeys(LISTENERS, "off"), "journal": "off", "insecure": True}
     with pytest.raises(StartError) as caught:
         start({**options, option: endpoint.replace("KEYS", str(keys))})
     assert str(caught.value).startswith(f"--{option}: ")
@@ -260,7 +259,7 @@ BAD_LINKS = {
 @pytest.mark.parametrize(("endpoint", "said"), BAD_LINKS.items(), ids=map(ascii, BAD_LINKS))
 def test_no_link_gives_a_traceback(endpoint: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    options = {**dict.fromkeys(FORMATS, "off"), "inbus": "0", "journal": "off"}
+    options = {**dict.fromkeys(LISTENERS, "off"), "inbus": "0", "journal": "off"}
     with pytest.raises(StartError) as caught:
         start({**options, "link": endpoint})
     assert str(caught.value).startswith("--link: ")

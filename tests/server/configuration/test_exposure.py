@@ -12,11 +12,10 @@ from bussrv.errors import ConfigError
 from bussrv.server.configuration import config
 from bussrv.server.configuration.config import Config
 from bussrv.server.configuration.exposure import check_endpoints, check_opened
-from bussrv.server.configuration.plugins import installed
 from bussrv.server.configuration.sources import of_command_line
+from tests.server.configs import FORMATS, SERVICES
 from tests.tables import each_row
 
-FORMATS, SERVICES = installed().formats, installed().services
 USERS, CERTIFICATES = "users:users", "certificates:cn"
 MADE = "(bussrv passwd /etc/bussrv/users NAME makes that file)"
 ASKING = "ssl:1:privateKey=k:clientCA=ca"

@@ -20,12 +20,11 @@ from bussrv.server.configuration import config, option_kinds, option_table
 from bussrv.server.configuration.config import Config
 from bussrv.server.configuration.option_texts import sample_file, toml_value, usage_text
 from bussrv.server.configuration.options import NO_SERVER, Options, StartError
-from bussrv.server.configuration.plugins import installed
 from bussrv.server.configuration.sources import GivenValue, of_environment, of_file
 from bussrv.server.log import levels as loglevels
+from tests.server.configs import FORMATS, SERVICES
 from tests.size import sized
 
-FORMATS, SERVICES = installed().formats, installed().services
 TABLE = option_table.table(FORMATS, SERVICES)
 ROWS = {each.name: each for each in TABLE}
 

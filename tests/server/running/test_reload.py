@@ -42,15 +42,14 @@ from bussrv.server.configuration import config
 from bussrv.server.configuration.config import Config
 from bussrv.server.configuration.option_table import table
 from bussrv.server.configuration.option_texts import toml_value
-from bussrv.server.configuration.plugins import installed
 from bussrv.server.configuration.sources import of_command_line
 from bussrv.server.running.service import BusService
 from bussrv.settings import Settings
 from bussrv.testing.server import FREE_PORTS, PATIENCE, TWISTD
 from tests.attacks.test_d1_signals import read, until
 from tests.certificates import self_signed
+from tests.server.configs import FORMATS, SERVICES
 
-FORMATS, SERVICES = installed().formats, installed().services
 FREE = dict.fromkeys(("objects", "business", "inbus", "spp"), "0")
 FILE = "bus.toml"
 

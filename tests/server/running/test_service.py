@@ -14,11 +14,11 @@ from bussrv import events as ev
 from bussrv.journal.reading import read_journal
 from bussrv.server.configuration import config
 from bussrv.server.configuration.options import StartError
-from bussrv.server.configuration.plugins import installed
 from bussrv.server.configuration.sources import of_command_line
 from bussrv.server.running import service as module
 from bussrv.server.running.service import BusService
 from bussrv.wire.objects import BusObject, ObjectReader, encode
+from tests.server.configs import FORMATS
 
 FREE = dict.fromkeys(("objects", "business", "inbus", "spp"), "0")
 
@@ -49,9 +49,8 @@ class Client(Protocol):
 
 
 def service(journal: Path | str, **options: str) -> BusService:
-    formats = installed().formats
     return BusService(
-        config.build(of_command_line({**FREE, "journal": str(journal), **options}), formats), formats, reactor
+        config.build(of_command_line({**FREE, "journal": str(journal), **options}), FORMATS), FORMATS, reactor
     )
 
 
