@@ -189,11 +189,12 @@ def test_unwritable_output_is_one_sentence_and_changes_nothing(tmp_path: Path) -
         assert ended(f"{arguments.format(out=out)} {redirected}", place) == (2, said)
         assert contents(place) == before
 
+    full = [name for name in PRINTING if size.FULL or (name, FULL) != STARTS_SPARK]
+    # That there is no output is seen before any command begins.
     rows = [
-        (f"{name} {redirected}", (arguments, redirected, said))
-        for name, arguments in PRINTING.items()
-        for redirected, said in ((">&-", CLOSED), (">/dev/full", FULL))
-        if size.FULL or (name, said) != STARTS_SPARK
+        (f"{name} {redirected}", (PRINTING[name], redirected, said))
+        for names, redirected, said in ((size.sample([*PRINTING]), ">&-", CLOSED), (full, ">/dev/full", FULL))
+        for name in names
     ]
     check_each([*rows, ("both", (PRINTING["a new token"], ">/dev/full 2>&1", ""))], check)
 
