@@ -21,9 +21,9 @@ MOST_ATTACKS = 3
 PATIENCE = 60.0
 
 READERS = sized(1000)
-NEWS = 1100
+NEWS = sized(1100)
 """So many announcements of a member with 200 long ids are more than a reader may let wait."""
-MOST_WAITING = 16 << 20
+MOST_WAITING = sized(16 << 20)
 
 RESET = struct.pack("ii", 1, 0)
 """``SO_LINGER``: closing resets the connection."""

@@ -17,9 +17,10 @@ import pytest
 from bussrv.wire.objects import BusObject, ObjectReader, encode
 from tests.attacks.bystanders import Bystanders
 from tests.forked import ForkedServer
+from tests.size import sized
 
-SERVICES = int(os.environ.get("BUSSRV_TEST_SERVICES", "30000"))
-SESSIONS = int(os.environ.get("BUSSRV_TEST_SESSIONS", "1500"))
+SERVICES = int(os.environ.get("BUSSRV_TEST_SERVICES", sized(30_000, 2)))
+SESSIONS = int(os.environ.get("BUSSRV_TEST_SESSIONS", sized(1500, 2)))
 SECONDS = 3.0
 PAUSE = 0.05
 MOST_LOOKS = 3

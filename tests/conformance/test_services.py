@@ -11,6 +11,7 @@ from bussrv import events as ev
 from bussrv.wire.objects import encode
 from tests.conformance.support import VOCABULARIES, join, provider, quiet_pair, reasons, unjoined
 from tests.formats.network import Member, Network, drain
+from tests.size import sized
 from tests.tables import each_row
 
 FOUND = {"event": "services/discovery/reply"}
@@ -344,7 +345,8 @@ def test_the_end_of_a_much_asked_provider_keeps_nobody_waiting() -> None:
     clock = TickingClock()
     network = Network(max_requests_per_asker=100_000, reactor=clock)
     service, client = provider(network, "tv"), network.member(receive_mode="no_echo")
-    for first in range(0, 20_000, 1000):
+    thousands = sized(20)
+    for first in range(0, thousands * 1000, 1000):
         numbers = range(first, first + 1000)
         client.connection.send_bytes(
             b"".join(b'{"event":"services/request","name":"tv","id":%d}\0' % each for each in numbers)
@@ -355,7 +357,7 @@ def test_the_end_of_a_much_asked_provider_keeps_nobody_waiting() -> None:
     service.connection.close()
     at_once = client.connection.transport.value().count(b"provider-gone")
     assert 0 < at_once < 1000
-    assert errors(client) == ["provider-gone"] * 20_000
+    assert errors(client) == ["provider-gone"] * thousands * 1000
 
 
 def test_a_request_that_the_requester_itself_serves_was_taken() -> None:
