@@ -122,10 +122,11 @@ def test_spark_makes_the_same_tables_of_the_same_facts(
 def test_tables_of_which_a_part_is_kept_are_the_same(whole: Whole, read_table: ReadTable, tmp_path: Path) -> None:
     """A checkpoint knows one journal, then both; then they are in another order."""
     hall, house = whole.hall, write_days(tmp_path / "house", Shape(events=160, segment=40), "house")
-    for journals in ([hall], [hall, house], [hall, house], [house, hall]):
-        audit(None, journals, tmp_path / "out", checkpoint=tmp_path / "kept")
+    with without_report():
+        for journals in ([hall], [hall, house], [hall, house], [house, hall]):
+            audit(None, journals, tmp_path / "out", checkpoint=tmp_path / "kept")
+        audit(None, [house, hall], tmp_path / "fresh")
     assert len([*(tmp_path / "kept" / "sessions").iterdir()]) == 2
-    audit(None, [house, hall], tmp_path / "fresh")
     assert_same(read_table, tmp_path / "fresh", tmp_path / "out")
 
 
