@@ -175,8 +175,7 @@ class ObjectsCore(Core):
 
     def take_output(self) -> list[bytes]:
         """See :class:`Core`."""
-        if self.has_output:
-            self._taken = self._said
+        self._taken = self._said
         return super().take_output()
 
     def farewell(self) -> bytes:

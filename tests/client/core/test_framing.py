@@ -15,7 +15,7 @@ from bussrv.client.address import Address
 from bussrv.client.core.framing import Arrived, Framing, PlainFraming, WebSocketFraming
 from bussrv.errors import RemoteProtocolError
 from bussrv.wire.objects import MAX_ADDED, MAX_METADATA, BadObject, ObjectReader, encode
-from bussrv.wire.websocket import Upgrade, WebSocketReader, as_messages, pong, refusal
+from bussrv.wire.websocket import Upgrade, WebSocketReader, as_messages, refusal
 from tests.tables import each_row
 from tests.wire.chunks import cut, in_bytes
 
@@ -161,13 +161,6 @@ def test_what_is_said_before_the_upgrade_is_sent_after_it(objects: list[bytes], 
     for each in objects:
         found = reader.next_event()
         assert isinstance(found, BadObject) or (found and found.metadata + b"\0" + found.payload == each)
-
-
-def test_the_frames_of_this_server_are_read() -> None:
-    large = encode({"type": "a/b"}, bytes(MOST))
-    found, reasons, output = take(opened(), [b"".join(as_messages([b"{}\0", large])), pong(b"")])
-    assert [each.payload for each in found] == [b"", bytes(MOST)]
-    assert (reasons, output) == ([], b"")
 
 
 WHOLE, TWO = as_messages([b"{}\0"])[0], as_messages([b"{}\0{}\0"])[0]

@@ -32,6 +32,7 @@ from bussrv.client.events import (
 from bussrv.client.settings import Buffer, Settings
 from tests.client.core.fake_server import FakeServer, Pair
 from tests.size import sized
+from tests.wire.chunks import in_bytes
 
 SERVICES = ["a", "b", "c"]
 TIMEOUT, SILENCE, MAX_LEAVE = 8, 32, 5
@@ -125,6 +126,7 @@ class ObjectsMachine(RuleBasedStateMachine):
         self.registrations: list[Outcome] = []
         self.flushes: list[Outcome] = []
         self.requests: list[tuple[bytes, float | None, Outcome, str]] = []
+        self.unwritten: set[bytes] = set()
         self.forgotten: list[Outcome] = []
         self.handed: list[Request] = []
         self.publications: list[Publication] = []
@@ -164,13 +166,16 @@ class ObjectsMachine(RuleBasedStateMachine):
         for payload, _, outcome, _ in open_before:
             (error,) = outcome.told
             assert isinstance(error, Lost)
+            assert error.maybe_done == (payload not in self.unwritten)
             assert error.maybe_done or payload not in self.server.asked
+        self.unwritten.clear()
         assert len(self.core._questions) == self.core._services.open_requests == 0
         assert self.core.deadline() is None
 
     @precondition(lambda self: self.is_connected)
     @rule()
     def write(self) -> None:
+        self.unwritten.clear()
         self.up += b"".join(self.core.take_output())
 
     @precondition(lambda self: self.up)
@@ -271,6 +276,7 @@ class ObjectsMachine(RuleBasedStateMachine):
             assert not self.core.is_up
         else:
             self.requests.append((payload, deadline, outcome, identifier))
+            self.unwritten.add(payload)
 
     @precondition(lambda self: self.requests)
     @rule(place=st.integers(0, 9))
@@ -580,3 +586,15 @@ def test_a_buffer_has_its_bounds() -> None:
         pair.core.publish("", b"", None, {}, None)
     pair.core.close(Closed("the client is closed"))
     assert [(type(each), getattr(each, "maybe_done", None)) for each in told] == [(Lost, False)] * 2
+
+
+def test_a_publication_is_confirmed_when_the_server_has_it() -> None:
+    pair, told = Pair(), list[BusError | None]()
+    pair.connect()
+    pair.core.publish("a", b"on", None, {}, told.append)
+    for byte in in_bytes(b"".join(pair.core.take_output())):
+        pair.server.receive(byte)
+        output, pair.server.output = pair.server.output, b""
+        pair.core.received(output, 0.0)
+        assert pair.server.published == [("a", b"on")] or not told
+    assert told == [None]

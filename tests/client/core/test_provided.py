@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bussrv.client.errors import BusError, Closed
+from bussrv.client.errors import BusError
 from bussrv.client.events import Refusal, Request, Restored
 from bussrv.client.settings import Buffer
 from tests.client.core.fake_server import Pair
@@ -32,17 +32,6 @@ def test_a_service_is_registered_before_publications_on_it() -> None:
     pair.server.request("tv")
     pair.exchange()
     assert [each.asker for each in handed] == ["asker"]
-
-
-def test_one_that_is_withdrawn_is_not_waited_for() -> None:
-    pair, told, withdrawn = Pair(), list[BusError | None](), list[BusError | None]()
-    pair.connect()
-    pair.core.provide("tv", lambda _: None, told.append)
-    pair.core.withdraw("tv", withdrawn.append)
-    pair.exchange()
-    assert isinstance(told[0], Closed)
-    assert (len(told), withdrawn) == (1, [None])
-    assert pair.server.rules == ["@services/reply", "@error"]
 
 
 def test_a_refused_service_takes_no_requests_and_is_tried_again() -> None:

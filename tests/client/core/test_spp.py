@@ -217,6 +217,17 @@ def test_a_client_that_comes_back_says_so() -> None:
     assert states == [Up("hall:3002"), Up("hall:3002"), Restored(("tv",), ())]
 
 
+def test_a_subscription_that_crosses_the_removal_is_made_again() -> None:
+    core, _ = new_core()
+    core.opened("hall:3002", 0.0)
+    core.received(spp.offer("tv"), 0.0)
+    core.subscribe(Inbox(), ["tv"], lambda _: None)
+    core.received(spp.removed("tv"), 0.0)
+    assert core.take_output() == [spp.subscribe("tv")], "which the server ignores"
+    core.received(spp.offer("tv"), 0.0)
+    assert core.take_output() == [spp.subscribe("tv")]
+
+
 def test_what_precedes_too_large_a_packet_is_taken() -> None:
     core, _ = new_core(max_payload=100)
     inbox: Inbox[Message] = Inbox()
