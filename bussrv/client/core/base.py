@@ -42,7 +42,6 @@ class Core:
     :ivar ending: the reason to end the connection now; ``None``: there is none.
     :ivar routing_id: the client's own address in the object network, once it is known.
     :ivar heard: when the last byte came.
-    :ivar unconfirmed: how many publications were sent since the server last gave a sign of what it took.
     :ivar resume: is called when no inbox is full any more.
     """
 
@@ -58,7 +57,6 @@ class Core:
         self.ending: BusError | None = None
         self.routing_id: str | None = None
         self.heard = 0.0
-        self.unconfirmed = 0
         self.address = ""
         self.resume: Callable[[], None] = lambda: None
         self._tell = tell
@@ -67,6 +65,7 @@ class Core:
         self._full: set[Inbox[Any]] = set()
         self._was_up = False
         self._has_left = False
+        self._published = self._confirmed = 0
 
     # The connection.
 
@@ -78,7 +77,7 @@ class Core:
         self.address = address
         self.heard = now
         self.ending = None
-        self.unconfirmed = 0
+        self._confirmed = self._published
         self._has_left = False
         self._output.clear()
 
@@ -110,6 +109,11 @@ class Core:
     def is_paused(self) -> bool:
         """Whether nothing is to be read at the moment: an inbox is full."""
         return bool(self._full)
+
+    @property
+    def unconfirmed(self) -> int:
+        """How many publications were sent over this connection since the server last gave a sign of what it took."""
+        return self._published - self._confirmed
 
     @property
     def has_output(self) -> bool:

@@ -88,7 +88,6 @@ class ObjectsCore(Core):
         self._last_error: BusError | None = None
         self._lost_reason = ""
         self._refused: dict[str, BusError] = {}
-        self._published = 0
         self._heads: dict[tuple[str, str | None], bytes] = {}
         self._kept: deque[_Kept] = deque()
         self._kept_bytes = 0
@@ -120,17 +119,14 @@ class ObjectsCore(Core):
                 self._output.append(output)
         finally:
             for each in found:
-                self._take(each, now)
+                if each.event is not None:
+                    self._take_event(each, now)
+                elif self._observers:
+                    self._take_observed(each)
+                else:
+                    self._take_publication(each)
         if self._leave_by is not None:
             self._leave(now)
-
-    def _take(self, each: Arrived, now: float) -> None:
-        if each.event is not None:
-            self._take_event(each, now)
-        elif self._observers:
-            self._take_observed(each)
-        else:
-            self._take_publication(each)
 
     def lost(self, error: BusError, now: float) -> None:
         """See :class:`Core`."""
@@ -423,7 +419,6 @@ class ObjectsCore(Core):
             return
         head = self._heads.get((service, content_type)) or self._head(service, content_type)
         self._published += 1
-        self.unconfirmed += 1
         if not attributes and done is None:
             self._said += 1
             self._output.append(self._frame(b"%b%d}\0%b" % (head, len(payload), payload)))
@@ -493,7 +488,7 @@ class ObjectsCore(Core):
 
         def answered(answer: Reply | BusError) -> None:
             if not isinstance(answer, BusError):
-                self.unconfirmed = min(self.unconfirmed, self._published - number)
+                self._confirmed = number
             done(answer if isinstance(answer, BusError) else None)
 
         self.ask({"event": "services/list" if self._is_business else "ping"}, answered, "a confirmation")
