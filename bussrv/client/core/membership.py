@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from bussrv.client.core.base import OnAnswer, OnDone
-from bussrv.client.errors import BadLogin, BusError, Lost
+from bussrv.client.errors import BadLogin, BusError, Lost, Unsupported
 from bussrv.client.events import Reply
 from bussrv.client.settings import Settings
 from bussrv.errors import JOURNAL_UNAVAILABLE, TOO_MANY_LOGINS
@@ -149,6 +149,9 @@ class Membership:
         self._is_changing = False
         if isinstance(answer, Lost):
             return
+        if not isinstance(answer, BusError) and wanted.services and "services" not in answer.metadata:
+            # Without this, a subscriber would wait for ever, and not know it.
+            answer = Unsupported("this server has no subscriptions to services by name")
         if isinstance(answer, BusError):
             self._refused(wanted, answer)
             return

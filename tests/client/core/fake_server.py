@@ -28,6 +28,7 @@ class FakeServer:
     :ivar busy: how many of the next logins it does not check.
     :ivar bad_login: whether it accepts nobody.
     :ivar refuses_all: whether it refuses every subscription.
+    :ivar knows_services: otherwise it is of a kind that skips the names of services.
     :ivar published: the services and payloads of the publications that it took, in order.
     :ivar asked: the payloads of the requests that it was given.
     :ivar open: the ids of requests of the client, which nobody has answered.
@@ -43,6 +44,7 @@ class FakeServer:
         self.has_disk = True
         self.busy = 0
         self.bad_login = self.refuses_all = False
+        self.knows_services = True
         self.joins: list[dict[str, Any]] = []
         self.published: list[tuple[str, bytes]] = []
         self.asked: list[bytes] = []
@@ -114,7 +116,8 @@ class FakeServer:
             return
         self.is_joined, self.services = True, set(fields["services"])
         self.rules = fields.get("subscriptions", fields.get("subscribe"))
-        self.tell(event=f"{fields['event']}/reply", in_reply_to=fields["id"], routing_id=OWN_ID, routing_ids=[])
+        about = {"services": fields["services"]} if self.knows_services else {}
+        self.tell(event=f"{fields['event']}/reply", in_reply_to=fields["id"], routing_id=OWN_ID, **about)
 
     def change(self, event: str, identifier: str, service: str) -> None:
         reason = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bussrv.client.core.inbox import Inbox
-from bussrv.client.errors import BadLogin, BusError
+from bussrv.client.errors import BadLogin, BusError, Unsupported
 from bussrv.client.events import Gap, Message, Object, Restored
 from bussrv.client.settings import Login
 from tests.client.core.fake_server import OWN_ID, Pair
@@ -39,6 +39,18 @@ def test_one_that_is_restored_after_others_has_a_second_gap() -> None:
     assert closed.error is not None
     restored = [each for each in pair.states if isinstance(each, Restored)]
     assert restored == [Restored(("a", "c"), ("tv",), {"b": "not-allowed"})]
+
+
+def test_a_server_that_knows_no_services_is_found_out() -> None:
+    pair = Pair()
+    pair.server.knows_services = False
+    early, told = pair.subscribe("a")
+    pair.connect()
+    assert pair.core.is_up
+    late, told_late = pair.subscribe("b")
+    pair.exchange()
+    assert (told, told_late) == ([early.error], [late.error])
+    assert isinstance(early.error, Unsupported)
 
 
 def test_one_that_leaves_before_it_is_refused_is_not_missed() -> None:
