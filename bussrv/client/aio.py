@@ -328,7 +328,8 @@ class Bus:
             raise
 
     def serve(self, name: str, handler: Handler, *, concurrency: int = 8) -> Service:
-        """Serve requests, within ``async with``.
+        """Serve requests, within ``async with``. If there is a connection, entering waits for the registration, and
+        raises the error if the server refuses it.
 
         :param handler: is given each request, and returns the answer. What it raises goes to the asker as an error:
             ``service-error``, or the reason of a :class:`~bussrv.client.errors.ServiceError`.
@@ -390,7 +391,9 @@ class Bus:
         return Subscription(inbox, watched)
 
     def states(self) -> Subscription[State]:
-        """Be told of the states of the connection, within ``async with``; first of the present one."""
+        """Be told of the states of the connection, within ``async with``; first of the present one. The last one is a
+        :class:`~bussrv.client.events.Down` after which the client does not try again.
+        """
         inbox: Inbox[State] = Inbox(_MAX_STATES)
 
         @asynccontextmanager
@@ -459,6 +462,8 @@ class Bus:
             raise Closed("the client is closed")
         if not isinstance(self._settings.offline, Buffer):
             await self._wait_until_up()
+            if not self._core.is_up:
+                raise self._core.offline()
 
     async def _wait_until_up(self, timeout: float | None = None) -> None:
         driver = self._open_driver()
@@ -476,6 +481,8 @@ class Bus:
             self._state = state
         for inbox in self._state_inboxes:
             inbox.put(state, 0)
+            if isinstance(state, Down) and state.retry_in is None:
+                inbox.end(Closed("the client connects no more"))
         if self._on_state is not None:
             try:
                 self._on_state(state)

@@ -17,6 +17,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, suppress
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
@@ -140,12 +141,14 @@ class Bus:
         return self._loop.run(self._bus.request(service, payload, type=type, timeout=timeout, **attributes))
 
     def serve(self, name: str, handler: Handler, *, concurrency: int = 8) -> Service:
-        """See :meth:`bussrv.client.aio.Bus.serve`. The handler is called in threads."""
+        """See :meth:`bussrv.client.aio.Bus.serve`. The handler is called in as many threads as ``concurrency``."""
 
         async def handle(request: Request) -> Answer:
-            return await asyncio.to_thread(handler, request)
+            return await asyncio.get_running_loop().run_in_executor(threads, handler, request)
 
-        return Service(self._loop, self._bus.serve(name, handle, concurrency=concurrency))
+        service = self._bus.serve(name, handle, concurrency=concurrency)
+        threads = ThreadPoolExecutor(concurrency, f"bussrv.client {name}")
+        return Service(self._loop, service, threads)
 
     def subscribe(
         self,
@@ -240,6 +243,14 @@ class Service(_Entered):
     """A service of this client, within ``with``; see :class:`bussrv.client.aio.Service`."""
 
     _inner: aio.Service
+
+    def __init__(self, loop: _Loop, inner: aio.Service, threads: ThreadPoolExecutor) -> None:
+        super().__init__(loop, inner)
+        self._threads = threads
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        self._threads.shutdown()
 
     def registered(self) -> None:
         """See :meth:`bussrv.client.aio.Service.registered`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -55,8 +55,6 @@ class Message(_Carried, frozen=True, gc=False):
     :ivar service: the service; empty if its only provider does not say it, and the client is subscribed to several.
     """
 
-    __match_args__: ClassVar = ("service", "payload", "metadata", "provider")
-
     @property
     def provider(self) -> str | None:
         """The routing id of the session that published it, if the wire format says."""
@@ -66,8 +64,6 @@ class Message(_Carried, frozen=True, gc=False):
 class Reply(_Carried, frozen=True, gc=False):
     """The answer of a service to a request."""
 
-    __match_args__: ClassVar = ("service", "payload", "metadata", "provider")
-
     @property
     def provider(self) -> str | None:
         """The routing id of the session that answered, if there was one."""
@@ -76,8 +72,6 @@ class Reply(_Carried, frozen=True, gc=False):
 
 class Request(_Carried, frozen=True, gc=False):
     """A request for a service that this client serves."""
-
-    __match_args__: ClassVar = ("service", "payload", "metadata", "asker")
 
     @property
     def asker(self) -> str | None:

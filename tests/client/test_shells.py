@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -143,6 +144,37 @@ def test_requests(connect: Connect, server: RunningServer, kind: str) -> None:
     run(work())
 
 
+def test_whoever_is_told_that_nobody_serves_is_right(server: RunningServer) -> None:
+    """A member that answers requests sees those for services that it is about to register."""
+    handled: set[bytes] = set()
+    refused: set[bytes] = set()
+
+    async def early(request: Any) -> bytes:
+        handled.add(request.payload)
+        return b""
+
+    async def ask(bus: Any, number: int) -> None:
+        while True:
+            payload = b"%d of %d" % (len(refused), number)
+            try:
+                await bus.request("early", payload)
+            except NoService:
+                refused.add(payload)
+            else:
+                return
+
+    async def work() -> None:
+        async with SHELLS["aio"](url(server, "objects")) as asker, SHELLS["aio"](url(server, "objects")) as bus:
+            asking = asyncio.gather(*(ask(asker, number) for number in range(50)))
+            await asker.flush()
+            async with bus.serve("early", early):
+                await asking
+
+    run(work())
+    assert refused
+    assert not handled & refused
+
+
 def test_handlers_run_side_by_side(server: RunningServer) -> None:
     most = running = 0
 
@@ -162,6 +194,24 @@ def test_handlers_run_side_by_side(server: RunningServer) -> None:
 
     run(work())
     assert most == 20
+
+
+def test_handlers_that_block_run_side_by_side(server: RunningServer) -> None:
+    together = threading.Barrier(40)
+
+    def wait(request: Any) -> bytes:
+        together.wait(PATIENCE)
+        return b""
+
+    async def work() -> None:
+        async with (
+            SHELLS["blocking"](url(server, "objects")) as bus,
+            bus.serve("together", wait, concurrency=40),
+            SHELLS["aio"](url(server, "objects")) as asker,
+        ):
+            await asyncio.gather(*(asker.request("together", timeout=PATIENCE) for _ in range(40)))
+
+    run(work())
 
 
 def test_a_provider_that_only_publishes(connect: Connect, server: RunningServer) -> None:
@@ -188,6 +238,11 @@ def test_refusals(connect: Connect, server: RunningServer) -> None:
                 await bus.publish("lamp", "on")
             with pytest.raises(ValueError, match="at least one"):
                 bus.subscribe()
+            with pytest.raises(RuntimeError, match="begins when it is entered"):
+                await bus.subscribe("lamp").take(1)
+            with pytest.raises(BusError, match="reserved-name"):
+                async with bus.serve("bus/mine", handler(connect, lambda request: b"")):
+                    pass
             async with bus.serve("mute", handler(connect, lambda request: b"")) as service:
                 await service.registered()
                 with pytest.raises(TimedOut):
@@ -291,6 +346,29 @@ async def plugged(server: RunningServer, kind: str) -> AsyncIterator[tuple[Cable
             yield cable, f"{SCHEMES[kind]}://127.0.0.1:{cable.port}"
         finally:
             cable.close()
+
+
+@pytest.mark.parametrize(("reconnect", "error"), [(Backoff(PATIENCE, PATIENCE), Offline), (None, Closed)])
+def test_nothing_is_begun_without_a_connection(
+    connect: Connect, server: RunningServer, reconnect: Backoff | None, error: type[BusError]
+) -> None:
+    async def work() -> None:
+        async with (
+            plugged(server, "objects") as (cable, address),
+            connect(address, reconnect=reconnect) as bus,
+            bus.states() as states,
+        ):
+            cable.unplug()
+            assert [type(each) for each in await received(states, 2)] == [Up, Down]
+            for begun in (bus.subscribe("lamp"), bus.serve("door", handler(connect, bytes)), bus.watch()):
+                with pytest.raises(error):
+                    async with begun:
+                        pass
+            if reconnect is None:
+                with pytest.raises(Closed, match="connects no more"):
+                    await states.take(1)
+
+    run(work())
 
 
 @pytest.mark.parametrize("kind", MEMBERS)

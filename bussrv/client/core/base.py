@@ -228,6 +228,10 @@ class Core:
         """Put nothing into it any more."""
         self._cannot("watch who comes and goes")
 
+    def offline(self) -> Offline:
+        """The error of a command that needs a connection, while there is none."""
+        return Offline(f"there is no connection to {self.address or 'the server'} at the moment")
+
     # For the cores.
 
     @property
@@ -242,9 +246,6 @@ class Core:
 
     def _cannot(self, what: str) -> NoReturn:
         raise Unsupported(f"a client of {self.NAME} cannot {what}")
-
-    def _offline(self) -> Offline:
-        return Offline(f"there is no connection to {self.address or 'the server'} at the moment")
 
     def _each_inbox(self) -> Iterable[Inbox[Any]]:
         """Every inbox once."""

@@ -134,7 +134,7 @@ class InbusCore(Core):
         if attributes or not isinstance(app_type, int):
             raise ValueError(f"a publication of Inbus has an app_type, an integer, and no {', '.join(attributes)}")
         if not self.is_up:
-            raise self._offline()
+            raise self.offline()
         _check(service)
         data = inbus.publish(service, app_type, payload, VERSION)
         if len(data) > inbus.MAX_DATAGRAM:

@@ -462,7 +462,7 @@ class ObjectsCore(Core):
     def _keep(self, kept: _Kept) -> None:
         policy = self.settings.offline
         if not isinstance(policy, Buffer):
-            raise self._offline()
+            raise self.offline()
         _check_name(kept.service)
         if len(self._kept) >= policy.most or self._kept_bytes + len(kept.payload) > policy.most_bytes:
             raise BufferFull(
@@ -483,7 +483,7 @@ class ObjectsCore(Core):
     def flush(self, done: OnDone) -> None:
         """See :class:`Core`. The server answers in order, so its answer says that it took what was sent before."""
         if not self.is_up:
-            raise self._offline()
+            raise self.offline()
         number = self._published
 
         def answered(answer: Reply | BusError) -> None:
@@ -496,7 +496,7 @@ class ObjectsCore(Core):
     def send(self, metadata: dict[str, Any], payload: bytes) -> None:
         """See :class:`Core`."""
         if not self.is_up:
-            raise self._offline()
+            raise self.offline()
         self._emit(encode(metadata, payload))
 
     # Requests and services.
@@ -512,7 +512,7 @@ class ObjectsCore(Core):
     ) -> str:
         """See :class:`Core`."""
         if not self.is_up:
-            raise self._offline()
+            raise self.offline()
         identifier = self._questions.new_id()
         fields: dict[str, Any] = {"event": "services/request", "name": service, "id": identifier}
         if payload:

@@ -145,9 +145,13 @@ class ProvidedServices:
     # Requests.
 
     def take(self, name: str, request: Request) -> bool:
-        """Give a request to whom it is for. :returns: whether it is for a service of this member."""
+        """Give a request to whom it is for. :returns: whether it is for a service of this member.
+
+        One that comes before the server has answered that the service is registered is not: members are shown the
+        requests for services that nobody provides, and their askers are told so.
+        """
         service = self._services.get(name)
-        if service is None:
+        if service is None or not service.is_registered:
             return False
         self._open[id(request)] = request
         if service.on_request is not None:

@@ -68,6 +68,12 @@ class Service:
         self._driver.commanded()
         self._is_provided = True
         self._services.append(self)
+        if self._driver.core.is_up:
+            try:
+                await self.registered()
+            except BaseException:
+                await self._end()
+                raise
         return self
 
     async def __aexit__(
@@ -77,12 +83,10 @@ class Service:
             if kind is None:
                 await self.finish()
         finally:
-            self.stop()
-            if self._running:
-                await asyncio.wait(self._running)
+            await self._end()
 
     async def registered(self) -> None:
-        """Return when the registration is on the disk of the server.
+        """Return when the registration is on the disk of the server; for a program that began without a connection.
 
         :raises BusError: the server refused it.
         """
@@ -108,6 +112,11 @@ class Service:
             self._reject(self._accepted.popleft(), "provider-gone", f"{self._name} stops")
         for task in self._running:
             task.cancel()
+
+    async def _end(self) -> None:
+        self.stop()
+        if self._running:
+            await asyncio.wait(self._running)
 
     def _withdraw(self) -> asyncio.Future[None]:
         done = Outcome()

@@ -26,10 +26,12 @@ class Subscription(Generic[Item]):
         self._inbox = inbox
         self._subscribed = subscribed()
         self._waiting: deque[asyncio.Future[None]] = deque()
+        self._is_entered = False
         inbox.wake = self._wake
 
     async def __aenter__(self) -> Subscription[Item]:
         await self._subscribed.__aenter__()
+        self._is_entered = True
         return self
 
     async def __aexit__(
@@ -91,6 +93,8 @@ class Subscription(Generic[Item]):
 
     def _next(self) -> asyncio.Future[None]:
         """Done when something comes. No coroutine: that would not be told of what comes before it begins."""
+        if not self._is_entered:
+            raise RuntimeError("a subscription begins when it is entered: [async] with bus.subscribe(...) as events")
         while self._waiting and self._waiting[0].done():
             self._waiting.popleft()  # of calls that were cancelled
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
