@@ -165,8 +165,9 @@ class ProvidedServices:
         asked = request.metadata
         if asked.get("id") is not None:
             fields["in-reply-to"] = asked["id"]
-        if request.asker is not None:
-            fields["to"] = request.asker
+        route = asked.get("route")
+        if isinstance(route, list) and route:
+            fields["to"] = route[0]
         return fields
 
 
