@@ -107,12 +107,14 @@ def test_listening_and_states(server: RunningServer, capsys: pytest.CaptureFixtu
         ):
             listening, reporting = await begun(function(LISTEN), bus), await begun(function(REPORT), bus)
             await other.publish("tv", b"channel 5", type="text/plain", confirm=True)
+            await bus.flush()
             async with bus.states() as states:
                 cable.unplug()
                 cable.plug(server.addresses["objects"])
                 while not isinstance((await states.take(1))[0], Restored):
                     pass
             await bus.publish("bus/mine", b"x")
+            await bus.flush()
             await other.publish("door", b"closed", confirm=True)
             await listening
         await reporting
