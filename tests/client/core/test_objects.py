@@ -157,7 +157,7 @@ class ObjectsMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.is_connected)
     @rule()
     def lose(self) -> None:
-        self.is_connected = False
+        self.is_connected, self.leave_by = False, None
         self.up = self.down = b""
         self.handed.clear()
         self.flying = []
