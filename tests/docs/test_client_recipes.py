@@ -190,12 +190,14 @@ def mosquitto(directory: Path) -> Iterator[int]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = int(free.getsockname()[1])
     (directory / "mosquitto.conf").write_text(f"listener {port} 127.0.0.1\nallow_anonymous true\n")
-    broker = subprocess.Popen([MOSQUITTO, "-c", str(directory / "mosquitto.conf")], stderr=subprocess.DEVNULL)
-    try:
-        yield port
-    finally:
-        broker.kill()
-        broker.wait()
+    command = [MOSQUITTO, "-c", str(directory / "mosquitto.conf")]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as broker:
+        assert broker.stderr is not None
+        try:
+            assert any(line.rstrip().endswith("running") for line in broker.stderr)
+            yield port
+        finally:
+            broker.kill()
 
 
 @pytest.mark.skipif(MOSQUITTO is None, reason="mosquitto is not installed (Debian: apt install mosquitto)")

@@ -131,8 +131,10 @@ class InbusCore(Core):
         app_type = attributes.pop("app-type", 1)
         if done is not None:
             self._cannot("learn what the server took")
-        if attributes or not isinstance(app_type, int):
-            raise ValueError(f"a publication of Inbus has an app_type, an integer, and no {', '.join(attributes)}")
+        if attributes:
+            raise ValueError(f"a publication of Inbus carries app_type, and no {', '.join(attributes)}")
+        if not isinstance(app_type, int):
+            raise ValueError(f"an app_type is an integer, not {app_type!r}")
         if not self.is_up:
             raise self.offline()
         _check(service)
