@@ -52,7 +52,11 @@ STRANGERS: tuple[tuple[str, ...], ...] = (("bussrv.wire", "bussrv.journal"), ("b
 
 # Beside the layers: no layer imports these, and they import of bussrv only themselves and what is named here.
 BESIDE: Table = {
-    "bussrv.client": ("bussrv.errors", "bussrv.values", "bussrv.wire"),
+    "bussrv.client": (
+        *("bussrv.errors", "bussrv.values", "bussrv.wire"),
+        # Addresses of this machine, and the file of profiles.
+        *("bussrv.addresses", "bussrv.toml_lines", "bussrv.journal.regular"),
+    ),
     "bussrv.audit": (
         *BASE,
         *(f"bussrv.journal.{name}" for name in ("bounded", "bounds", "chain", "digests", "evidence", "header")),

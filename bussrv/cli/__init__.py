@@ -10,7 +10,6 @@
 - ``failure``: failures that end a command: one sentence on standard error, and an exit status
 - ``main``: the ``bussrv`` command: tables of subcommands
 - ``parameters``: values of options, options that several commands share, and checks of options that exclude each other
-- ``profiles``: the file of profiles: servers by name, each with addresses and credentials
 - ``streams``: standard input, output and error of this process
 
 Tests: ``tests/cli``.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -18,46 +17,13 @@ from bussrv.cli.parameters import exclude, seconds
 from bussrv.errors import ConfigError
 
 if TYPE_CHECKING:
-    from bussrv.cli.profiles import Profile
+    from bussrv.client.address import ServerAddress
+    from bussrv.client.profiles import Profile
     from bussrv.client.tls import Tls
-
-PORTS = {"admin": 7280, "objects": 7890, "business": 7891, "inbus": 7222, "spp": 3002}
-"""The default port of the admin interface and of each wire format."""
 
 SERVER, PROFILE = "BUSSRV_SERVER", "BUSSRV_PROFILE"
 TIMEOUT = 10.0
 MAX_SECRET = 4096
-
-_ADDRESS = re.compile(r"(?:(tcp:|tls:|http://|https://))?(\[[^\]]+\]|[^\[\]:/\s]+)(?::([0-9]{1,5}))?(/[^\s?#]*)?")
-_SECURE = ("tls:", "https://")
-
-
-@dataclass(frozen=True)
-class Address:
-    """The address of a server.
-
-    :ivar host: the host; of a UNIX socket, its path.
-    :ivar tls: whether its scheme says TLS, or none; ``None``: it has no scheme, so options and files for TLS decide.
-    :ivar is_unix: whether it is a UNIX socket.
-    :ivar path: the path of the admin interface at a proxy, such as ``/bus``; usually empty.
-    """
-
-    host: str
-    port: int
-    tls: bool | None = None
-    is_unix: bool = False
-    path: str = ""
-
-    def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"unix:{self.host}" if self.is_unix else f"{host}:{self.port}{self.path}"
-
-    @property
-    def is_local(self) -> bool:
-        """Whether bytes to it stay on this machine, so that nobody on a network can read them."""
-        from bussrv.addresses import is_local
-
-        return self.is_unix or self.host == "localhost" or is_local(self.host)
 
 
 @dataclass(frozen=True)
@@ -81,33 +47,10 @@ class ServerAndUser:
     :ivar timeout: the limit in seconds for connecting, and for each answer.
     """
 
-    address: Address
+    address: ServerAddress
     credentials: Credentials
     tls: Tls | None
     timeout: float
-
-
-def parse(text: str, kind: str) -> Address:
-    """An address as people write it: ``hall``, ``hall:7890``, ``tls:hall``, ``https://hall:7280``, ``unix:/run/admin``.
-    One of the admin interface may have a path.
-
-    :param kind: one of :data:`PORTS`, for the default port.
-    :raises ValueError: the text is not an address.
-    """
-    if text.startswith("unix:/") and kind == "admin":
-        return Address(text.removeprefix("unix:"), 0, is_unix=True)
-    found = _ADDRESS.fullmatch(text)
-    if found is None or int(found[3] or 1) not in range(1, 1 << 16):
-        raise ValueError(f"{text!r} is no address such as hall.example, 127.0.0.1:{PORTS[kind]} or tls:hall.example")
-    scheme, host, port, path = found[1] or "", found[2], found[3], (found[4] or "").rstrip("/")
-    if scheme.endswith("//") and kind != "admin":
-        raise ValueError(f"{text!r} is an address of the admin interface, and not one of {kind}")
-    if not path.isascii():
-        raise ValueError(f"{text!r} is no address: write its path with % and hexadecimal digits, as browsers send it")
-    if path and not scheme.endswith("//"):
-        raise ValueError(f"{text!r} is no address: only http:// and https:// go before a path")
-    tls = scheme in _SECURE if scheme else None
-    return Address(host.strip("[]"), int(port or PORTS[kind]), tls, path=path)
 
 
 @dataclass(frozen=True)
@@ -129,7 +72,7 @@ class ConnectionOptions:
     def place(self, kind: str) -> ServerAndUser:
         """The server and the credentials for it.
 
-        :param kind: one of :data:`PORTS`.
+        :param kind: one of :data:`~bussrv.client.address.PORTS`.
         :raises click.UsageError: options do not go together.
         :raises ConfigError: a file cannot be used, or a secret would cross the network in the clear.
         """
@@ -147,7 +90,7 @@ class ConnectionOptions:
 
     def _profile(self) -> Profile | None:
         """The profile to use; ``None``: none. It is never used for another server, which would see its secrets."""
-        from bussrv.cli import profiles
+        from bussrv.client import profiles
 
         exclude(server=self.server, profile=self.profile)
         if self.server is not None:
@@ -161,13 +104,15 @@ class ConnectionOptions:
                 return None
         return profiles.read(name)
 
-    def _address(self, kind: str, profile: Profile | None) -> Address:
+    def _address(self, kind: str, profile: Profile | None) -> ServerAddress:
+        from bussrv.client.address import ServerAddress
+
+        if profile is not None:
+            return profile.address(kind)
         try:
             if self.server is not None:
-                return parse(self.server, kind)
-            if profile is not None:
-                return _of_profile(profile, kind)
-            return _of_environment(os.environ.get(SERVER) or "127.0.0.1", kind)
+                return ServerAddress.parse(self.server, kind)
+            return ServerAddress.of_server(os.environ.get(SERVER) or "127.0.0.1", kind)
         except ValueError as error:
             raise ConfigError(str(error)) from error
 
@@ -184,7 +129,7 @@ class ConnectionOptions:
             return Credentials(self.user)
         return Credentials(**(profile.credentials if profile is not None else {}))
 
-    def _tls(self, profile: Profile | None, address: Address) -> Tls | None:
+    def _tls(self, profile: Profile | None, address: ServerAddress) -> Tls | None:
         from bussrv.client.tls import Tls
 
         files = {} if profile is None else profile.files
@@ -197,25 +142,6 @@ class ConnectionOptions:
             return None
         wanted = self.tls or address.tls or (any(given) and not address.is_unix)
         return Tls(*given) if wanted else None
-
-
-def _of_profile(profile: Profile, kind: str) -> Address:
-    try:
-        if kind in profile.addresses:
-            return parse(profile.addresses[kind], kind)
-        if "server" not in profile.addresses:
-            raise ValueError(f"it has neither {kind} nor server")
-        return _of_environment(profile.addresses["server"], kind)
-    except ValueError as error:
-        raise ValueError(f"{profile.place}: {error}") from error
-
-
-def _of_environment(text: str, kind: str) -> Address:
-    """An address that stands for a whole server. Its port, if there is one, is that of the admin interface."""
-    address = parse(text, "admin")
-    if kind == "admin" or address.is_unix:
-        return address
-    return Address(address.host, PORTS[kind], address.tls)
 
 
 def _secret(file: Path) -> str:
@@ -239,7 +165,7 @@ def _secret(file: Path) -> str:
 
 
 def _profile_names(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    from bussrv.cli import profiles
+    from bussrv.client import profiles
 
     return [CompletionItem(name) for name in profiles.names() if name.startswith(incomplete)]
 

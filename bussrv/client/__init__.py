@@ -2,7 +2,7 @@
 
 - ``_framed``: base of the plain clients of Object System and Business Object: objects, requests and their answers
 - ``_stream``: base of the plain clients of stream formats: a connection over TCP or TLS that is read event by event
-- ``address``: the addresses that clients connect to, as URLs
+- ``address``: the addresses that clients connect to: as URLs, and as people write them
 - ``admin``: a client of the admin interface: HTTP with JSON, and streams of server-sent events
 - ``aio``: a client for asyncio, for all wire formats: it reconnects, and loses nothing silently
 - ``blocking``: the same for programs without an event loop
@@ -12,6 +12,7 @@
 - ``events``: what a client is told: messages, requests, replies, objects, gaps and states
 - ``inbus``: a plain client of Inbus
 - ``objects``: a plain client of the Object System
+- ``profiles``: the file of profiles: servers by name, each with addresses and credentials
 - ``settings``: what a program says about its client
 - ``shell``: the parts of the client for asyncio
 - ``spp``: a plain client of the Service providing protocol

@@ -18,6 +18,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+from bussrv.client import profiles
 from bussrv.client.address import Address
 from bussrv.client.core.base import Core
 from bussrv.client.core.inbox import MAX_BYTES, MAX_ITEMS, Inbox, Overflow
@@ -116,12 +117,16 @@ def connect(
     silence: float = 30.0,
     lease: float = 300.0,
     max_payload: int = 16 << 20,
+    insecure: bool = False,
     on_state: Callable[[State], None] | None = None,
 ) -> Bus:
     """A client, to be used with ``async with``.
 
     :param address: a URL such as ``buss://hall:7890``; or several of one wire format, to be tried in turn. Schemes:
-        ``bus``, ``buss`` (TLS), ``business``, ``spp``, ``spps``, ``inbus``, ``ws``, ``wss``.
+        ``bus``, ``buss`` (TLS), ``business``, ``spp``, ``spps``, ``inbus``, ``ws``, ``wss``. Or ``profile:NAME``, a
+        profile of the ``bussrv`` command: the client speaks Object System with its server; ``tls``, and ``user``,
+        ``secret`` and ``token`` together, take the place of what the profile says. ``profile:`` is the one called
+        ``default``.
     :param user: the user, with ``secret``.
     :param token: logs in instead of a user and a secret. Both may be functions that return the present one.
     :param name: the name of the program, for people.
@@ -136,17 +141,40 @@ def connect(
     :param silence: the seconds without a sign of life after which a connection counts as broken.
     :param lease: the seconds between two renewals of subscriptions of Inbus.
     :param max_payload: the most bytes of a payload to accept.
+    :param insecure: let a secret or token cross the network without TLS.
     :param on_state: is called with every state; see :meth:`Bus.states`.
-    :raises ValueError: an argument is wrong.
+    :raises ValueError: an argument is wrong, or a secret or token would cross the network without TLS.
+    :raises bussrv.errors.ConfigError: the profile cannot be used.
     """
-    addresses = [Address.parse(each) for each in ([address] if isinstance(address, str) else address)]
+    urls = [address] if isinstance(address, str) else address
+    if any(each.startswith(profiles.SCHEME) for each in urls):
+        if len(urls) != 1:
+            raise ValueError("a profile is the only address of a client: its secret is not sent to another server")
+        known = profiles.known(urls[0])
+        addresses, tls = [known.address], tls or known.tls
+        if user is secret is token is None:
+            user, secret, token = known.login.user, known.login.secret, known.login.token
+    else:
+        addresses = [Address.parse(each) for each in urls]
     if len({each.format for each in addresses}) != 1:
         raise ValueError("the addresses of a client have one wire format")
     if offline not in ("raise", "wait") and not isinstance(offline, Buffer):
         raise ValueError(f"offline is 'raise', 'wait' or a Buffer, not {offline!r}")
     login = Login(user, secret, token, name)
+    if not (secret is token is None or tls or insecure):
+        _check_secrecy(addresses)
     settings = Settings(login, tuple(routing_ids), offline, timeout, silence, lease, max_payload)
     return Bus(addresses, settings, tls, reconnect, on_state)
+
+
+def _check_secrecy(addresses: Sequence[Address]) -> None:
+    """:raises ValueError: somebody on the way could read what is sent to one of them. Inbus has no login."""
+    for each in addresses:
+        if not (each.tls or each.is_local or each.format == "inbus"):
+            raise ValueError(
+                f"{each} is on another machine, and not reached over TLS: the credentials would be readable on the way "
+                "(say tls=Tls() or a URL with TLS such as buss://, or insecure=True if you accept that)"
+            )
 
 
 class Bus:

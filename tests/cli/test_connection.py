@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from bussrv.cli import profiles
-from bussrv.cli.connection import Address, ConnectionOptions, parse
+from bussrv.cli.connection import ConnectionOptions
+from bussrv.client import profiles
+from bussrv.client.address import ServerAddress as Address
 from bussrv.errors import ConfigError
 from tests.cli.conftest import run
 
@@ -72,7 +73,7 @@ def connection(**given: Any) -> ConnectionOptions:
     ],
 )
 def test_addresses(text: str, kind: str, address: Address) -> None:
-    assert parse(text, kind) == address
+    assert Address.parse(text, kind) == address
 
 
 @pytest.mark.parametrize(
@@ -81,7 +82,7 @@ def test_addresses(text: str, kind: str, address: Address) -> None:
 )
 def test_what_is_no_address(text: str) -> None:
     with pytest.raises(ValueError, match=r"is no address|is an address of the admin interface"):
-        parse(text, "objects")
+        Address.parse(text, "objects")
 
 
 @pytest.mark.parametrize(

@@ -15,13 +15,20 @@ from __future__ import annotations
 
 import os
 import stat
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from bussrv import toml_lines
+from bussrv.client.address import Address, ServerAddress
+from bussrv.client.settings import Login
+from bussrv.client.tls import Tls
 from bussrv.errors import ConfigError
+from bussrv.journal.regular import read_regular
+
+SCHEME = "profile:"
+"""The address of a client that names a profile begins with this."""
 
 DEFAULT = "default"
 MOST = 1 << 20
@@ -37,16 +44,44 @@ SECRETS = ("secret", "token")
 class Profile:
     """A server in the file of profiles.
 
-    :ivar place: the file and the name of the profile, for errors.
+    :ivar places: the file, the line and the name of the profile, for errors: by each key, and by ``""``.
     :ivar addresses: the addresses as they are written, by their keys in the file.
     :ivar credentials: the credentials, by their keys.
     :ivar files: the absolute paths of the files for TLS, by their keys.
     """
 
-    place: str
+    places: Mapping[str, str]
     addresses: Mapping[str, str]
     credentials: Mapping[str, str]
     files: Mapping[str, Path]
+
+    def address(self, kind: str) -> ServerAddress:
+        """The address of the admin interface, or of a wire format.
+
+        :param kind: one of :data:`~bussrv.client.address.PORTS`.
+        :raises ConfigError: the profile does not say it.
+        """
+        key = kind if kind in self.addresses else "server"
+        if key not in self.addresses:
+            raise ConfigError(f"{self.places['']}: it has neither {kind} nor server")
+        parse = ServerAddress.parse if key == kind else ServerAddress.of_server
+        try:
+            return parse(self.addresses[key], kind)
+        except ValueError as error:
+            raise ConfigError(f"{self.places[key]}: {error}") from error
+
+    def tls(self, address: ServerAddress) -> Tls | None:
+        """How to connect over TLS to an address of the profile; ``None``: in the clear."""
+        wanted = address.tls or (address.tls is None and self.files and not address.is_unix)
+        return Tls(self.files.get("ca"), self.files.get("certificate"), self.files.get("key")) if wanted else None
+
+
+class KnownServer(NamedTuple):
+    """What a client needs to know of a server."""
+
+    address: Address
+    tls: Tls | None
+    login: Login
 
 
 def path() -> Path:
@@ -64,45 +99,54 @@ def read(name: str | None) -> Profile | None:
     file = path()
     if name is None and not file.exists():
         return None
-    tables = _tables(file)
+    tables, lines = _document(file)
     if name is None and DEFAULT not in tables:
         return None
     wanted = name or DEFAULT
     if wanted not in tables:
         raise ConfigError(f"{file} has no profile {wanted!r}; there are {', '.join(tables) or 'none'}")
-    return _profile(file, wanted, tables[wanted])
+    return _profile(file, wanted, tables[wanted], lines)
+
+
+def known(url: str) -> KnownServer:
+    """The server that ``profile:NAME`` stands for, or ``profile:``, the one called ``default``.
+
+    :raises ConfigError: as for :func:`read`; or the profile has no such address, or no credentials for a login.
+    """
+    profile = read(url.removeprefix(SCHEME) or DEFAULT)
+    assert profile is not None
+    address = profile.address("objects")
+    try:
+        login = Login(**profile.credentials)
+    except ValueError as error:
+        raise ConfigError(f"{profile.places['']}: {error}") from error
+    return KnownServer(Address("objects", address.host, address.port), profile.tls(address), login)
 
 
 def names() -> list[str]:
     """The names of all profiles; none if the file cannot be used."""
     try:
-        return list(_tables(path()))
+        return list(_document(path()).values)
     except ConfigError:
         return []
 
 
-def _tables(file: Path) -> dict[str, Any]:
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
-
+def _document(file: Path) -> toml_lines.Document:
     text, mode = _read(file)
     try:
-        tables = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{file}: {error}") from error
-    for name, table in tables.items():
+        found = toml_lines.read(text)
+    except toml_lines.NotToml as error:
+        raise ConfigError(error.within(file)) from error
+    for name, table in found.values.items():
         if not isinstance(table, dict):
-            raise ConfigError(f"{file}: {name} stands outside of all profiles: write [{DEFAULT}] before it")
+            line = found.lines[name,]
+            raise ConfigError(f"{file}:{line}: {name} stands outside of all profiles: write [{DEFAULT}] before it")
         if mode & (stat.S_IRWXG | stat.S_IRWXO) and any(each in table for each in SECRETS):
             raise ConfigError(f"{file} has secrets, and others may use it: chmod 600 {file}")
-    return tables
+    return found
 
 
 def _read(file: Path) -> tuple[str, int]:
-    from bussrv.journal.regular import read_regular
-
     try:
         with read_regular(file) as stream:
             data, status = stream.read(MOST + 1), os.fstat(stream.fileno())
@@ -117,17 +161,18 @@ def _read(file: Path) -> tuple[str, int]:
         raise ConfigError(f"{file}: it is not UTF-8") from error
 
 
-def _profile(file: Path, name: str, table: Mapping[str, Any]) -> Profile:
-    place = f"{file}, [{name}]"
+def _profile(file: Path, name: str, table: Mapping[str, Any], lines: Mapping[toml_lines.Path, int]) -> Profile:
+    # The parts of an inline table have no lines of their own.
+    places = {key: f"{file}:{lines.get((name, key), lines[name,])}, [{name}]" for key in ("", *table)}
     for key, value in table.items():
         if key not in (*ADDRESSES, *CREDENTIALS, *FILES):
             raise ConfigError(
-                f"{place}: there is no key {key!r}; there are {', '.join((*ADDRESSES, *CREDENTIALS, *FILES))}"
+                f"{places[key]}: there is no key {key!r}; there are {', '.join((*ADDRESSES, *CREDENTIALS, *FILES))}"
             )
         if not isinstance(value, str):
-            raise ConfigError(f"{place}: {key} is not a text: put it in quotes")
+            raise ConfigError(f"{places[key]}: {key} is not a text: put it in quotes")
     return Profile(
-        place,
+        places,
         {key: table[key] for key in ADDRESSES if key in table},
         {key: table[key] for key in CREDENTIALS if key in table},
         {key: file.parent / Path(table[key]).expanduser() for key in FILES if key in table},
