@@ -38,6 +38,9 @@ NOT_YOU = frozenset({"bad-credentials", "not-authenticated", "not-allowed"})
 
 HINT = ": use --token-file, --user with --secret-file, or a profile"
 
+UNANSWERED = frozenset({"timed-out", "login-timeout"})
+"""Reasons of errors of connections that were not answered in time."""
+
 TLS_HINT = " Then write tls: before the host"
 
 
@@ -63,12 +66,13 @@ def explained() -> Iterator[None]:
     try:
         yield
     except TimeoutError as error:
-        raise Failure(str(error), LATE) from error
+        raise Failure(_said(error), LATE) from error
     except ConnectionError as error:
         from bussrv.client.tls import PERHAPS_TLS
 
-        hint = TLS_HINT if str(error).endswith(PERHAPS_TLS) else ""
-        raise Failure(f"{error}{hint}", _status(error.__cause__) or UNREACHABLE) from error
+        hint = TLS_HINT if _said(error).endswith(PERHAPS_TLS) else ""
+        status = _status(error) or _status(error.__cause__) or UNREACHABLE
+        raise Failure(f"{_said(error)}{hint}", status) from error
     except RemoteProtocolError as error:
         raise Failure(f"the server sent something malformed: {error}", UNREACHABLE) from error
     except BussrvError as error:
@@ -83,7 +87,13 @@ def explained() -> Iterator[None]:
 
 
 def _status(error: BaseException | None) -> int | None:
-    return REFUSED if getattr(error, "reason", None) in NOT_YOU else None
+    reason = getattr(error, "reason", None)
+    return REFUSED if reason in NOT_YOU else LATE if reason in UNANSWERED else None
+
+
+def _said(error: OSError) -> str:
+    """The sentence of an error. The reason that a client adds says no more, if there was no answer."""
+    return str(getattr(error, "message", error))
 
 
 def _of_file(error: OSError) -> str:

@@ -125,6 +125,12 @@ type_option = click.option(
 """Declare ``--type``, the content type of a payload."""
 
 
+reconnect_option = click.option(
+    "--reconnect", is_flag=True, help="Wait for the server, also when the connection ends. Standard error tells of it."
+)
+"""Declare ``--reconnect``."""
+
+
 json_option = click.option("--json", "as_json", is_flag=True, help="As JSON.")
 """Declare ``--json``."""
 

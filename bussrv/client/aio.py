@@ -376,6 +376,7 @@ class Bus:
     ) -> Subscription[Message]:
         """Subscribe to services, within ``async with``; see :class:`Subscription`.
 
+        :param services: their names. Over SPP, ``*`` stands for any characters and ``?`` for one.
         :param queue: the most messages that wait.
         :param overflow: what happens if more would.
         :param queue_bytes: the most bytes of them.
@@ -446,7 +447,8 @@ class Bus:
         """Receive objects of the network as they are, within ``async with``, over a connection of its own: what others
         say of themselves there is not to be mixed with publications.
 
-        :param rules: content types, ``@event`` or ``#nature``, each with a ``*`` at its end or not; none: all objects.
+        :param rules: content types, ``@event`` or ``#nature``, each with a ``*`` at its end or not; a ``!`` before it
+            excludes. The last one that matches an object decides. None: all objects.
         """
         checked = check_rules(rules)
         inbox: Inbox[Object] = Inbox(queue, overflow, queue_bytes)

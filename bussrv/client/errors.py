@@ -56,10 +56,13 @@ class Lost(BusError, ConnectionError):
 
 
 class Offline(BusError, ConnectionError):
-    """There is no connection at the moment, and ``offline`` says to raise then."""
+    """There is no connection at the moment, and ``offline`` says to raise then.
 
-    def __init__(self, message: str) -> None:
-        super().__init__("offline", message)
+    :param reason: ``offline``; or ``timed-out``: the server did not take a connection in time.
+    """
+
+    def __init__(self, message: str, reason: str = "offline") -> None:
+        super().__init__(reason, message)
 
 
 class BufferFull(Offline):

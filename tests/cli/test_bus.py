@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from bussrv.cli.connection import ConnectionOptions
-from bussrv.cli.traffic.receiving import ReceivedPublication, receiving
+from bussrv.cli.traffic.joining import joined
+from bussrv.cli.traffic.receiving import ReceivedPublication, Receiver, receiving
+from bussrv.client.blocking import connect
 from bussrv.client.objects import ObjectsClient
 from bussrv.client.spp import SppClient
 from tests.cli.conftest import Beside, Place, run
@@ -20,12 +22,18 @@ pytestmark = pytest.mark.processes
 
 NOWHERE: dict[str, None] = dict.fromkeys(("server", "profile", "ca", "certificate", "key", "user", "secret_file"))
 HERE = ConnectionOptions(**NOWHERE, token_file=None, tls=False, insecure=False, timeout=10.0)
+PATIENCE = 50.0
 HOSTILE = "5\x1b]0;gone\x07\u202e\r\n\x9b31m"
+
+
+def watching(place: Place) -> SppClient:
+    """A client that waits for what a command does, which may have to start before, on a machine with much to do."""
+    return SppClient(port=place.server.port("spp"), timeout=PATIENCE)
 
 
 def await_record(place: Place, event: str, service: str, count: int = 1) -> None:
     """Wait until the registry says so often that something happened to a service."""
-    with SppClient(port=place.server.port("spp")) as registry:
+    with watching(place) as registry:
         registry.subscribe("bus/registry")
         seen = 0
         while seen < count:
@@ -37,6 +45,13 @@ def await_record(place: Place, event: str, service: str, count: int = 1) -> None
                 seen += sum(each["service"] == service for each in state["subscriptions"])
             else:
                 seen += (state["event"], state.get("service")) == (event, service)
+
+
+def next_of(receiver: Receiver) -> ReceivedPublication:
+    """The next publication."""
+    found = receiver.receive(10)
+    assert isinstance(found, ReceivedPublication)
+    return found
 
 
 @pytest.mark.parametrize("published", ["objects", "business", "inbus"])
@@ -52,10 +67,29 @@ def test_a_publication_crosses_from_every_format_to_every_other(place: Place, pu
         if received == "inbus":
             await_record(place, "subscription.added", service)
         assert run("pub", service, "channel 5", "--format", published, "--app-type", "7") == (0, "", "")
-        found = receiver.receive(10)
+        found = next_of(receiver)
     assert (found.service, found.payload) == (service, b"channel 5")
     assert found.type in ("text/plain; charset=UTF-8", None)
     assert found.app_type == (None if received == "spp" else 7)
+
+
+@pytest.mark.parametrize("received", ["objects", "business", "spp"])
+def test_names_with_wildcards(place: Place, received: str) -> None:
+    first, second = f"wild/{received}/1", f"wild/{received}/2"
+    with ObjectsClient(port=place.server.port("objects")) as publisher:
+        publisher.subscribe(subscriptions=["!*"])
+        publisher.register(first)
+        with receiving(HERE, received, [f"wild/{received}/?", "wild/[x]*"]) as receiver:
+            # A request that nobody answers fails at once: the receiver takes none.
+            assert run("request", "wild/nobody")[0] == 1
+            for service in (second, f"wild/{received}/10", "wild/x"):
+                publisher.register(service)
+            for service, payload in ((first, b"1"), ("wild/x", b"no"), (f"wild/{received}/10", b"no"), (second, b"2")):
+                publisher.send({"type": "text/plain", "sender": service}, payload)
+            found = {next_of(receiver) for _ in range(4 if received == "spp" else 2)}
+    # Over SPP, the state of a service comes before.
+    assert {each.payload for each in found} - {b""} == {b"1", b"2"}
+    assert {each.service for each in found} == {first, second}
 
 
 def test_what_is_printed_cannot_steer_a_terminal(place: Place) -> None:
@@ -124,7 +158,7 @@ def test_lines_of_the_standard_input_are_published_one_by_one(place: Place, monk
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"one\ntwo\r\nthree")))
     with receiving(HERE, "objects", ["li?es"]) as receiver:
         assert run("pub", "lines", "--lines")[0] == 0
-        assert [receiver.receive(10).payload for _ in range(3)] == [b"one", b"two", b"three"]
+        assert [next_of(receiver).payload for _ in range(3)] == [b"one", b"two", b"three"]
 
 
 @pytest.mark.parametrize("wire_format", ["objects", "business"])
@@ -142,7 +176,7 @@ def test_a_request_is_answered_by_a_command(place: Place, wire_format: str) -> N
 
 
 def await_service(place: Place, service: str) -> None:
-    with SppClient(port=place.server.port("spp")) as watcher:
+    with watching(place) as watcher:
         watcher.wait_for(lambda event: event.service == service)
 
 
@@ -194,15 +228,10 @@ def test_nobody_and_refusals(place: Place) -> None:
 
 
 def test_pub_answers_requests_that_it_was_given_meanwhile(place: Place) -> None:
-    from bussrv.cli.commands.talk.pub import _decline
-    from bussrv.cli.traffic.members import NOTHING, joined
-
-    with joined(HERE, "business", NOTHING) as publisher, ObjectsClient(port=place.server.port("objects")) as asker:
-        publisher.register("brief")
+    with joined(connect, HERE, "business") as publisher, ObjectsClient(port=place.server.port("objects")) as asker:
+        publisher.publish("brief", confirm=True)
         asker.subscribe()
         asker.send({"event": "services/request", "name": "brief", "id": "1"})
-        publisher.settle("none", 10)
-        _decline(publisher)
         answer = asker.wait_for(lambda each: each.metadata.get("in-reply-to") == "1").metadata
     assert (answer["event"], answer["reason"]) == ("error", "no-such-service")
 

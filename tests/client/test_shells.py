@@ -280,7 +280,7 @@ def test_arguments_are_checked(connect: Connect) -> None:
 def test_nobody_listens(connect: Connect, closed_port: int) -> None:
     async def work() -> None:
         addresses = [f"bus://127.0.0.1:{closed_port}", f"bus://localhost:{closed_port}"]
-        with pytest.raises(Offline, match="cannot be reached"):
+        with pytest.raises(Offline, match="cannot connect to"):
             async with connect(addresses, reconnect=QUICK):
                 pass
         async with connect(addresses, offline=Buffer(2, 10), reconnect=QUICK) as bus:
@@ -586,6 +586,46 @@ def test_objects_as_they_are(connect: Connect, server: RunningServer) -> None:
             assert (second.metadata["x"], second.payload) == (1, b"yes")
             # Nobody provides it, so these were no publications, whatever they claim.
             assert messages.waiting == 0
+
+    run(work())
+
+
+def test_the_last_rule_that_matches_decides(connect: Connect, server: RunningServer) -> None:
+    rules = ("*", "!@services/*", "!@routing/*", "!text/*", "text/html", "!#secret")
+
+    async def work() -> None:
+        async with connect(url(server, "objects")) as bus, bus.objects(*rules) as objects:
+            # The observer takes no requests, so nobody may answer this one.
+            with pytest.raises(NoService):
+                await bus.request("nobody/serves/this", timeout=PATIENCE)
+            for number, content_type in enumerate(("text/plain", "TEXT/html", "text/html", "a")):
+                natures = {"natures": ["secret"]} if number == 2 else {}
+                await bus.send({"type": content_type, "x": number, **natures}, b"x")
+            await bus.send({"event": "chat/said", "x": 4})
+            assert [each.metadata["x"] for each in await received(objects, 3)] == [1, 3, 4]
+
+    run(work())
+
+
+def test_names_with_wildcards_over_spp(connect: Connect, server: RunningServer) -> None:
+    way = "blocking" if connect is SHELLS["blocking"] else "aio"
+    lamp, door = f"yard/{way}/lamp", f"yard/{way}/door"
+
+    async def work() -> None:
+        async with connect(url(server, "objects")) as bus, connect(url(server, "spp")) as other, other.watch() as seen:
+            await bus.publish(lamp, b"1", confirm=True)
+            while Appeared("service", lamp) not in await seen.take(timeout=PATIENCE):
+                pass
+            async with other.subscribe(f"yard/{way}/*", lamp) as events:
+                assert await received(events, 1) == [Message(lamp, b"1")]
+                await bus.publish("cellar/lamp", b"no", confirm=True)
+                await bus.publish(door, b"2", confirm=True)
+                while (event := (await received(events, 1))[0]).payload != b"2":
+                    assert event == Message(door, b"")
+                await bus.publish(lamp, b"3", confirm=True)
+                assert await received(events, 1) == [Message(lamp, b"3")]
+            async with other.subscribe(f"yard/{way}/lam?") as events:
+                assert await received(events, 1) == [Message(lamp, b"3")]
 
     run(work())
 

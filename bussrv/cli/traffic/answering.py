@@ -5,12 +5,10 @@ The input of the command is a file; size of the output and time are limited.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
-import queue
-import select
 import signal
-import socket
 import subprocess
 import tempfile
 import threading
@@ -21,8 +19,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bussrv.cli.traffic.members import Member
-    from bussrv.client.objects import Object
+    from bussrv.client.aio import Bus, Handler
+    from bussrv.client.events import Request, State
 
 MOST_OF_A_VARIABLE = 4096
 """The most bytes of a value in the environment."""
@@ -176,27 +174,20 @@ class Answered:
 class AnsweringService:
     """Answers requests. Leaving its context ends the commands.
 
-    :param member: the member that has registered the service. Only the thread of the caller uses it.
     :param content_type: the content type of replies; ``None``: text if a reply is UTF-8, else bytes.
     :param report: is called for each request that was answered.
+    :ivar happened: the requests that were answered, and the states of the connection.
     """
 
     def __init__(
-        self,
-        member: Member,
-        name: str,
-        limits: CommandLimits,
-        content_type: str | None,
-        report: Callable[[Answered], None],
+        self, name: str, limits: CommandLimits, content_type: str | None, report: Callable[[Answered], None]
     ) -> None:
-        self._member, self._name, self._limits = member, name, limits
+        self.happened: asyncio.Queue[Answered | State] = asyncio.Queue()
+        self._name, self._limits = name, limits
         self._content_type, self._report = content_type, report
         self._runner = Runner(limits)
         self._pool = ThreadPoolExecutor(limits.concurrency, "command")
-        self._done: queue.SimpleQueue[tuple[Object, Outcome]] = queue.SimpleQueue()
-        self._wake, self._woken = socket.socketpair()
         self._open = 0
-        self._answered = 0
 
     def __enter__(self) -> AnsweringService:
         return self
@@ -204,57 +195,67 @@ class AnsweringService:
     def __exit__(self, *_: object) -> None:
         self._runner.close()
         self._pool.shutdown(cancel_futures=True)
-        self._wake.close()
-        self._woken.close()
 
-    def serve(self, count: int | None = None) -> None:
+    async def serve(self, bus: Bus, count: int | None = None) -> None:
         """Answer requests.
 
+        :param bus: the client, not entered yet.
         :param count: return after so many answers; ``None``: never.
-        :raises ConnectionError: the connection was lost.
+        :raises Lost: the connection ended, and the client connects no more.
         """
-        while count is None or self._answered < count:
-            self._take_requests(count)
-            select.select([self._member.client, self._woken], [], [])
-            self._send_replies()
-
-    def _take_requests(self, count: int | None) -> None:
-        while (asked := self._member.asked()) is not None:
-            if self._open >= self._limits.concurrency + self._limits.waiting:
-                self._answer(asked, Outcome(b"", "too-busy", "too many requests wait for this service", 0.0))
-            elif count is None or self._answered + self._open < count:
-                self._open += 1
-                self._pool.submit(self._run, asked)
-
-    def _run(self, asked: Object) -> None:
-        """Run the command of a request, in a thread of the pool."""
-        fields = asked.metadata
-        about = {"SERVICE": self._name, "FROM": _sender(asked), "TYPE": fields.get("type"), "ID": fields.get("id")}
-        variables = {f"REQUEST_{name}": value for name, value in about.items() if isinstance(value, str)}
-        self._done.put((asked, self._runner.run(asked.payload, variables)))
-        self._wake.send(b"x")
-
-    def _send_replies(self) -> None:
-        self._woken.setblocking(False)
         try:
-            self._woken.recv(4096)
-        except BlockingIOError:
-            return
-        while not self._done.empty():
+            # One more than may run or wait: that one is told so.
+            most = self._limits.concurrency + self._limits.waiting + 1
+            async with bus, bus.serve(self._name, self._handler(count), concurrency=most) as service:
+                await service.registered()
+                await self._watch(count)
+        finally:
+            self._runner.close()
+
+    async def _watch(self, count: int | None) -> None:
+        from bussrv.cli.traffic.joining import ConnectionNotes
+        from bussrv.client.errors import Lost
+        from bussrv.client.events import Down
+
+        notes, answered = ConnectionNotes(), 0
+        while count is None or answered < count:
+            happened = await self.happened.get()
+            if isinstance(happened, Answered):
+                answered += 1
+                self._report(happened)
+            elif isinstance(happened, Down) and happened.retry_in is None:
+                raise Lost(happened.reason, happened.message, maybe_done=True)
+            else:
+                notes.note(happened)
+
+    def _handler(self, count: int | None) -> Handler:
+        from bussrv.cli.traffic.payloads import type_of
+        from bussrv.client.errors import ServiceError
+
+        taken = 0
+
+        async def handle(request: Request) -> tuple[bytes, str]:
+            nonlocal taken
+            if taken == count:
+                raise ServiceError("no-such-service", f"{self._name} ends")
+            taken += 1
+            outcome = await self._outcome(request)
+            self.happened.put_nowait(Answered(request.asker or "", len(request.payload), outcome))
+            if outcome.reason is not None:
+                raise ServiceError(outcome.reason, outcome.message)
+            return outcome.output, self._content_type or type_of(outcome.output)
+
+        return handle
+
+    async def _outcome(self, request: Request) -> Outcome:
+        self._open += 1
+        try:
+            if self._open > self._limits.concurrency + self._limits.waiting:
+                return Outcome(b"", "too-busy", "too many requests wait for this service", 0.0)
+            identifier = request.metadata.get("id")
+            about = {"SERVICE": self._name, "FROM": request.asker, "TYPE": request.type, "ID": identifier}
+            variables = {f"REQUEST_{name}": value for name, value in about.items() if isinstance(value, str)}
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._pool, self._runner.run, request.payload, variables)
+        finally:
             self._open -= 1
-            self._answer(*self._done.get())
-
-    def _answer(self, asked: Object, outcome: Outcome) -> None:
-        if outcome.reason is not None:
-            self._member.refuse(asked, outcome.reason, outcome.message)
-        else:
-            from bussrv.cli.traffic.payloads import type_of
-
-            self._member.client.reply(asked, outcome.output, self._content_type or type_of(outcome.output))
-        self._answered += 1
-        self._report(Answered(_sender(asked), len(asked.payload), outcome))
-
-
-def _sender(asked: Object) -> str:
-    route = asked.metadata.get("route")
-    return str(route[0]) if isinstance(route, list) and route else ""

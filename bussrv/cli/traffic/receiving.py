@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import socket
+import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from bussrv.cli.connection import ConnectionOptions
 
 if TYPE_CHECKING:
-    from bussrv.cli.traffic.members import Member
-    from bussrv.client.inbus import Datagram, InbusSubscriber
-    from bussrv.client.spp import SppClient
+    from bussrv.client.blocking import Subscription
+    from bussrv.client.events import Gap, Message, Object
 
 FORMATS = ("objects", "business", "inbus", "spp")
 
-RENEW = 600.0
-"""Seconds between two subscriptions over Inbus. A lease is an hour, unless the server says otherwise."""
+RULES = {"objects": ("*", "!@services/*", "!@routing/*"), "business": ("*",)}
+"""The rules that take every publication, for names with wildcards. They take no requests: a member of ``objects`` that
+does counts as one that may answer.
+"""
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,19 @@ class ReceivedPublication:
     sender: str | None = None
     id: str | None = None
 
+    @classmethod
+    def of(cls, service: str, payload: bytes, fields: dict[str, Any]) -> ReceivedPublication:
+        """The publication with this metadata."""
+        route, app_type = fields.get("route"), fields.get("app-type")
+        return cls(
+            service,
+            payload,
+            _text(fields.get("type")),
+            app_type if isinstance(app_type, int) else None,
+            _text(route[0]) if isinstance(route, list) and route else None,
+            _text(fields.get("id")),
+        )
+
     def as_json(self) -> dict[str, Any]:
         """The object of JSON for programs."""
         from bussrv.cli.show.output import payload_fields
@@ -44,138 +59,80 @@ class ReceivedPublication:
         return {**{name: value for name, value in shown.items() if value is not None}, **payload_fields(self.payload)}
 
 
-class WatchedService(Protocol):
-    """A subscription."""
-
-    def receive(self, timeout: float) -> ReceivedPublication:
-        """The next publication.
-
-        :raises TimeoutError: none came in so many seconds.
-        """
-
-
-def has_wildcard(name: str) -> bool:
-    """Whether a name may match several services."""
-    return "*" in name or "?" in name
-
-
-def matches(service: object, names: Sequence[str]) -> bool:
-    """Whether the name of a service matches one of some names. They may have ``*`` and ``?``."""
-    from fnmatch import fnmatchcase
-
-    # Brackets have no meaning in names of services.
-    return isinstance(service, str) and any(fnmatchcase(service, name.replace("[", "[[]")) for name in names)
-
-
 @contextmanager
-def receiving(connection: ConnectionOptions, wire_format: str, names: Sequence[str]) -> Iterator[WatchedService]:
+def receiving(
+    connection: ConnectionOptions, wire_format: str, names: Sequence[str], *, reconnect: bool = False
+) -> Iterator[Receiver]:
     """Subscribe to services.
 
     :param wire_format: one of :data:`FORMATS`.
+    :param reconnect: continue when the connection ended, after a gap.
     :raises ValueError: the wire format has no such subscription.
     """
-    if wire_format == "spp":
-        from bussrv.client.spp import SppClient
+    from bussrv.cli.traffic.joining import joined
+    from bussrv.client.blocking import connect
+    from bussrv.client.core.inbox import Overflow
+    from bussrv.client.core.names import has_wildcard
 
-        place = connection.place("spp")
-        with SppClient(place.address.host, place.address.port, place.timeout, tls=place.tls) as client:
-            who = place.credentials
-            if who.secret is not None or who.token is not None:
-                client.authenticate(who.user or "", who.secret or "", token=who.token)
-            yield _Spp(client, names)
-    elif wire_format == "inbus":
-        from bussrv.client.inbus import InbusSubscriber
-
-        if len(names) != 1 or has_wildcard(names[0]):
-            raise ValueError("a subscription over Inbus is to one service, by its whole name")
-        address = connection.place("inbus").address
-        server = (address.host, address.port)
-        with InbusSubscriber(names[0], server, host=_own_address(server)) as subscriber:
-            yield _Inbus(subscriber)
-    else:
-        from bussrv.cli.traffic.members import PUBLICATIONS, joined
-
-        with joined(connection, wire_format, PUBLICATIONS) as member:
-            yield _Objects(member, names)
+    is_pattern = any(map(has_wildcard, names))
+    if wire_format == "inbus" and is_pattern:
+        raise ValueError("a subscription over Inbus is to a service by its whole name")
+    # A stream is read only as fast as its publications are shown. Datagrams come anyway.
+    overflow: Overflow = "drop-oldest" if wire_format == "inbus" else "pause"
+    with joined(connect, connection, wire_format, reconnect=reconnect) as bus:
+        if is_pattern and wire_format in RULES:
+            with bus.objects(*RULES[wire_format], overflow=overflow) as objects:
+                yield Receiver(objects, names, has_breaks=reconnect)
+        else:
+            with bus.subscribe(*names, overflow=overflow) as messages:
+                yield Receiver(messages, names, has_breaks=reconnect)
 
 
-class _Objects:
-    def __init__(self, member: Member, names: Sequence[str]) -> None:
-        self._member, self._names = member, names
+class Receiver:
+    """Takes publications from a subscription.
 
-    def receive(self, timeout: float) -> ReceivedPublication:
-        from bussrv.cli.traffic.members import EventTimeout
+    :param names: of the services; they may have ``*`` and ``?``.
+    :param has_breaks: whether the subscription continues when the connection ended.
+    """
 
-        patience = EventTimeout(timeout)
-        # Drop unwanted objects: if the client kept them, it would look at each again for every publication.
-        while not self._is_wanted((found := self._member.client.receive(patience.left())).metadata):
-            patience.check()
-        fields = found.metadata
-        route, app_type = fields.get("route"), fields.get("app-type")
-        return ReceivedPublication(
-            fields["sender"],
-            found.payload,
-            _text(fields.get("type")),
-            app_type if isinstance(app_type, int) else None,
-            _text(route[0]) if isinstance(route, list) and route else None,
-            _text(fields.get("id")),
-        )
+    def __init__(
+        self, events: Subscription[Message] | Subscription[Object], names: Sequence[str], *, has_breaks: bool
+    ) -> None:
+        self._events = events
+        self._names = names
+        self._has_breaks = has_breaks
+        self._taken: deque[Message | Object | Gap] = deque()
 
-    def _is_wanted(self, fields: dict[str, Any]) -> bool:
-        event = fields.get("event")
-        if event == "error":
-            from bussrv.client.objects import BusError
+    def receive(self, timeout: float | None) -> ReceivedPublication | Gap | None:
+        """The next publication, or that some are missing before it.
 
-            raise BusError(str(fields.get("reason", "unknown")), str(fields.get("message", "")))
-        special = isinstance(event, str) and event.startswith(("services/", "routing/"))
-        return not special and matches(fields.get("sender"), self._names)
+        :param timeout: the limit in seconds; ``None``: there is none.
+        :returns: ``None`` if none came in time.
+        """
+        end = None if timeout is None else time.monotonic() + timeout
+        # Also while there are only unwanted objects, the time is over some time.
+        while end is None or time.monotonic() < end:
+            if not self._taken:
+                self._taken += self._events.take(timeout=None if end is None else end - time.monotonic())
+            found = self._wanted(self._taken.popleft()) if self._taken else None
+            if found is not None:
+                return found
+        return None
 
+    def _wanted(self, event: Message | Object | Gap) -> ReceivedPublication | Gap | None:
+        from bussrv.client.core.names import matches
+        from bussrv.client.events import Gap, Message
 
-class _Spp:
-    def __init__(self, client: SppClient, names: Sequence[str]) -> None:
-        self._client, self._names = client, names
-
-    def receive(self, timeout: float) -> ReceivedPublication:
-        from bussrv.cli.traffic.members import EventTimeout
-        from bussrv.wire.spp import Info, Offer
-
-        patience = EventTimeout(timeout)
-        while True:
-            patience.check()
-            event = self._client.next_event(patience.left())
-            if isinstance(event, Offer) and matches(event.service, self._names):
-                self._client.subscribe(event.service)
-            elif isinstance(event, Info):
-                return ReceivedPublication(event.service, event.message)
-
-
-class _Inbus:
-    def __init__(self, subscriber: InbusSubscriber) -> None:
-        self._subscriber = subscriber
-
-    def receive(self, timeout: float) -> ReceivedPublication:
-        from bussrv.cli.traffic.members import EventTimeout
-
-        patience = EventTimeout(timeout)
-        while (found := self._receive(patience.left(RENEW))) is None:
-            patience.check()
-            self._subscriber.renew()
-        return ReceivedPublication(found.app_key, found.payload, app_type=found.app_type)
-
-    def _receive(self, timeout: float) -> Datagram | None:
-        try:
-            return self._subscriber.receive(timeout)
-        except TimeoutError:
+        if isinstance(event, Gap):
+            # If the command ends with the connection, nothing comes after the gap.
+            return event if self._has_breaks or event.lost is not None else None
+        if isinstance(event, Message):
+            return ReceivedPublication.of(event.service, event.payload, event.metadata)
+        name, service = event.metadata.get("event"), event.metadata.get("sender")
+        is_special = isinstance(name, str) and name.startswith(("services/", "routing/"))
+        if is_special or not isinstance(service, str) or not matches(service, self._names):
             return None
-
-
-def _own_address(server: tuple[str, int]) -> str:
-    """The address of this machine that the server sees."""
-    family, _, _, _, address = socket.getaddrinfo(*server, type=socket.SOCK_DGRAM)[0]
-    with socket.socket(family, socket.SOCK_DGRAM) as probe:
-        probe.connect(address)
-        own: str = probe.getsockname()[0]
-        return own
+        return ReceivedPublication.of(service, event.payload, event.metadata)
 
 
 def _text(value: object) -> str | None:

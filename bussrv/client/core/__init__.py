@@ -6,6 +6,7 @@
 - ``inbus``: the core of Inbus
 - ``making``: the core for an address
 - ``membership``: what a member of the object network asks the server for, and what the server has granted
+- ``names``: names of services that may have wildcards
 - ``objects``: the core of Object System, Business Object and WebSocket
 - ``payload``: payloads and attributes, as programs give them
 - ``provided``: the services that a member provides, and the requests that it was given for them

@@ -16,7 +16,7 @@ from bussrv.client.core.inbox import Inbox
 from bussrv.client.core.membership import Membership, Wanted
 from bussrv.client.core.provided import ProvidedServices
 from bussrv.client.core.requests import Questions
-from bussrv.client.core.rules import matcher
+from bussrv.client.core.rules import ObserverRules
 from bussrv.client.errors import BufferFull, BusError, Lost, error_of
 from bussrv.client.events import Appeared, Change, Gone, Message, Object, Refusal, Reply, Request, Restored
 from bussrv.client.settings import Buffer, Settings
@@ -77,7 +77,7 @@ class ObjectsCore(Core):
         self._services = ProvidedServices(self.ask, self._registration)
         # Anybody may send a pong. Members with rules get the server's only.
         self._answers = _ANSWERS if self._is_business else _ANSWERS | {"pong"}
-        self._observers: dict[Inbox[Object], tuple[str, ...]] = {}
+        self._observers: dict[Inbox[Object], ObserverRules] = {}
         self._watchers: list[Inbox[Change]] = []
         self._present: set[str] = set()
         self._join_by: float | None = None
@@ -220,8 +220,9 @@ class ObjectsCore(Core):
             rules += _FOR_REQUESTS if self._services.has_handlers else ()
             rules += _FOR_CHANGES if self._watchers else ()
         for each in self._observers.values():
-            rules += each
-        return Wanted(tuple(self._inboxes), tuple(dict.fromkeys(rules)))
+            rules += each.texts
+        # Of a rule that is there twice, the later one counts.
+        return Wanted(tuple(self._inboxes), tuple(reversed(dict.fromkeys(reversed(rules)))))
 
     def accepted(self, answer: Reply) -> None:
         """See :class:`~bussrv.client.core.membership.Member`."""
@@ -259,7 +260,7 @@ class ObjectsCore(Core):
                 inbox.end(error)
                 self._remove_inbox(inbox, tuple(self._inboxes))
         for observer, rules in list(self._observers.items()):
-            if not set(rules).isdisjoint(refused.rules):
+            if not set(rules.texts).isdisjoint(refused.rules):
                 observer.end(error)
                 self.unobserve(observer)
         if not set(_FOR_CHANGES).isdisjoint(refused.rules):
@@ -314,7 +315,7 @@ class ObjectsCore(Core):
         metadata = decode_fields(each.raw)
         obj = Object(metadata, each.payload, len(each.raw) + len(each.payload))
         for inbox, rules in self._observers.items():
-            if matcher(rules)(metadata):
+            if rules.match(metadata):
                 inbox.put(obj, len(obj.payload))
 
     def _take_event(self, each: Arrived, now: float) -> None:
@@ -380,10 +381,13 @@ class ObjectsCore(Core):
         self._membership.change()
 
     def observe(self, inbox: Inbox[Object], rules: Collection[str], done: OnDone) -> None:
-        """See :class:`Core`. A client that observes receives no publications: anybody may claim to be their sender."""
+        """See :class:`Core`. A client that observes receives no publications: anybody may claim to be their sender. Its
+        only observer has the rules to itself: they may exclude objects.
+        """
         assert not self._inboxes
+        assert not self._observers
         self._connect(inbox)
-        self._observers[inbox] = tuple(rules)
+        self._observers[inbox] = ObserverRules(rules)
         self._membership.wait(inbox, Wanted((), tuple(rules)), done)
 
     def unobserve(self, inbox: Inbox[Object]) -> None:

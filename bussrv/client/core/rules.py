@@ -1,5 +1,6 @@
 """The rules of observers, as the server reads them: a content type, ``@event`` or ``#nature``, each with a trailing
-``*``; see the reference of the Object System. An observer has several, and one that matches is enough.
+``*`` or not; a ``!`` before it excludes what it matches. See the reference of the Object System. An observer has
+several, and the last one that matches decides.
 """
 
 from __future__ import annotations
@@ -11,22 +12,28 @@ from typing import Any
 def check_rules(rules: Collection[str]) -> tuple[str, ...]:
     """:returns: the rules without blanks around them; of none: all objects.
 
-    :raises ValueError: one of them excludes objects: whoever gets them is decided for each observer by itself.
+    :raises ValueError: one of them is no rule.
     """
     for rule in rules:
-        if not isinstance(rule, str) or rule.strip().startswith("!") or "," in rule:
-            raise ValueError(f"a rule is a content type, @event or #nature, perhaps with a * at its end, not {rule!r}")
+        if not isinstance(rule, str) or "," in rule:
+            raise ValueError(f"a rule is a content type, @event or #nature, with or without * and !, not {rule!r}")
     return tuple(rule.strip() for rule in rules) or ("*",)
 
 
-def matcher(rules: Collection[str]) -> Callable[[dict[str, Any]], bool]:
-    """:returns: whether metadata matches one of the rules."""
-    tests = [_test(rule.lower()) for rule in rules]
+class ObserverRules:
+    """The rules of one observer.
 
-    def matches(metadata: dict[str, Any]) -> bool:
-        return any(test(metadata) for test in tests)
+    :ivar texts: the rules as they are sent.
+    """
 
-    return matches
+    def __init__(self, texts: Collection[str]) -> None:
+        self.texts = tuple(texts)
+        rules = [text.lower() for text in reversed(self.texts)]
+        self._tests = [(_test(rule.removeprefix("!").strip()), not rule.startswith("!")) for rule in rules]
+
+    def match(self, metadata: dict[str, Any]) -> bool:
+        """Whether an object with this metadata passes."""
+        return next((passes for test, passes in self._tests if test(metadata)), False)
 
 
 def _test(rule: str) -> Callable[[dict[str, Any]], bool]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from bussrv.client.core.base import Core, OnDone, Tell, lost_error
 from bussrv.client.core.inbox import Inbox
+from bussrv.client.core.names import has_wildcard, matches
 from bussrv.client.errors import BadLogin, BusError
 from bussrv.client.events import Appeared, Change, Gone, Message, Restored
 from bussrv.client.settings import Settings
@@ -32,6 +33,7 @@ class SppCore(Core):
         self._reader = self._make_reader()
         self._offered: set[str] = set()
         self._subscribed: set[str] = set()
+        self._patterns: dict[Inbox[Any], list[str]] = {}
         self._watchers: list[Inbox[Change]] = []
         self._log_in_by: float | None = None
         self._is_back = False
@@ -95,6 +97,9 @@ class SppCore(Core):
             return
         self._offered.add(service)
         self._tell_watchers(Appeared("service", service))
+        for inbox, patterns in self._patterns.items():
+            if matches(service, patterns) and inbox not in self._inboxes.get(service, ()):
+                self._add_inbox(inbox, [service])
         if self.is_up and service in self._inboxes:
             # Perhaps again: what was asked for while the service went, the server has ignored.
             self._want(service)
@@ -140,9 +145,13 @@ class SppCore(Core):
             inbox.end(error)
 
     def subscribe(self, inbox: Inbox[Message], names: Collection[str], done: OnDone) -> None:
-        """See :class:`Core`. The first message is the state of the service."""
+        """See :class:`Core`. The first message is the state of the service. Names may have ``*`` and ``?``: they stand
+        for all services that are offered, now or later, and match.
+        """
         for name in names:
             _check(name)
+        self._patterns[inbox] = patterns = [name for name in names if has_wildcard(name)]
+        names = dict.fromkeys((*names, *(each for each in sorted(self._offered) if matches(each, patterns))))
         self._add_inbox(inbox, names)
         if self.is_up:
             for name in names:
@@ -153,7 +162,8 @@ class SppCore(Core):
 
     def unsubscribe(self, inbox: Inbox[Message], names: Collection[str]) -> None:
         """See :class:`Core`."""
-        for name in self._remove_inbox(inbox, names):
+        self._patterns.pop(inbox, None)
+        for name in self._remove_inbox(inbox, tuple(self._inboxes)):
             if name in self._subscribed:
                 self._subscribed.discard(name)
                 self._output.append(spp.unsubscribe(name))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
+import re
 import socket
 import ssl
 from collections.abc import Callable, Sequence
@@ -30,6 +32,7 @@ STEADY = 5.0
 _FLUSH = 64 << 10
 _HEAD = 64
 _PROBES = 3
+_NUMBER = re.compile(r"\[Errno (\d+)\]")
 
 
 class Driver:
@@ -168,7 +171,8 @@ class Driver:
             await asyncio.wait_for(self._open(address), self.core.settings.timeout)
         except (asyncio.TimeoutError, OSError) as error:
             self._abort()
-            return Offline(f"{address} cannot be reached: {_why(error)}")
+            reason = "timed-out" if isinstance(error, asyncio.TimeoutError) else "offline"
+            return Offline(f"cannot connect to {address.host} port {address.port}: {_why(error)}", reason)
         except (ValueError, UnicodeError) as error:
             return Offline(f"{address} cannot be used: {error}")
         return await self._gone
@@ -413,4 +417,8 @@ def _why(error: Exception) -> str:
         return explain(error)
     if isinstance(error, asyncio.TimeoutError):
         return "it did not answer in time"
+    # The event loop names every address that it tried, and the number of each error.
+    numbers = dict.fromkeys(_NUMBER.findall(str(error)))
+    if numbers:
+        return ", ".join(os.strerror(int(each)) for each in numbers)
     return getattr(error, "strerror", None) or str(error) or type(error).__name__

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,9 +12,6 @@ from bussrv.cli.command import command
 from bussrv.cli.connection import ConnectionOptions, connects
 from bussrv.cli.parameters import exclude, format_option, type_option
 from bussrv.cli.traffic.payloads import type_of
-
-if TYPE_CHECKING:
-    from bussrv.cli.traffic.members import Member
 
 FORMATS = ("objects", "business", "inbus")
 
@@ -54,20 +50,14 @@ def pub(
     """
     exclude(payload=payload, file=file, lines=lines)
     payloads = _payloads(payload, file, lines=lines)
-    if wire_format == "inbus":
-        from bussrv.client.inbus import publish
+    from bussrv.cli.traffic.joining import joined
+    from bussrv.client.blocking import connect
 
-        address = connection.place("inbus").address
+    attributes = {} if app_type is None else {"app_type": app_type}
+    with joined(connect, connection, wire_format) as bus:
         for each in payloads:
-            publish(service, each, 1 if app_type is None else app_type, server=(address.host, address.port))
-        return 0
-    from bussrv.cli.traffic.members import NOTHING, joined
-
-    with joined(connection, wire_format, NOTHING) as member:
-        member.register(service)
-        for each in payloads:
-            _publish(member, service, each, content_type, app_type, connection.timeout)
-        _decline(member)
+            kind, confirm = content_type or type_of(each), wire_format != "inbus"
+            bus.publish(service, each, type=kind, confirm=confirm, **attributes)
     return 0
 
 
@@ -81,21 +71,3 @@ def _payloads(payload: str | None, file: Path | None, *, lines: bool) -> Iterato
             yield each.rstrip(b"\r\n")
     else:
         yield sys.stdin.buffer.read()
-
-
-def _publish(
-    member: Member, service: str, payload: bytes, content_type: str | None, app_type: int | None, timeout: float
-) -> None:
-    from bussrv.client._framed import new_id
-
-    fields: dict[str, Any] = {"type": content_type or type_of(payload), "sender": service, "id": new_id()}
-    if app_type is not None:
-        fields["app-type"] = app_type
-    member.client.send(fields, payload)
-    member.settle(fields["id"], timeout)
-
-
-def _decline(member: Member) -> None:
-    """Refuse the requests that came meanwhile: this client cannot answer them."""
-    while (asked := member.taken(lambda each: each.metadata.get("event") == "services/request")) is not None:
-        member.refuse(asked, "no-such-service", "this client only publishes")

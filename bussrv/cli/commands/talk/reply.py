@@ -9,7 +9,7 @@ import click
 
 from bussrv.cli.command import command
 from bussrv.cli.connection import ConnectionOptions, connects
-from bussrv.cli.parameters import exclude, format_option, seconds, whole
+from bussrv.cli.parameters import exclude, format_option, reconnect_option, seconds, whole
 
 if TYPE_CHECKING:
     from bussrv.cli.traffic.answering import Answered
@@ -58,6 +58,7 @@ FORMATS = ("objects", "business")
     help="The most bytes of a reply. A command that writes more is killed: reply-too-large.",
 )
 @click.option("-n", "--count", metavar="N", type=whole(1), help="End after so many requests.")
+@reconnect_option
 @click.option("--quiet", is_flag=True, help="Print nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
 @connects
@@ -73,6 +74,7 @@ def reply(
     seconds: float,
     max_reply: int,
     count: int | None,
+    reconnect: bool,
     quiet: bool,
     as_json: bool,
 ) -> int:
@@ -80,17 +82,19 @@ def reply(
     standard output is the reply. If it fails, takes too long or writes too much, the reply is an error. It runs without
     a shell; use sh -c '…' for one, and never put the payload into its text. It has the request in environment
     variables: REQUEST_SERVICE, REQUEST_FROM (a routing id), REQUEST_TYPE, REQUEST_ID. A line is printed for each
-    request. When the connection is lost, the service ends; let systemd or a loop start it again.
+    request. When the connection is lost, the service ends, unless you say --reconnect.
     """
+    import asyncio
+
     from bussrv.cli.traffic.answering import AnsweringService, CommandLimits
-    from bussrv.cli.traffic.members import REQUESTS, joined
+    from bussrv.cli.traffic.joining import joined
+    from bussrv.client.aio import connect
 
     exclude(quiet=quiet, json=as_json)
     limits = CommandLimits(list(words), concurrency, waiting, seconds, max_reply)
-    with joined(connection, wire_format, REQUESTS) as member:
-        member.register(service)
-        with AnsweringService(member, service, limits, content_type, _report(quiet=quiet, as_json=as_json)) as running:
-            running.serve(count)
+    with AnsweringService(service, limits, content_type, _report(quiet=quiet, as_json=as_json)) as running:
+        bus = joined(connect, connection, wire_format, reconnect=reconnect, on_state=running.happened.put_nowait)
+        asyncio.run(running.serve(bus, count))
     return 0
 
 

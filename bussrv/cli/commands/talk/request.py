@@ -14,7 +14,7 @@ from bussrv.cli.failure import NO
 from bussrv.cli.parameters import exclude, format_option, type_option
 
 if TYPE_CHECKING:
-    from bussrv.client.objects import Object
+    from bussrv.client.events import Reply
 
 FORMATS = ("objects", "business")
 
@@ -46,17 +46,19 @@ def request(
     written as it is.
     """
     from bussrv.cli.failure import NOT_YOU, Failure
-    from bussrv.cli.traffic.members import REPLIES, joined
+    from bussrv.cli.traffic.joining import joined
     from bussrv.cli.traffic.payloads import type_of
-    from bussrv.client.objects import BusError
+    from bussrv.client.blocking import connect
+    from bussrv.client.errors import BusError
 
     exclude(payload=payload, file=file)
     data = _payload(payload, file)
-    with joined(connection, wire_format, REPLIES) as member:
+    with joined(connect, connection, wire_format) as bus:
         try:
-            found = member.client.request(service, data, content_type or type_of(data), connection.timeout)
+            found = bus.request(service, data, type=content_type or type_of(data), timeout=connection.timeout)
         except BusError as error:
-            if error.reason in NOT_YOU:
+            # No answer is no answer. But a provider that goes is one.
+            if error.reason in NOT_YOU or (isinstance(error, OSError) and error.reason != "provider-gone"):
                 raise
             asked = f"; asked {connection.place(wire_format).address}" if error.reason == "no-such-service" else ""
             raise Failure(f"{error}{asked}", NO) from error
@@ -72,7 +74,7 @@ def _payload(payload: str | None, file: Path | None) -> bytes:
     return sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
 
 
-def _show(found: Object, *, as_json: bool) -> None:
+def _show(found: Reply, *, as_json: bool) -> None:
     from bussrv.cli.show import output
 
     if as_json:
@@ -82,4 +84,4 @@ def _show(found: Object, *, as_json: bool) -> None:
     else:
         from bussrv.cli.traffic.payloads import shown
 
-        output.line(shown(found.payload, found.metadata.get("type")))
+        output.line(shown(found.payload, found.type))
