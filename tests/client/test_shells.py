@@ -304,10 +304,10 @@ def test_logins(connect: Connect, tmp_path: Path) -> None:
 
         async def work() -> None:
             for kind in (*MEMBERS, "spp"):
-                async with connect(url(server, kind), user="ann", secret=lambda: "a secret of ann") as bus:
+                async with connect(url(server, kind), user="ann", secret=lambda: "a secret of ann", timeout=60) as bus:
                     assert bus.is_up
                 with pytest.raises(BadLogin):
-                    async with connect(url(server, kind), user="ann", secret="another", offline="wait"):
+                    async with connect(url(server, kind), user="ann", secret="another", offline="wait", timeout=60):
                         pass
 
         run(work())
