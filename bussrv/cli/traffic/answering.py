@@ -206,8 +206,7 @@ class AnsweringService:
         try:
             # One more than may run or wait: that one is told so.
             most = self._limits.concurrency + self._limits.waiting + 1
-            async with bus, bus.serve(self._name, self._handler(count), concurrency=most) as service:
-                await service.registered()
+            async with bus, bus.serve(self._name, self._handler(count), concurrency=most):
                 await self._watch(count)
         finally:
             self._runner.close()
