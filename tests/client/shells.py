@@ -64,6 +64,12 @@ def handler(connect: Callable[..., Any], answer: Callable[[Any], Any]) -> Any:
     return handle if connect is connect_aio else answer
 
 
+def core_of(bus: Any) -> Any:
+    """What drives the protocol of a client of either shell."""
+    plain = bus._plain._bus if isinstance(bus, Threaded) else bus
+    return plain._driver.core
+
+
 def run(work: Any, patience: float = PATIENCE) -> Any:
     """What a coroutine returns; it must not take for ever, and leaves no task."""
 

@@ -37,7 +37,7 @@ from bussrv.client.events import Restored
 from bussrv.client.settings import Backoff
 from bussrv.policy.logins.users import put_user
 from bussrv.testing.server import RunningServer
-from tests.client.shells import PATIENCE, SHELLS, handler, run
+from tests.client.shells import PATIENCE, SHELLS, core_of, handler, run
 from tests.end_to_end.cables import Bench, Cable
 from tests.forked import ForkedServer
 from tests.net.tls.tls_clients import Place
@@ -491,20 +491,13 @@ def test_what_was_under_way_is_lost(connect: Connect, server: RunningServer) -> 
             connect(address, reconnect=QUICK) as bus,
             connect(url(server, "objects")) as other,
         ):
-            asked = asyncio.Event()
-            loop = asyncio.get_running_loop()
-
-            def wait(request: Any) -> bytes:
-                loop.call_soon_threadsafe(asked.set)
-                return b""
-
-            cable_held = handler(connect, wait)
-            async with other.serve("slow", cable_held) as service:
+            async with other.serve("slow", handler(connect, lambda request: b"")) as service:
                 await service.registered()
                 cable.hold()
                 request = asyncio.ensure_future(bus.request("slow"))
                 publication = asyncio.ensure_future(bus.publish("lamp", b"on", confirm=True))
-                await asyncio.sleep(0)
+                while (core := core_of(bus)).has_output or len(core._questions) < 3:
+                    await asyncio.sleep(0.001)  # a request, a publication, and the question whether it was taken
                 cable.unplug()
                 for call in (request, publication):
                     with pytest.raises(Lost) as lost:
