@@ -490,19 +490,18 @@ def test_what_was_under_way_is_lost(connect: Connect, server: RunningServer) -> 
             plugged(server, "objects") as (cable, address),
             connect(address, reconnect=QUICK) as bus,
             connect(url(server, "objects")) as other,
+            other.serve("slow", handler(connect, lambda request: b"")),
         ):
-            async with other.serve("slow", handler(connect, lambda request: b"")) as service:
-                await service.registered()
-                cable.hold()
-                request = asyncio.ensure_future(bus.request("slow"))
-                publication = asyncio.ensure_future(bus.publish("lamp", b"on", confirm=True))
-                while (core := core_of(bus)).has_output or len(core._questions) < 3:
-                    await asyncio.sleep(0.001)  # a request, a publication, and the question whether it was taken
-                cable.unplug()
-                for call in (request, publication):
-                    with pytest.raises(Lost) as lost:
-                        await call
-                    assert lost.value.maybe_done
+            cable.hold()
+            request = asyncio.ensure_future(bus.request("slow"))
+            publication = asyncio.ensure_future(bus.publish("lamp", b"on", confirm=True))
+            while (core := core_of(bus)).has_output or len(core._questions) < 3:
+                await asyncio.sleep(0.001)  # a request, a publication, and the question whether it was taken
+            cable.unplug()
+            for call in (request, publication):
+                with pytest.raises(Lost) as lost:
+                    await call
+                assert lost.value.maybe_done
 
     run(work())
 
