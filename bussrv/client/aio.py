@@ -23,7 +23,7 @@ from bussrv.client.address import Address
 from bussrv.client.core.base import Core
 from bussrv.client.core.inbox import MAX_BYTES, MAX_ITEMS, Inbox, Overflow
 from bussrv.client.core.making import make_core
-from bussrv.client.core.payload import as_payload, hyphenated
+from bussrv.client.core.payload import OWN_OF_PUBLICATION, OWN_OF_REQUEST, as_attributes, as_payload
 from bussrv.client.core.rules import check_rules
 from bussrv.client.errors import (
     BadLogin,
@@ -271,13 +271,14 @@ class Bus:
         :raises Offline: there is no connection, and ``offline`` is ``raise``; or the buffer is full.
         :raises Lost: the connection ended before the server took it; only with ``confirm``.
         :raises BusError: the server refused it, or the service before.
+        :raises ValueError: the client writes an attribute of this name itself.
         """
         driver = self._driver or self._open_driver()
         core = driver.core
+        if attributes:
+            attributes = as_attributes(attributes, OWN_OF_PUBLICATION)
         if not core.is_up:
             await self._ready()
-        if attributes:
-            attributes = hyphenated(attributes)
         if not confirm:
             core.publish(service, as_payload(payload), type, attributes, None)
             if driver.published(len(payload)):
@@ -329,7 +330,10 @@ class Bus:
         :raises Lost: the connection, or the provider, went before it answered.
         :raises Offline: there is no connection.
         :raises BusError: the service, or the server, answered with an error.
+        :raises ValueError: the client writes an attribute of this name itself.
         """
+        if attributes:
+            attributes = as_attributes(attributes, OWN_OF_REQUEST)
         loop = asyncio.get_running_loop()
         deadline = None if timeout is None else loop.time() + timeout
         core = self._core
@@ -345,9 +349,7 @@ class Bus:
             else:
                 future.set_result(answer)
 
-        identifier = core.request(
-            service, as_payload(payload), type, hyphenated(attributes) if attributes else attributes, done, deadline
-        )
+        identifier = core.request(service, as_payload(payload), type, attributes, done, deadline)
         self._open_driver().commanded()
         try:
             return await future

@@ -236,6 +236,9 @@ def test_refusals(connect: Connect, server: RunningServer) -> None:
                     pass
             with pytest.raises(TypeError, match="a payload is bytes, not str"):
                 await bus.publish("lamp", "on")
+            for call in (bus.publish("lamp", b"on", confirm=True, event="switched"), bus.request("lamp", name="hall")):
+                with pytest.raises(ValueError, match="itself: use another name"):
+                    await call
             with pytest.raises(ValueError, match="at least one"):
                 bus.subscribe()
             with pytest.raises(RuntimeError, match="begins when it is entered"):
