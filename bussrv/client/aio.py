@@ -385,6 +385,9 @@ class Bus:
         """
         if not services:
             raise ValueError("name at least one service")
+        for each in services:
+            if not isinstance(each, str):
+                raise TypeError(f"the name of a service is a string, not {type(each).__name__}: subscribe(*names)")
         names = tuple(dict.fromkeys(services))
         inbox: Inbox[Message] = Inbox(queue, overflow, queue_bytes)
 

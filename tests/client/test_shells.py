@@ -224,6 +224,17 @@ def test_a_provider_that_only_publishes(connect: Connect, server: RunningServer)
     run(work())
 
 
+def test_a_plain_function_is_no_handler_for_asyncio(server: RunningServer) -> None:
+    plain: Any = repr
+
+    async def work() -> None:
+        async with SHELLS["aio"](url(server, "objects")) as bus, bus.serve("plain", plain):
+            with pytest.raises(BusError, match="TypeError: a handler is an async function"):
+                await bus.request("plain")
+
+    run(work())
+
+
 def test_refusals(connect: Connect, server: RunningServer) -> None:
     async def work() -> None:
         async with connect(url(server, "objects")) as bus:
@@ -241,6 +252,8 @@ def test_refusals(connect: Connect, server: RunningServer) -> None:
                     await call
             with pytest.raises(ValueError, match="at least one"):
                 bus.subscribe()
+            with pytest.raises(TypeError, match="a string, not list: subscribe"):
+                bus.subscribe(["lamp", "door"])
             with pytest.raises(RuntimeError, match="begins when it is entered"):
                 await bus.subscribe("lamp").take(1)
             with pytest.raises(BusError, match="reserved-name"):

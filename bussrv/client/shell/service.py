@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
+from inspect import isawaitable
 from types import TracebackType
 from typing import TypeAlias
 
@@ -150,7 +151,10 @@ class Service:
 
     async def _handle(self, request: Request) -> None:
         try:
-            payload, content_type = _answer(await self._handler(request))
+            answer = self._handler(request)
+            if not isawaitable(answer):
+                raise TypeError("a handler is an async function")
+            payload, content_type = _answer(await answer)
         except asyncio.CancelledError:
             self._reject(request, "provider-gone", f"{self._name} stops")
             raise
