@@ -20,6 +20,8 @@ from bussrv.wire.objects import MAX_ADDED, MAX_METADATA, NUL, decode_fields
 from bussrv.wire.websocket import SUBPROTOCOL
 
 _MOST_METADATA = MAX_METADATA + MAX_ADDED
+_MOST_EMPTY = 1000
+"""The most frames of a chunk that carry no object. A chunk may hold a hundred thousand, which take seconds to read."""
 
 
 class _Head(Struct, gc=False, rename="kebab"):
@@ -180,10 +182,11 @@ class WebSocketFraming:
         return self._connection.send(ws.Request(str(self._address), self._address.path, subprotocols=[SUBPROTOCOL]))
 
     def frame(self, data: bytes) -> bytes:
-        """A message."""
-        if self._waiting is None:
+        """A message; nothing after a close frame."""
+        if self._waiting is not None:
+            self._waiting.append(data)
+        elif self._connection.state is ConnectionState.OPEN:
             return self._connection.send(ws.BytesMessage(data))
-        self._waiting.append(data)
         return b""
 
     def farewell(self) -> bytes:
@@ -195,14 +198,16 @@ class WebSocketFraming:
 
     def feed(self, data: bytes, found: list[Arrived]) -> bytes:
         """See :class:`Framing`."""
-        output = b""
+        output: list[bytes] = []
         try:
             self._connection.receive_data(data)
-            for event in self._connection.events():
-                output += self._take(event, found)
+            for number, event in enumerate(self._connection.events(), 1):
+                output.append(self._take(event, found))
+                if number > len(found) + _MOST_EMPTY:
+                    raise RemoteProtocolError("bad-frame", f"over {_MOST_EMPTY} frames in one go carry no object")
         except (WsProtocolError, LocalProtocolError) as error:
             raise _bad_frame(error) from error
-        return output
+        return b"".join(output)
 
     def _take(self, event: ws.Event, found: list[Arrived]) -> bytes:
         if isinstance(event, (ws.BytesMessage, ws.TextMessage)):

@@ -181,6 +181,8 @@ WHOLE, TWO = as_messages([b"{}\0"])[0], as_messages([b"{}\0{}\0"])[0]
         "text that is not UTF-8": (b"\x81\1\xff", "bad-frame"),
         "a close with a reason": (b"\x88\x10\x03\xe9server-stopped", "server-stopped"),
         "a close without one": (b"\x88\0", "connection-lost"),
+        "many pings": (b"\x89\0" * 1100, "bad-frame"),
+        "many parts without anything": (b"\2\0" + b"\0\0" * 1100, "bad-frame"),
     }.values(),
 )
 def test_what_came_before_the_end_is_taken_all_the_same(data: bytes, reason: str) -> None:
@@ -190,6 +192,14 @@ def test_what_came_before_the_end_is_taken_all_the_same(data: bytes, reason: str
         assert (len(found), reasons) == (1, [reason])
         framing.farewell()
         assert framing.farewell() == b""
+
+
+def test_nothing_is_sent_after_a_close_frame() -> None:
+    for end in (WebSocketFraming.farewell, lambda framing: take(framing, [b"\x88\0"]) and b""):
+        framing = opened()
+        assert framing.frame(b"{}\0")
+        end(framing)
+        assert framing.frame(b"{}\0") == b""
 
 
 @each_row(
