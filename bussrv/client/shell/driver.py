@@ -29,6 +29,9 @@ FAREWELL = 1.0
 STEADY = 5.0
 """Seconds after which a connection counts as a success: the pauses between attempts begin anew."""
 
+MOST_UNSENT = 32 << 20
+"""Bytes that the server has not taken, with which nothing more is read: what is read may ask for yet more answers."""
+
 _FLUSH = 64 << 10
 _HEAD = 64
 _PROBES = 3
@@ -68,6 +71,7 @@ class Driver:
         self._has_heard = False
         self._was_up = False
         self._said_farewell = False
+        self._is_deaf = False
         self._waiting: list[asyncio.Future[None]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._is_flushing = False
@@ -198,7 +202,7 @@ class Driver:
     def opened(self, transport: Any, address: str) -> None:
         """The transport is connected."""
         self._transport = transport
-        self._is_write_paused = self._said_farewell = False
+        self._is_write_paused = self._said_farewell = self._is_deaf = False
         if isinstance(self.core, InbusCore):
             self.core.own = transport.get_extra_info("sockname")[:2]
         else:
@@ -208,6 +212,8 @@ class Driver:
     def received(self, data: bytes) -> None:
         """Bytes, or a datagram, came."""
         self._has_heard = True
+        if self._is_deaf:
+            return
         self._tell_core(lambda: self.core.received(data, self._loop.time()))
 
     def lost(self, error: Exception | None) -> None:
@@ -238,10 +244,16 @@ class Driver:
         """It has read."""
         self._is_write_paused = False
         self._notify()
+        if not self.core.is_paused:
+            self._read_on()
 
     def _read_on(self) -> None:
-        if self._transport is not None and not isinstance(self.core, InbusCore):
+        if self._transport is not None and not isinstance(self.core, InbusCore) and not self._has_much_unsent:
             self._transport.resume_reading()
+
+    @property
+    def _has_much_unsent(self) -> bool:
+        return self._is_write_paused and self._transport.get_write_buffer_size() > MOST_UNSENT
 
     def _tell_core(self, tell: Callable[[], None]) -> None:
         """Tell the core something, and do what follows from it."""
@@ -249,6 +261,8 @@ class Driver:
         try:
             tell()
         except RemoteProtocolError as error:
+            # What follows something malformed is not read.
+            self._is_deaf = True
             core.ending = lost_error(error.reason, error.message)
         except Exception as error:
             # Such as one of a function that returns the secret. The next connection may do better.
@@ -258,7 +272,7 @@ class Driver:
             self._flush()
         if core.ending is not None:
             self._end(core.ending)
-        elif core.is_paused and not isinstance(core, InbusCore) and self._transport.is_reading():
+        elif (core.is_paused or self._has_much_unsent) and not isinstance(core, InbusCore):
             self._transport.pause_reading()
         self._arm()
 

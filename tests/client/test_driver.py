@@ -1,0 +1,118 @@
+"""What the driver of a core does with a connection, at a transport in memory."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from bussrv.client.address import Address
+from bussrv.client.core.inbox import Inbox
+from bussrv.client.core.making import make_core
+from bussrv.client.events import Message
+from bussrv.client.settings import Settings
+from bussrv.client.shell.driver import MOST_UNSENT, Driver
+from bussrv.wire.objects import encode
+from tests.client.shells import run
+
+HALL = Address.parse("bus://hall")
+PUBLICATION = b'{"sender":"tv","type":"text/plain","size":2}\0on'
+
+
+class Transport:
+    """A connection whose other end takes nothing."""
+
+    def __init__(self) -> None:
+        self.sent = b""
+        self.unsent = 0
+        self.reads = True
+        self.is_over = False
+
+    def get_extra_info(self, _: str) -> None:
+        """There is no socket."""
+
+    def write(self, data: bytes) -> None:
+        self.sent += data
+        self.unsent += len(data)
+
+    def get_write_buffer_size(self) -> int:
+        return self.unsent
+
+    def is_reading(self) -> bool:
+        return self.reads
+
+    def pause_reading(self) -> None:
+        self.reads = False
+
+    def resume_reading(self) -> None:
+        self.reads = True
+
+    def is_closing(self) -> bool:
+        return self.is_over
+
+    def can_write_eof(self) -> bool:
+        return True
+
+    def write_eof(self) -> None:
+        self.is_over = True
+
+    def abort(self) -> None:
+        self.is_over = True
+
+
+def opened() -> tuple[Driver, Transport]:
+    driver = Driver(lambda tell: make_core(HALL, Settings(), tell), [HALL], None, None, lambda _: None)
+    transport = Transport()
+    driver.opened(transport, "hall")
+    asked = json.loads(transport.sent.split(b"\0")[0])
+    driver.received(encode({"event": "routing/subscribe/reply", "in-reply-to": asked["id"]}))
+    assert driver.core.is_up
+    return driver, transport
+
+
+def test_a_server_that_takes_nothing_is_not_read_for_ever() -> None:
+    async def check() -> None:
+        driver, transport = opened()
+        driver.pause_writing()
+        driver.received(b"{}\0")
+        assert transport.reads
+        transport.unsent = MOST_UNSENT + 1
+        driver.received(b"{}\0")
+        assert not transport.reads
+        driver.core.resume()
+        assert not transport.reads
+        transport.unsent = 0
+        driver.write_on()
+        assert transport.reads
+
+    run(check())
+
+
+def test_a_client_that_wants_no_more_reads_no_more() -> None:
+    async def check() -> None:
+        driver, transport = opened()
+        inbox: Inbox[Message] = Inbox(1, "pause")
+        driver.core.subscribe(inbox, ["tv"], lambda _: None)
+        driver.received(PUBLICATION * 2)
+        assert not transport.reads
+        driver.write_on()
+        assert not transport.reads
+        inbox.take_many(2)
+        assert transport.reads
+
+    run(check())
+
+
+def test_what_follows_something_malformed_is_not_read() -> None:
+    async def check() -> None:
+        driver, transport = opened()
+        inbox: Inbox[Any] = Inbox()
+        driver.core.subscribe(inbox, ["tv"], lambda _: None)
+        for chunk in (PUBLICATION[:9], PUBLICATION[9:] + b"[\0", PUBLICATION, PUBLICATION):
+            driver.received(chunk)
+        assert transport.is_over
+        assert [each.payload for each in inbox.take_many(5)] == [b"on"]
+        driver.opened(Transport(), "hall")
+        driver.received(PUBLICATION)
+        assert len(inbox) == 1
+
+    run(check())
