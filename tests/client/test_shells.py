@@ -7,6 +7,7 @@ import signal
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,7 @@ from tests.client.shells import PATIENCE, SHELLS, core_of, handler, run
 from tests.end_to_end.cables import Bench, Cable
 from tests.forked import ForkedServer
 from tests.net.tls.tls_clients import Place
+from tests.tables import each_row
 
 pytestmark = pytest.mark.processes
 
@@ -520,6 +522,34 @@ def test_what_was_under_way_is_lost(connect: Connect, server: RunningServer) -> 
                 assert lost.value.maybe_done
 
     run(work())
+
+
+@each_row(
+    "answer",
+    {
+        "a type that is no text": lambda: (b"x", 5),
+        "a type that is no Unicode": lambda: (b"x", "text/\udcff"),
+        "an error of its own that is no Unicode": lambda: fail(ServiceError("\udcff", "\udcff")),
+        "an error that is no Unicode": lambda: fail(OSError("\udcff")),
+    }.values(),
+)
+def test_what_cannot_be_sent_is_answered_with_an_error(
+    connect: Connect, server: RunningServer, answer: Callable[[], Any]
+) -> None:
+    async def work() -> None:
+        # The longest time that a silent server may have is for ever.
+        async with (
+            connect(url(server, "objects"), silence=inf) as bus,
+            bus.serve("door/odd", handler(connect, lambda _: answer())),
+        ):
+            with pytest.raises(BusError, match=r"service-error|udcff"):
+                await bus.request("door/odd", timeout=PATIENCE / 2)
+
+    run(work())
+
+
+def fail(error: Exception) -> Any:
+    raise error
 
 
 def test_a_silent_server_is_noticed(connect: Connect, server: RunningServer) -> None:

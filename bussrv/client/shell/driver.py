@@ -35,6 +35,7 @@ MOST_UNSENT = 32 << 20
 _FLUSH = 64 << 10
 _HEAD = 64
 _PROBES = 3
+_LONGEST = 86400
 _NUMBER = re.compile(r"\[Errno (\d+)\]")
 
 
@@ -418,6 +419,7 @@ def _keep_alive(sock: socket.socket | None, silence: float) -> None:
     if sock is None or sock.family not in (socket.AF_INET, socket.AF_INET6):
         return
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    silence = min(silence, _LONGEST)  # A number of the system's has its bounds.
     part = max(1, int(silence / (_PROBES + 1)))
     options = (("TCP_KEEPIDLE", part), ("TCP_KEEPINTVL", part), ("TCP_KEEPCNT", _PROBES))
     for name, value in (*options, ("TCP_USER_TIMEOUT", max(1000, int(silence * 1000)))):

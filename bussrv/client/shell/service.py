@@ -159,10 +159,10 @@ class Service:
             self._reject(request, "provider-gone", f"{self._name} stops")
             raise
         except ServiceError as error:
-            self._reject(request, error.reason, error.message)
+            self._reject(request, _words(error.reason), _words(error.message))
         except Exception as error:
             log.exception("the handler of %s failed", self._name)
-            self._reject(request, "service-error", f"{type(error).__name__}: {error}"[:_MAX_WORDS])
+            self._reject(request, "service-error", _words(f"{type(error).__name__}: {error}"[:_MAX_WORDS]))
         else:
             self._driver.core.reply(request, payload, content_type)
         self.handled += 1
@@ -173,12 +173,21 @@ class Service:
         self._driver.commanded()
 
 
+def _words(text: object) -> str:
+    """Text that can be sent, whatever it was: a file name in an error may be no Unicode."""
+    return str(text).encode(errors="backslashreplace").decode()
+
+
 def _answer(answer: Answer) -> tuple[bytes, str]:
+    """:raises TypeError, ValueError: it cannot be sent."""
     if answer is None:
         return b"", OCTET_STREAM
     if isinstance(answer, str):
         return answer.encode(), UTF8_TEXT
     if isinstance(answer, tuple):
         payload, content_type = answer
+        if not isinstance(content_type, str):
+            raise TypeError(f"a content type is a str, not {type(content_type).__name__}")
+        content_type.encode()
         return as_payload(payload), content_type
     return as_payload(answer), OCTET_STREAM
