@@ -154,7 +154,8 @@ class ObjectsCore(Core):
         if self._has_left:
             return
         if self._join_by is not None and now >= self._join_by:
-            self.ending = lost_error("login-timeout", f"{self.address} did not answer {self._membership.event}")
+            asked = f"{self.address} did not answer {self._membership.event}"
+            self.ending = lost_error("login-timeout", f"{asked}: does another wire format have that port?")
         elif self._leave_by is not None:
             self._leave(now)
         elif self.is_up:
