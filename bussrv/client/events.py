@@ -52,7 +52,7 @@ class _Carried(Struct, frozen=True, gc=False):
 class Message(_Carried, frozen=True, gc=False):
     """A publication on a service, or its state.
 
-    :ivar service: the service; empty if its only provider does not say it, and the client is subscribed to several.
+    :ivar service: the service.
     """
 
     @property
@@ -83,7 +83,8 @@ class Gap(Struct, frozen=True):
     """Messages are missing before the next one.
 
     :ivar lost: how many, if that is known. While there is no connection, nobody can know.
-    :ivar reason: ``overflow``: the queue was full; otherwise the reason for which the connection ended.
+    :ivar reason: ``overflow``: the queue was full. ``no-sender``: a publication did not name its service. Otherwise the
+        reason for which the connection ended.
     """
 
     lost: int | None

@@ -297,20 +297,23 @@ class ObjectsCore(Core):
     # What comes.
 
     def _take_publication(self, each: Arrived) -> None:
-        service = each.sender or ""
+        service = self._only_service() if each.sender is None else each.sender
+        if service is None:
+            # A program that was given it would take it for one on the service that it is subscribed to.
+            for inbox in self._each_inbox():
+                inbox.gap("no-sender")
+            return
         inboxes = self._inboxes.get(service)
-        if inboxes is None:
-            service, inboxes = self._unnamed(service)
-        message = Message(service, each.payload, each.type, each.raw)
-        size = len(each.payload)
-        for inbox in inboxes:
-            inbox.put(message, size)
+        if inboxes is not None:
+            message = Message(service, each.payload, each.type, each.raw)
+            size = len(each.payload)
+            for inbox in inboxes:
+                inbox.put(message, size)
 
-    def _unnamed(self, sender: str) -> tuple[str, list[Inbox[Message]]]:
-        """A publication of a sender that does not name its only service; or of a subscription that ended meanwhile."""
-        if sender:
-            return sender, []
-        return next(iter(self._inboxes)) if len(self._inboxes) == 1 else "", list(self._each_inbox())
+    def _only_service(self) -> str | None:
+        """The service of a publication whose sender provides only one, and does not name it."""
+        is_clear = len(self._inboxes) == 1 and self._membership.is_settled
+        return next(iter(self._inboxes)) if is_clear else None
 
     def _take_observed(self, each: Arrived) -> None:
         metadata = decode_fields(each.raw)

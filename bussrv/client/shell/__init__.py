@@ -5,5 +5,5 @@
 - ``service``: services of programs with an event loop
 - ``subscription``: subscriptions of programs with an event loop
 
-Tests: ``tests/client/shell``.
+Tests: ``tests/client``.
 """

@@ -161,3 +161,23 @@ def test_an_observer_whose_rules_are_refused_is_told() -> None:
     pair.exchange()
     assert told == [inbox.error]
     assert inbox.error is not None
+
+
+def test_a_publication_without_a_sender_is_taken_for_no_other() -> None:
+    """A provider of a single service need not name it. Only who has a single subscription knows which one it is."""
+    pair = Pair()
+    pair.connect()
+    unnamed = b'{"type":"text/plain","size":2}\0hi'
+    (bank, _) = pair.subscribe("bank")
+    pair.exchange()
+    pair.core.received(unnamed, 0.0)
+    assert bank.take_many(9) == [Message("bank", b"hi", "text/plain", unnamed[:30])]
+    (other, _) = pair.subscribe("other")
+    pair.core.received(unnamed, 0.0)  # the server does not know of it yet, so this may be of either
+    pair.exchange()
+    pair.core.received(unnamed, 0.0)
+    for inbox in (bank, other):
+        assert inbox.take_many(9) == [Gap(None, "no-sender")]
+    pair.core.unsubscribe(other, ["other"])
+    pair.core.received(unnamed, 0.0)
+    assert bank.take_many(9) == [Gap(None, "no-sender")]
