@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -534,8 +535,11 @@ def test_what_was_under_way_is_lost(connect: Connect, server: RunningServer) -> 
     }.values(),
 )
 def test_what_cannot_be_sent_is_answered_with_an_error(
-    connect: Connect, server: RunningServer, answer: Callable[[], Any]
+    connect: Connect, server: RunningServer, answer: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # What is logged cannot be sent either, not even to the process that gathers the results of tests.
+    monkeypatch.setattr(logging.getLogger("bussrv.client"), "disabled", True)
+
     async def work() -> None:
         # The longest time that a silent server may have is for ever.
         async with (
