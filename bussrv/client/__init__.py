@@ -9,11 +9,11 @@
 - ``business``: a plain client of Business Object
 - ``core``: the clients of the wire formats without sockets and clocks
 - ``errors``: the errors that clients raise
-- ``events``: what a client is told: messages, requests, replies, objects, gaps and states
+- ``events``: everything that a client is told: messages, requests, replies, objects, gaps and states
 - ``inbus``: a plain client of Inbus
 - ``objects``: a plain client of the Object System
 - ``profiles``: the file of profiles: servers by name, each with addresses and credentials
-- ``settings``: what a program says about its client
+- ``settings``: the settings of a client
 - ``shell``: the parts of the client for asyncio
 - ``spp``: a plain client of the Service providing protocol
 - ``tls``: TLS for the clients of stream formats

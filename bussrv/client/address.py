@@ -15,7 +15,7 @@ Format: TypeAlias = Literal["objects", "business", "websocket", "spp", "inbus"]
 
 
 class Scheme(NamedTuple):
-    """What a scheme stands for."""
+    """The wire format, the default port and the security of a scheme."""
 
     format: Format
     port: int
@@ -43,7 +43,7 @@ _SECURE = ("tls:", "https://")
 
 @dataclass(frozen=True)
 class Address:
-    """Where a server listens.
+    """The address of a server.
 
     :ivar path: what a client of a WebSocket asks for.
     """

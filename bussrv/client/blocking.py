@@ -51,7 +51,7 @@ class _Loop:
         self._thread.start()
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """What the coroutine returns. Whatever interrupts the wait, such as a signal, cancels it."""
+        """Run a coroutine. :returns: its result. An exception during the wait, such as a signal's, cancels it."""
         if not self._thread.is_alive():
             work.close()
             raise Closed("the client is closed")
@@ -198,7 +198,7 @@ class _Entered:
 
 
 class Subscription(_Entered, Generic[Item]):
-    """What comes, in order, with the gaps: an iterator, within ``with``; see :class:`aio.Subscription`."""
+    """Messages in order, with the gaps: an iterator, within ``with``; see :class:`aio.Subscription`."""
 
     _inner: aio.Subscription[Item]
 

@@ -1,4 +1,4 @@
-"""What a client is told: messages, requests, replies, objects, the gaps between them, and states of the connection."""
+"""Everything that a client is told: messages, requests, replies, objects, gaps, and states of the connection."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class Profile:
 
 
 class KnownServer(NamedTuple):
-    """What a client needs to know of a server."""
+    """The address, the user and TLS of a server."""
 
     address: Address
     tls: Tls | None

@@ -1,4 +1,4 @@
-"""What a program says about its client: who it is, what to do while the server is away, and when to try again."""
+"""The settings of a client: its user, its behaviour while the server is away, and the pauses between attempts."""
 
 from __future__ import annotations
 

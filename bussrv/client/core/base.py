@@ -1,4 +1,4 @@
-"""What the cores of all wire formats have in common.
+"""The base of the cores of all wire formats.
 
 A core is a client without sockets and without a clock: bytes and the time go in; bytes, events and the next deadline
 come out. It outlives connections, so it knows what has to be subscribed and provided again. Whoever drives it
@@ -121,7 +121,7 @@ class Core:
         return bool(self._output) and not self._has_left
 
     def take_output(self) -> list[bytes]:
-        """What is to be sent now. For a datagram format each item is one datagram."""
+        """The bytes to send now. For a datagram format each item is one datagram."""
         if self._has_left:
             return []
         output, self._output = self._output, []

@@ -55,7 +55,7 @@ class Framing(Protocol):
     """Makes bytes of objects, and objects of bytes, over one connection."""
 
     def greeting(self) -> bytes:
-        """What is sent before everything else."""
+        """The bytes to send before everything else."""
 
     def frame(self, data: bytes) -> bytes:
         """The bytes that carry an object; empty: they come later, with :meth:`feed`."""
@@ -68,7 +68,7 @@ class Framing(Protocol):
         """
 
     def farewell(self) -> bytes:
-        """What is sent before the connection is closed."""
+        """The bytes to send before the connection is closed."""
 
 
 class PlainFraming:
@@ -141,7 +141,7 @@ def read(raw: bytes) -> _Head:
 
     :raises RemoteProtocolError: it is malformed.
     """
-    # What nests deeper than is allowed has as many brackets.
+    # Metadata that nests deeper than is allowed has as many brackets.
     if not raw.isascii() or raw.count(b"[") + raw.count(b"{") > MAX_NESTING:
         check_text(raw, MAX_NESTING)
     try:

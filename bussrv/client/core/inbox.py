@@ -10,7 +10,7 @@ from bussrv.client.errors import BusError, Overflowed
 from bussrv.client.events import Gap
 
 Overflow = Literal["drop-oldest", "pause", "fail"]
-"""What a subscription does when its queue is full.
+"""The policy of a subscription for a full queue.
 
 - ``drop-oldest``: it drops the oldest messages, and a :class:`~bussrv.client.events.Gap` says how many.
 - ``pause``: the client reads no more from its connection until half of the queue is taken.
@@ -87,7 +87,7 @@ class Inbox(Generic[Item]):
             self.wake()
 
     def end(self, error: BusError) -> None:
-        """Nothing more comes. What waits can still be taken."""
+        """Nothing more comes. Items that wait can still be taken."""
         if self.error is None:
             self.error = error
             self.wake()

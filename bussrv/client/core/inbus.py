@@ -12,11 +12,12 @@ from typing import Any
 
 from bussrv.client.core.base import Core, OnDone, Tell
 from bussrv.client.core.inbox import Inbox
+from bussrv.client.core.names import check_name
 from bussrv.client.errors import BusError
 from bussrv.client.events import Message, Restored
 from bussrv.client.settings import Settings
-from bussrv.errors import Refused, RemoteProtocolError
-from bussrv.values import UTF8_TEXT, check_service_name
+from bussrv.errors import RemoteProtocolError
+from bussrv.values import UTF8_TEXT
 from bussrv.wire import inbus
 from bussrv.wire.objects import encode_json
 
@@ -148,9 +149,6 @@ class InbusCore(Core):
 
 def _check(name: str) -> None:
     """:raises BusError: it cannot be an app-key."""
-    try:
-        check_service_name(name)
-    except Refused as refusal:
-        raise BusError(refusal.reason, refusal.message) from None
+    check_name(name)
     if name in inbus.RESERVED_APP_KEYS:
         raise BusError("reserved-app-key", f"the app-key {name!r} is reserved")

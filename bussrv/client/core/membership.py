@@ -1,4 +1,4 @@
-"""What a member of the object network asks the server for, and what the server has granted.
+"""The subscription of a member of the object network: wanted, asked for, and granted.
 
 Subscribing again replaces the subscription, so the whole of it is sent each time, and one change waits for the one
 before. If a change is refused that asks for several services, they are asked for one by one, so that one that is
@@ -18,7 +18,7 @@ from bussrv.errors import JOURNAL_UNAVAILABLE, TOO_MANY_LOGINS
 
 
 class Wanted(NamedTuple):
-    """What a subscription asks for.
+    """The services and rules of a subscription.
 
     :ivar rules: the objects that are received besides the publications on ``services``.
     """
@@ -42,7 +42,7 @@ class Member(Protocol):
         """Send an object with a fresh id, and wait for its answer."""
 
     def wanted(self) -> Wanted:
-        """What the member wants at the moment."""
+        """The subscription that the member wants at the moment."""
 
     def accepted(self, answer: Reply) -> None:
         """The server has accepted the member, for the first time over this connection."""
@@ -189,7 +189,7 @@ class Membership:
             self._one_by_one = True
             self.change()
         else:
-            # What is wanted less, the server may refuse, too. It is not asked the same again.
+            # The server may refuse to take something away, too. It is not asked the same again.
             self._refused_change = wanted
             new_rules = [each for each in wanted.rules if each not in granted.rules]
             self._refuse(Wanted(tuple(new), () if new else tuple(new_rules)), error)

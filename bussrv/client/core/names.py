@@ -1,9 +1,24 @@
-"""Names of services that may have wildcards: ``*`` for any characters, ``?`` for one."""
+"""Names of services as programs give them, perhaps with wildcards: ``*`` for any characters, ``?`` for one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
+
+from bussrv.client.errors import BusError
+from bussrv.errors import Refused
+from bussrv.values import check_service_name
+
+
+def check_name(name: str, check: Callable[[str], object] = check_service_name) -> None:
+    """:raises BusError: it cannot be the name of a service.
+
+    :param check: the check of :mod:`bussrv.values`; by default the one of new names.
+    """
+    try:
+        check(name)
+    except Refused as refusal:
+        raise BusError(refusal.reason, refusal.message) from None
 
 
 def has_wildcard(name: str) -> bool:

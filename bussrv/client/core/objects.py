@@ -14,14 +14,15 @@ from bussrv.client.core.base import Core, OnAnswer, OnDone, OnRequest, Tell, los
 from bussrv.client.core.framing import Arrived, Framing
 from bussrv.client.core.inbox import Inbox
 from bussrv.client.core.membership import Membership, Wanted
+from bussrv.client.core.names import check_name
 from bussrv.client.core.provided import ProvidedServices
 from bussrv.client.core.requests import Questions
 from bussrv.client.core.rules import ObserverRules
 from bussrv.client.errors import BufferFull, BusError, Lost, error_of
 from bussrv.client.events import Appeared, Change, Gone, Message, Object, Refusal, Reply, Request, Restored
 from bussrv.client.settings import Buffer, Settings
-from bussrv.errors import JOURNAL_UNAVAILABLE, Refused
-from bussrv.values import OCTET_STREAM, check_service_name
+from bussrv.errors import JOURNAL_UNAVAILABLE
+from bussrv.values import OCTET_STREAM
 from bussrv.wire.objects import NUL, decode_fields, encode, encode_json
 
 _FOR_ANSWERS = ("@services/reply", "@error")
@@ -243,7 +244,7 @@ class ObjectsCore(Core):
         self.ending = error
 
     def restored_late(self, service: str) -> None:
-        """See :class:`~bussrv.client.core.membership.Member`. What came of others came after the gap."""
+        """See :class:`~bussrv.client.core.membership.Member`. Publications on other services came after the gap."""
         for inbox in self._inboxes.get(service, ()):
             inbox.gap(self._lost_reason)
 
@@ -374,7 +375,7 @@ class ObjectsCore(Core):
     def subscribe(self, inbox: Inbox[Message], names: Collection[str], done: OnDone) -> None:
         """See :class:`Core`."""
         for name in names:
-            _check_name(name)
+            check_name(name)
         self._add_inbox(inbox, names)
         self._membership.wait(inbox, Wanted(tuple(names), ()), done)
 
@@ -446,7 +447,7 @@ class ObjectsCore(Core):
         def settle(answer: Reply | BusError | None) -> None:
             self._questions.forget(identifier)
             if unconfirmed.pop(identifier, None) is not None:
-                done(answer if isinstance(answer, BusError) else None)
+                done(_error_in(answer))
 
         unconfirmed[identifier] = settle
         self._questions.add(identifier, settle, f"the publication on {service}", self._said, None)
@@ -454,7 +455,7 @@ class ObjectsCore(Core):
 
     def _head(self, service: str, content_type: str | None) -> bytes:
         """The beginning of the metadata of a publication, up to its size."""
-        _check_name(service)
+        check_name(service)
         # One that answers requests stays, and is registered over the next connection. Others are tried again.
         refused = self._refused
         refusal = refused.get(service) if service in self._services.names else refused.pop(service, None)
@@ -471,7 +472,7 @@ class ObjectsCore(Core):
         policy = self.settings.offline
         if not isinstance(policy, Buffer):
             raise self.offline()
-        _check_name(kept.service)
+        check_name(kept.service)
         if len(self._kept) >= policy.most or self._kept_bytes + len(kept.payload) > policy.most_bytes:
             raise BufferFull(
                 f"there is no connection, and {len(self._kept)} publications of {self._kept_bytes} bytes wait already"
@@ -497,7 +498,7 @@ class ObjectsCore(Core):
         def answered(answer: Reply | BusError) -> None:
             if not isinstance(answer, BusError):
                 self._confirmed = number
-            done(answer if isinstance(answer, BusError) else None)
+            done(_error_in(answer))
 
         self.ask({"event": "services/list" if self._is_business else "ping"}, answered, "a confirmation")
 
@@ -538,7 +539,7 @@ class ObjectsCore(Core):
 
         :raises ValueError: this client serves it already.
         """
-        _check_name(service)
+        check_name(service)
         self._services.add(service, on_request, done)
         self._membership.change()
 
@@ -547,9 +548,7 @@ class ObjectsCore(Core):
         self._heads.clear()
         if self._services.remove(service) and self.is_up:
             fields = {"event": "services/unregister", "name": service}
-            self.ask(
-                fields, lambda answer: done(answer if isinstance(answer, BusError) else None), "services/unregister"
-            )
+            self.ask(fields, lambda answer: done(_error_in(answer)), "services/unregister")
         else:
             done(None)
         self._membership.change()
@@ -584,9 +583,5 @@ class ObjectsCore(Core):
         self._output.append(self._frame(data))
 
 
-def _check_name(name: str) -> None:
-    """:raises BusError: it cannot be the name of a service."""
-    try:
-        check_service_name(name)
-    except Refused as refusal:
-        raise BusError(refusal.reason, refusal.message) from None
+def _error_in(answer: Reply | BusError | None) -> BusError | None:
+    return answer if isinstance(answer, BusError) else None

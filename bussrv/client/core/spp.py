@@ -7,11 +7,10 @@ from typing import Any
 
 from bussrv.client.core.base import Core, OnDone, Tell, lost_error
 from bussrv.client.core.inbox import Inbox
-from bussrv.client.core.names import has_wildcard, matches
+from bussrv.client.core.names import check_name, has_wildcard, matches
 from bussrv.client.errors import BadLogin, BusError
 from bussrv.client.events import Appeared, Change, Gone, Message, Restored
 from bussrv.client.settings import Settings
-from bussrv.errors import Refused
 from bussrv.values import MAX_SERVICE_NAME, check_known_name
 from bussrv.wire import spp
 
@@ -105,7 +104,7 @@ class SppCore(Core):
             self._want(service)
 
     def _go(self, service: str) -> None:
-        """It is offered no more. Who is subscribed stays subscribed."""
+        """It is offered no more. Subscribers stay subscribed."""
         if service in self._offered:
             self._offered.discard(service)
             self._tell_watchers(Gone("service", service))
@@ -149,7 +148,7 @@ class SppCore(Core):
         for all services that are offered, now or later, and match.
         """
         for name in names:
-            _check(name)
+            check_name(name, check_known_name)
         self._patterns[inbox] = patterns = [name for name in names if has_wildcard(name)]
         names = dict.fromkeys((*names, *(each for each in sorted(self._offered) if matches(each, patterns))))
         self._add_inbox(inbox, names)
@@ -180,11 +179,3 @@ class SppCore(Core):
         self._relieve(inbox)
         if inbox in self._watchers:
             self._watchers.remove(inbox)
-
-
-def _check(name: str) -> None:
-    """:raises BusError: it cannot be the name of a service."""
-    try:
-        check_known_name(name)
-    except Refused as refusal:
-        raise BusError(refusal.reason, refusal.message) from None

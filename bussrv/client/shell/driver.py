@@ -71,7 +71,6 @@ class Driver:
         self._failures = 0
         self._has_heard = False
         self._was_up = False
-        self._said_farewell = False
         self._is_deaf = False
         self._waiting: list[asyncio.Future[None]] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -157,8 +156,8 @@ class Driver:
             is_steady = self._was_up and self._loop.time() - begun >= STEADY
             self._failures = 1 if is_steady else self._failures + 1
             self._error = error
-            may_retry = self._reconnect is not None and not self.is_closed
-            pause = self._reconnect.pause(self._failures - 1) if self._reconnect is not None and may_retry else None
+            backoff = None if self.is_closed else self._reconnect
+            pause = None if backoff is None else backoff.pause(self._failures - 1)
             if pause is None:
                 self.is_closed = True
             self._tell(Down(error.reason, error.message, pause, self.core.unconfirmed))
@@ -203,7 +202,7 @@ class Driver:
     def opened(self, transport: Any, address: str) -> None:
         """The transport is connected."""
         self._transport = transport
-        self._is_write_paused = self._said_farewell = self._is_deaf = False
+        self._is_write_paused = self._is_deaf = False
         if isinstance(self.core, InbusCore):
             self.core.own = transport.get_extra_info("sockname")[:2]
         else:
@@ -284,8 +283,6 @@ class Driver:
         if transport is None or not self.core.has_output:
             return
         output = self.core.take_output()
-        if self._said_farewell:
-            return
         if isinstance(self.core, InbusCore):
             for datagram in output:
                 transport.sendto(datagram)
@@ -302,7 +299,6 @@ class Driver:
         self._flush()
         if not isinstance(self.core, InbusCore):
             transport.write(self.core.farewell())
-            self._said_farewell = True
             self._loop.call_later(FAREWELL, transport.abort)
             if transport.can_write_eof():
                 # Not closed before the server has read everything: closing with unread bytes may destroy it.
