@@ -36,7 +36,7 @@ def cable(place: Place) -> Iterator[Cable]:
 def started(cable: Cable, *words: str) -> Iterator[subprocess.Popen[str]]:
     """A command that uses the cable."""
     with subprocess.Popen(
-        [*PROGRAM, words[0], "--server", f"127.0.0.1:{cable.port}", *words[1:]],
+        [*PROGRAM, words[0], "--server", f"127.0.0.1:{cable.port}", "--timeout", str(PATIENCE), *words[1:]],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
