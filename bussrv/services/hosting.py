@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from msgspec.structs import replace
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, DeferredList, succeed
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
@@ -131,14 +131,16 @@ class HostedServices:
                 )
                 registry.lose_service(session.id, name, "reserved-name")
 
-    def start(self) -> None:
-        """Register the services."""
+    def start(self) -> Deferred[Any]:
+        """Register the services. :returns: fires when each of them is offered, or said not to be."""
         if not self._services:
-            return
+            return succeed(None)
         self._session_id = self._bus.open(OWN_PROTOCOL, "local", _NoWay()).id
+        registrations = []
         for name in self._services:
             registered = self._bus.registry.register_service(self._session_id, name, hosted=True)
-            registered.addErrback(self._not_offered, name)
+            registrations.append(registered.addErrback(self._not_offered, name))
+        return DeferredList(registrations)
 
     def _not_offered(self, failure: Failure, name: str) -> None:
         refusal = failure.value

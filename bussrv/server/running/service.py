@@ -184,7 +184,7 @@ class BusService(Service):
         self._close_left_open()
         # Earlier boots may have left sessions, such as subscribers of Inbus, with more permissions than they have now.
         self.bus.policy_changed()
-        self._hosted.start()
+        offered = self._hosted.start()
         self._dial()
         if self._read is not None:
             self._reload = Reload(
@@ -197,8 +197,9 @@ class BusService(Service):
                 parts=self._parts,
                 reactor=self._reactor,
             )
-        # The server is ready only when the reactor runs: from then on, a signal stops it in an orderly way.
-        self._reactor.callWhenRunning(self._show_banner, server_id)
+        # The server is ready only when the reactor runs: from then on, a signal stops it in an orderly way. And it is ready
+        # only when its own services are offered: over SPP, who subscribes before that is not answered.
+        self._reactor.callWhenRunning(offered.addCallback, lambda _: self._show_banner(server_id))
 
     def _open(self) -> None:
         """Read users and policy, make the links, and open the ports. If one of these fails, no port is opened."""

@@ -1,5 +1,7 @@
 """The whole server in this process: a real reactor, real ports, a real journal."""
 
+import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -8,9 +10,11 @@ from twisted.internet import reactor
 from twisted.internet.defer import Deferred, fail
 from twisted.internet.endpoints import clientFromString, connectProtocol
 from twisted.internet.protocol import Protocol
-from twisted.logger import capturedLogs
+from twisted.logger import LogEvent, capturedLogs, globalLogPublisher
 
 from bussrv import events as ev
+from bussrv.interfaces import IHostedService
+from bussrv.journal.files import Files
 from bussrv.journal.reading import read_journal
 from bussrv.server.configuration import config
 from bussrv.server.configuration.options import StartError
@@ -18,7 +22,7 @@ from bussrv.server.configuration.sources import of_command_line
 from bussrv.server.running import service as module
 from bussrv.server.running.service import BusService
 from bussrv.wire.objects import BusObject, ObjectReader, encode
-from tests.server.configs import FORMATS
+from tests.server.configs import FORMATS, SERVICES
 
 FREE = dict.fromkeys(("objects", "business", "inbus", "spp"), "0")
 
@@ -48,10 +52,9 @@ class Client(Protocol):
         self.gone.callback(None)
 
 
-def service(journal: Path | str, **options: str) -> BusService:
-    return BusService(
-        config.build(of_command_line({**FREE, "journal": str(journal), **options}), FORMATS), FORMATS, reactor
-    )
+def service(journal: Path | str, services: Sequence[IHostedService] = (), **options: str) -> BusService:
+    values = of_command_line({**FREE, "journal": str(journal), **options})
+    return BusService(config.build(values, FORMATS, services), FORMATS, reactor, services=services)
 
 
 @pytest_twisted.ensureDeferred
@@ -78,6 +81,39 @@ async def test_it_starts_serves_and_stops(tmp_path: Path) -> None:
         ev.SessionClosed,
         ev.ServerStopped,
     ]
+
+
+@pytest_twisted.ensureDeferred
+async def test_it_is_ready_when_its_own_services_are_offered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow the disk is: a client that subscribes over SPP before that would never be answered."""
+    goes_on, waits = threading.Event(), Deferred[None]()
+    sync = Files.sync
+
+    def slow_sync(files: Files, descriptor: int) -> None:
+        if not goes_on.is_set():
+            reactor.callFromThread(reactor.callLater, 0, waits.callback, None)
+        goes_on.wait(20)
+        sync(files, descriptor)
+
+    monkeypatch.setattr(Files, "sync", slow_sync)
+    server = service(tmp_path / "journal", SERVICES)
+    is_ready: Deferred[set[str]] = Deferred()
+
+    def note(event: LogEvent) -> None:
+        if event.get("event") == "server.ready":
+            is_ready.callback({*server.registry.state.services})
+
+    globalLogPublisher.addObserver(note)
+    try:
+        server.startService()
+        await waits
+        assert not is_ready.called
+        goes_on.set()
+        assert await is_ready == {each.name for each in SERVICES}
+    finally:
+        goes_on.set()
+        globalLogPublisher.removeObserver(note)
+        await server.stopService()
 
 
 class Stuck:
