@@ -197,8 +197,8 @@ class BusService(Service):
                 parts=self._parts,
                 reactor=self._reactor,
             )
-        # The server is ready only when the reactor runs: from then on, a signal stops it in an orderly way. And it is ready
-        # only when its own services are offered: over SPP, who subscribes before that is not answered.
+        # The server is ready when the reactor runs: from then on, a signal stops it in an orderly way. And not before its own
+        # services are offered: over SPP, who subscribes too early is never answered.
         self._reactor.callWhenRunning(offered.addCallback, lambda _: self._show_banner(server_id))
 
     def _open(self) -> None:
