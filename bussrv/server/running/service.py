@@ -197,8 +197,8 @@ class BusService(Service):
                 parts=self._parts,
                 reactor=self._reactor,
             )
-        # The server is ready when the reactor runs: from then on, a signal stops it in an orderly way. And not before its own
-        # services are offered: over SPP, who subscribes too early is never answered.
+        # Ready: the reactor runs, so that a signal stops the server in an orderly way, and its own services are
+        # offered. Over SPP, who subscribes to one before that is never answered.
         self._reactor.callWhenRunning(offered.addCallback, lambda _: self._show_banner(server_id))
 
     def _open(self) -> None:
