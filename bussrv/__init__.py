@@ -4,10 +4,11 @@ From what everybody uses to what uses everything:
 
 - ``version``: the version of the package
 - ``errors``: errors, and their stable codes
+- ``service_patterns``: patterns over the names of services
 - ``values``: frozen values that every layer shares
 - ``events``: the vocabulary of registry events, for the registry, the journal and the audit
 - ``addresses``: addresses as the journal has them, and how clients are counted by them
-- ``patterns``: patterns of text that take no text long to compare
+- ``patterns``: patterns of any text that take no text long to compare
 - ``terminal``: text of strangers, made fit for a terminal
 - ``toml_lines``: TOML documents with line numbers
 - ``compiled``: the compiled module, if it is there

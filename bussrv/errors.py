@@ -34,7 +34,7 @@ REASONS: dict[str, str] = {
     # Well-framed but wrong input: the connection stays open.
     "bad-attribute": "a standard attribute has a value of the wrong kind",
     "bad-subscription": "the attributes of a subscription are wrong",
-    "bad-service-name": "a service name is empty, longer than 255 bytes, or holds a character that names may not have",
+    "bad-service-name": "a service name is empty, too long, or holds a character or a level that names may not have",
     "missing-type": "a payload came without a type, and the server is strict",
     "reserved-event": "the event is reserved for servers",
     # Inbus datagrams: dropped, nothing is answered.

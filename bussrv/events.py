@@ -121,11 +121,13 @@ class SubscriptionAdded(Event, frozen=True, tag="subscription.added"):
     """A session wants a service, or (members of the object network) what its ``interest`` lets pass.
 
     The interest of a far session is looked at by its own server, and not known here. ``options`` holds what the wire
-    format needs to rebuild the subscription after a restart.
+    format needs to rebuild the subscription after a restart. With ``pattern`` the service is a pattern over names; see
+    :mod:`bussrv.service_patterns`.
     """
 
     interest: Interest | None = None
     options: dict[str, Any] | None = None
+    pattern: bool = False
 
 
 class SubscriptionRemoved(Event, frozen=True, tag="subscription.removed"):

@@ -11,6 +11,7 @@ from unicodedata import category, normalize
 from msgspec import Struct
 
 from bussrv.errors import Refused
+from bussrv.service_patterns import check_pattern, is_pattern
 
 MAX_SERVICE_NAME = 255
 """The longest service name, in bytes of UTF-8."""
@@ -147,7 +148,20 @@ def check_service_name(name: Any) -> str:
 
     :raises Refused: ``bad-service-name``.
     """
-    return _check_service_name(name, _UNFIT)
+    checked = _check_service_name(name, _UNFIT)
+    if is_pattern(checked):
+        raise Refused("bad-service-name", f"{quoted(checked)} has a wildcard as a level: it is a pattern, and no name")
+    return checked
+
+
+def check_wanted_name(name: Any) -> str:
+    """Return ``name`` if it can be the name of a new service, or is a pattern over names.
+
+    :raises Refused: ``bad-service-name``.
+    """
+    checked = _check_service_name(name, _UNFIT)
+    check_pattern(checked)
+    return checked
 
 
 def check_known_name(name: Any) -> str:

@@ -24,7 +24,7 @@ PLUGIN = "twisted.plugins.bussrv_plugins"
 
 Table = Mapping[str, tuple[str, ...]]
 
-BASE = ("bussrv.version", "bussrv.errors", "bussrv.values", "bussrv.events")
+BASE = ("bussrv.version", "bussrv.errors", "bussrv.values", "bussrv.service_patterns", "bussrv.events")
 
 # From low to high. A module imports from its own layer and from those below. A package stands for everything in it.
 LAYERS: tuple[tuple[str, ...], ...] = (
@@ -53,7 +53,7 @@ STRANGERS: tuple[tuple[str, ...], ...] = (("bussrv.wire", "bussrv.journal"), ("b
 # Beside the layers: no layer imports these, and they import of bussrv only themselves and what is named here.
 BESIDE: Table = {
     "bussrv.client": (
-        *("bussrv.errors", "bussrv.values", "bussrv.wire"),
+        *("bussrv.errors", "bussrv.values", "bussrv.service_patterns", "bussrv.wire"),
         # Addresses of this machine, and the file of profiles.
         *("bussrv.addresses", "bussrv.toml_lines", "bussrv.journal.regular"),
     ),

@@ -28,6 +28,7 @@ from bussrv.policy.permissions.access import OWN_PROTOCOL
 from bussrv.policy.permissions.permissions import Permissions
 from bussrv.registry.changes.observers import Kinds
 from bussrv.registry.interfaces import IRegistryObserver
+from bussrv.service_patterns import is_pattern
 from bussrv.values import Traffic, quoted
 
 log = Logger()
@@ -162,8 +163,12 @@ class HostedServices:
     def registry_changed(self, stamped: Stamped) -> None:
         """Tell services when their first subscriber came and their last one left; see :class:`IRegistryObserver`."""
         event = stamped.event
-        if isinstance(event, (ev.SubscriptionAdded, ev.SubscriptionRemoved)) and event.service in self._services:
-            self._look(event.service)
+        if isinstance(event, (ev.SubscriptionAdded, ev.SubscriptionRemoved)):
+            if event.service in self._services:
+                self._look(event.service)
+            elif event.service is not None and is_pattern(event.service):
+                for name in self._services:
+                    self._look(name)
         elif isinstance(event, ev.SessionClosed):
             for name in tuple(self._with_subscribers):
                 self._look(name)

@@ -24,7 +24,20 @@ def wants(subscription, fields, payload=b""):
 
 def has_named(subscription, service):
     """Whether publications on a service come whatever they are. Who receives nothing gets none."""
-    return service in (subscription.get("services") or ()) and subscription.get("receive") != "none"
+    wanted = subscription.get("services") or ()
+    return any(names(each, service) for each in wanted) and subscription.get("receive") != "none"
+
+
+def names(wanted, service):
+    """Whether what was subscribed to is that service, or a pattern that its name matches."""
+    if wanted == service:
+        return True
+    if service is None or (service.startswith(("$", "bus/")) and wanted.split("/")[0] != service.split("/")[0]):
+        return False
+    levels = {"+": "[^/]*", "#": ".*"}
+    written = "/".join(levels.get(level, re.escape(level)) for level in wanted.split("/"))
+    rest = written.removesuffix("/.*") if wanted.endswith("/#") else written
+    return any(re.fullmatch(each, service, re.S) for each in (written, rest)) and written != re.escape(wanted)
 
 
 def mode_wants(receive, types, fields, payload):

@@ -31,13 +31,14 @@ popular = st.sampled_from(
     ]
 )
 FAR_SERVICES = ["radio", "news"]
+PATTERNS = ["unknown", "+", "#", "tv/#", "bus/+"]
 """What only sessions of other servers provide."""
 
 joins = st.tuples(
     st.just("join"),
     st.fixed_dictionaries(
         {
-            "subscription": naming(st.one_of(popular, subscriptions), [*SERVICES, *FAR_SERVICES, "unknown"]),
+            "subscription": naming(st.one_of(popular, subscriptions), [*SERVICES, *FAR_SERVICES, *PATTERNS]),
             "shared": st.lists(st.sampled_from([*SHARED, "mine"]), max_size=2),
             "wanted": st.sampled_from([None, None, None, "mine", SHARED[0]]),
             "spelling": st.integers(0, 2),
@@ -80,7 +81,7 @@ mistakes = st.tuples(
             asks("Abboe/Close/Notify"),
             asks("services/register/REPLY", name=services),
             asks("routing/subscribe", types=st.just(7)),
-            asks("routing/subscribe", services=st.sampled_from(["tv", ["tv", 7], {}, ["tv", ""]])),
+            asks("routing/subscribe", services=st.sampled_from(["tv", ["tv", 7], {}, ["tv", ""], ["#/tv"]])),
             asks("client/register", receive=st.just("some")),
             *wrong,
         ),

@@ -225,7 +225,7 @@ class ReferenceServer(ReferenceBus):
             if not isinstance(named, list) or not all(isinstance(each, str) for each in named):
                 self.refuse(client, Said(fields), "bad-subscription")
                 return
-            if "" in named:
+            if "" in named or any("#" in each.split("/")[:-1] for each in named):
                 self.refuse(client, Said(fields), "bad-service-name")
                 return
             subscription["services"] = list(dict.fromkeys(named))

@@ -16,7 +16,7 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from bussrv.bus.groups.frames import Delivery
-from bussrv.bus.interest.matching import compile_interest, or_on, permitted
+from bussrv.bus.interest.matching import compile_interest, nothing, permitted
 from bussrv.bus.interfaces import IEncoding, ISessionLink
 from bussrv.counts.throttle import LOG_BURST, LOG_RATE, Throttle
 from bussrv.memory.bundle import Bundle, Joined
@@ -59,11 +59,12 @@ class Group:
     """Sessions with one interest, one encoding and the same permissions.
 
     :ivar interest: the interest of its members; ``None`` for the subscribers of a service.
-    :ivar services: its members want the publications on these, too.
+    :ivar services: names and patterns: its members want the publications on these, too, whatever they are.
     :ivar wants_addressed: whether its members want objects of a kind that are for them alone; the subscribers of a
         service want none.
     :ivar no_echo: whether its members do not get their own objects.
-    :ivar wants_broadcast: whether its members want, and may receive, objects of a kind that are for everybody.
+    :ivar wants_broadcast: whether its members want, and may receive, objects of a kind that are for everybody, by
+        their interest.
     :ivar vocabulary: the vocabulary of its members.
     :ivar links: the link to each member, by session id.
     :ivar pending: frames collected for its members, except the session ``except_for``.
@@ -101,13 +102,18 @@ class Group:
         self.services = services
         self.wants_addressed = compile_interest(interest)
         self.no_echo = isinstance(interest, ModeInterest) and interest.receive == "no_echo"
-        self.wants_broadcast = permitted(or_on(services, self.wants_addressed), permissions)
+        self.wants_broadcast = permitted(self.wants_addressed, permissions)
         self.vocabulary = vocabulary
         self.links: dict[str, ISessionLink] = {}
         self.pending: list[bytes | Joined] = []
         self.has_joined = False
         self.except_for: str | None = None
         self.overrides: dict[str, list[MemberOverride]] = {}
+
+    @property
+    def has_interest(self) -> bool:
+        """Whether its members want some objects by their interest, and not only publications on services."""
+        return self.wants_addressed is not nothing
 
     @property
     def is_deaf(self) -> bool:

@@ -6,7 +6,7 @@ same: so it gets each publication once, in order with the objects that its inter
 
 To find the receivers of an object, each group would have to be asked whether it wants objects of its *kind*
 (:class:`bussrv.bus.interest.interests.Kind`). So the answers are remembered for each kind. When groups come, only these
-are asked.
+are asked. Those that are subscribed to the service of a publication, by its name or by a pattern, are looked up.
 
 :class:`bussrv.bus.bus.Bus` observes the registry and calls the methods here, so that receivers and registry agree.
 """
@@ -14,14 +14,17 @@ are asked.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from itertools import chain
 from typing import Any
 
 from msgspec import Struct
 
 from bussrv.bus.groups.fanout import Fanout, Group
 from bussrv.bus.interest.interests import Kind
+from bussrv.bus.interest.pattern_index import PatternIndex
 from bussrv.bus.interfaces import IEncoding, ISessionLink
 from bussrv.policy.permissions.permissions import EVERYTHING, Permissions
+from bussrv.service_patterns import is_pattern
 from bussrv.values import Interest, ModeInterest
 
 MAX_REMEMBERED = 1 << 20
@@ -33,6 +36,9 @@ KIND_COSTS = 64
 MOST_GONE = 64
 """Answers keep groups alive that have no members left. All answers are forgotten when the number of such groups exceeds
 the number of groups with members by more than this."""
+
+MAX_SERVICES = 1 << 14
+"""Of how many services it is remembered which groups are subscribed to them."""
 
 MAX_KIND_LENGTH = 1024
 """The most characters of a kind that is remembered. Clients choose its length."""
@@ -57,10 +63,13 @@ class Receiver(Struct, eq=False):
 class KindGroups(Struct):
     """The groups that want objects of one kind.
 
+    :ivar groups: all of them.
+    :ivar interested: those of them that want such objects by their interest.
     :ivar changes: the value of ``Receivers._changes`` when they were found. Later changes are not in ``groups`` yet.
     """
 
     groups: tuple[Group, ...]
+    interested: tuple[Group, ...]
     changes: int
 
 
@@ -78,7 +87,10 @@ class Receivers:
         self.joins = 0
         self._receivers: dict[str, Receiver] = {}
         self._member_groups: dict[_InterestKey, Group] = {}
-        self._by_service: dict[str, dict[Group, None]] = {}  # groups of members that are subscribed to it
+        # Groups of members by the names and patterns that they are subscribed to.
+        self._by_service: dict[str, dict[Group, None]] = {}
+        self._patterns = PatternIndex()
+        self._on_service: dict[str, tuple[Group, ...]] = {}
         self._subscriber_groups: dict[str, dict[tuple[IEncoding, Permissions], Group]] = {}
         self._services_of: dict[str, set[str]] = {}
         self.groups_asked = 0
@@ -118,7 +130,7 @@ class Receivers:
     ) -> None:
         """A session becomes a member of the object network, or a member has another interest or other permissions.
 
-        :param services: those that it is subscribed to.
+        :param services: the names and patterns that it is subscribed to.
         """
         receiver = self._receivers.get(session_id)
         if receiver is None:
@@ -137,9 +149,9 @@ class Receivers:
         if group is None:
             group = self._member_groups[key] = Group(*key)
             self._changes += 1
-            self._came_at[group] = self._changes
-            for service in services:
-                self._by_service.setdefault(service, {})[group] = None
+            if group.has_interest:
+                self._came_at[group] = self._changes
+            self._add_to_services(group)
         self._fanout.join(group, session_id, receiver.link)
         receiver.group = group
 
@@ -157,7 +169,7 @@ class Receivers:
     def subscribe(
         self, session_id: str, service: str, options: dict[str, Any] | None, permissions: Permissions = EVERYTHING
     ) -> None:
-        """A session gets the publications on ``service`` from now on.
+        """A session gets the publications on ``service`` from now on. Only a member has patterns.
 
         :param options: those of its subscription, such as the version of Inbus. They determine the encoding.
         :param permissions: those by which the service shows it what it may know of. A member has its own.
@@ -221,26 +233,28 @@ class Receivers:
         self._fanout.leave(group, session_id)
         if not group.links and group.interest is not None:
             del self._member_groups[group.encoding, group.interest, group.vocabulary, group.permissions, group.services]
-            del self._came_at[group]
-            for service in group.services:
-                del self._by_service[service][group]
-                if not self._by_service[service]:
-                    del self._by_service[service]
+            self._came_at.pop(group, None)
+            self._remove_from_services(group)
             self._changes += 1
             self._gone_since_forgetting += 1
             if self._gone_since_forgetting > len(self._came_at) + MOST_GONE:
                 self._forget_kinds()
 
     def wanting(self, kind: Kind) -> tuple[Group, ...]:
-        """The groups of members that want objects of that kind, in the order in which the groups came."""
+        """The groups of members that want objects of that kind: first those that do by their interest, in the order in
+        which the groups came.
+        """
         known = self._by_kind.get(kind)
         if known is not None and known.changes == self._changes:
             return known.groups
         if known is None:
-            groups = self._came_after(0, kind)
+            interested = self._came_after(0, kind)
         else:
-            groups = (*(group for group in known.groups if group.links), *self._came_after(known.changes, kind))
-        self._remember(kind, groups)
+            still = (group for group in known.interested if group.links)
+            interested = (*still, *self._came_after(known.changes, kind))
+        subscribed = () if kind.service is None else self.members_on(kind.service)
+        groups = (*interested, *(group for group in subscribed if not group.wants_broadcast(kind)))
+        self._remember(kind, KindGroups(groups, interested, self._changes))
         return groups
 
     def _came_after(self, change: int, kind: Kind) -> tuple[Group, ...]:
@@ -254,15 +268,15 @@ class Receivers:
                 newer.append(group)
         return tuple(reversed(newer))
 
-    def _remember(self, kind: Kind, groups: tuple[Group, ...]) -> None:
+    def _remember(self, kind: Kind, found: KindGroups) -> None:
         if kind.length() > MAX_KIND_LENGTH:
             return
-        former = self._by_kind.pop(kind, None)
-        self._remembered += len(groups) - len(former.groups) if former is not None else KIND_COSTS + len(groups)
+        former, number = self._by_kind.pop(kind, None), len(found.groups)
+        self._remembered += number - len(former.groups) if former is not None else KIND_COSTS + number
         if self._remembered > MAX_REMEMBERED:
             self._forget_kinds()
-            self._remembered = KIND_COSTS + len(groups)
-        self._by_kind[kind] = KindGroups(groups, self._changes)
+            self._remembered = KIND_COSTS + number
+        self._by_kind[kind] = found
 
     def _forget_kinds(self) -> None:
         self._by_kind.clear()
@@ -270,11 +284,43 @@ class Receivers:
 
     def has_subscribers(self, service: str) -> bool:
         """Whether some session is subscribed to a service, and may be sent publications."""
-        return service in self._by_service or any(group.links for group in self.subscribed_to(service))
+        return bool(self.members_on(service)) or any(group.links for group in self.subscribed_to(service))
 
     def members_on(self, service: str) -> Collection[Group]:
-        """The groups of members that are subscribed to a service, except those that receive nothing."""
-        return self._by_service.get(service, ())
+        """The groups of members that are subscribed to a service, by its name or by a pattern, and may watch it; except
+        those that receive nothing.
+        """
+        if not self._by_service:
+            return ()
+        found = self._on_service.get(service)
+        if found is None:
+            names = (service, *self._patterns.matching(service))
+            groups = dict.fromkeys(chain.from_iterable(self._by_service.get(each, ()) for each in names))
+            found = tuple(group for group in groups if group.permissions.may("watch", service))
+            if len(self._on_service) >= MAX_SERVICES:
+                self._on_service.clear()
+            self._on_service[service] = found
+        return found
+
+    def _add_to_services(self, group: Group) -> None:
+        for wanted in group.services:
+            if wanted not in self._by_service:
+                self._by_service[wanted] = {}
+                if is_pattern(wanted):
+                    self._patterns.add(wanted)
+            self._by_service[wanted][group] = None
+        if group.services:
+            self._on_service.clear()
+
+    def _remove_from_services(self, group: Group) -> None:
+        for wanted in group.services:
+            del self._by_service[wanted][group]
+            if not self._by_service[wanted]:
+                del self._by_service[wanted]
+                if is_pattern(wanted):
+                    self._patterns.remove(wanted)
+        if group.services:
+            self._on_service.clear()
 
     def subscribed_to(self, service: str) -> Iterable[Group]:
         """The groups of the subscribers of a service, except members: by encoding, and by what they may know of."""

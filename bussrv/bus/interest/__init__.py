@@ -2,6 +2,7 @@
 
 - ``interests``: what members want, as their subscriptions say it, and what interests look at in an object
 - ``matching``: whether an interest lets objects of a kind pass, compiled once for each interest
+- ``pattern_index``: finds the patterns that the name of a service matches
 - ``vocabulary``: names of events that the bus itself looks at, in lower case
 
 Tests: ``tests/bus/interest``.

@@ -7,7 +7,7 @@ number of these characters is limited.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator
 
 from bussrv.bus.interest.interests import Kind
 from bussrv.bus.interest.vocabulary import SERVERS_ONLY
@@ -23,15 +23,10 @@ Matcher = Callable[[Kind], bool]
 
 
 def compile_interest(interest: Interest | None) -> Matcher:
-    """The matcher of an interest; without one nothing passes."""
-    if interest is None:
-        return _nothing
+    """The matcher of an interest; :func:`nothing` if no object can pass."""
+    if interest is None or (isinstance(interest, RuleInterest) and not interest.rules):
+        return nothing
     return _modes(interest) if isinstance(interest, ModeInterest) else _Rules(interest).match
-
-
-def or_on(services: Set[str], match: Matcher) -> Matcher:
-    """A matcher that also lets publications on some services pass, whatever their content."""
-    return (lambda kind: kind.service in services or match(kind)) if services else match
 
 
 def permitted(match: Matcher, permissions: Permissions) -> Matcher:
@@ -52,7 +47,8 @@ def right_to_receive(kind: Kind) -> tuple[Action, str]:
     return ("observe", content(kind.event, kind.type)) if kind.service is None else ("watch", kind.service)
 
 
-def _nothing(_: Kind) -> bool:
+def nothing(_: Kind) -> bool:
+    """The matcher that lets no object pass."""
     return False
 
 
@@ -66,7 +62,7 @@ def _events(kind: Kind) -> bool:
 
 def _modes(interest: ModeInterest) -> Matcher:
     if interest.receive == "none":
-        return _nothing
+        return nothing
     if interest.receive == "events_only":
         return _events
     if interest.types is None:

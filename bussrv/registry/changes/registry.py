@@ -29,6 +29,7 @@ from bussrv.registry.limits.strangers import Strangers
 from bussrv.registry.outcome import Change, OnDone, as_deferred
 from bussrv.registry.state.session import SERVER_ROLE, Claims, Session
 from bussrv.registry.state.state import RegistryState
+from bussrv.service_patterns import is_pattern
 from bussrv.settings import Settings
 from bussrv.turns.clock import Clock
 from bussrv.values import Interest, Traffic, excerpt
@@ -259,7 +260,8 @@ class Registry:
         if wanted is not None:
             held = planned.subscribed_by(session.id)
             changes += [ev.SubscriptionRemoved(service=each, **about) for each in sorted(held.difference(wanted))]
-            changes += [ev.SubscriptionAdded(service=each, **about) for each in wanted if each not in held]
+            new = [each for each in wanted if each not in held]
+            changes += [ev.SubscriptionAdded(service=each, pattern=is_pattern(each), **about) for each in new]
         if claims.role == SERVER_ROLE and session.home is None and not session.is_link:
             changes.append(ev.LinkUp(**about))
         self._ahead.change(session.id, changes, on_done)
@@ -273,7 +275,7 @@ class Registry:
         known = self.state.subscriptions.get(session_id, {}), self.state.services
         for count, service in enumerate(wanted):
             try:
-                rules.may_be_named(service, *known)
+                rules.may_be_named(service, *known, or_pattern=True)
                 self._may_have_subscriptions(count)
             except Refused as refusal:
                 self._note_refusal(ev.SubscriptionRefused, session_id, service, refusal.reason)

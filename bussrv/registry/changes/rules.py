@@ -16,7 +16,7 @@ from bussrv.errors import OverLimit, Refused
 from bussrv.registry.state.event_fold import EventFold
 from bussrv.registry.state.session import SERVER_ROLE, Session
 from bussrv.settings import Settings
-from bussrv.values import RESERVED_PREFIX, check_service_name, is_reserved, read_as
+from bussrv.values import RESERVED_PREFIX, check_service_name, check_wanted_name, is_reserved, read_as
 
 
 class ReservedNames:
@@ -126,13 +126,14 @@ def may_register(name: str, reserved: Container[str]) -> None:
         )
 
 
-def may_be_named(name: Any, *known: Container[str | None]) -> None:
+def may_be_named(name: Any, *known: Container[str | None], or_pattern: bool = False) -> None:
     """Check that a name is in one of ``known``, or may be the name of a new service.
 
+    :param or_pattern: whether it may also be a pattern over names.
     :raises Refused: ``bad-service-name``.
     """
     if not isinstance(name, str) or not any(name in each for each in known):
-        check_service_name(name)
+        (check_wanted_name if or_pattern else check_service_name)(name)
 
 
 def may_have_more(count: int, most: int, reason: str, what: str, limit: str) -> None:
