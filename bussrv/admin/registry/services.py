@@ -11,8 +11,9 @@ from bussrv.admin.http.answers import Problem
 from bussrv.admin.http.routes import Call
 from bussrv.admin.registry.collections import Page, in_steps, page_of
 from bussrv.journal.record import format_time
-from bussrv.registry.state.session import Session
+from bussrv.registry.state.session import Session, Subscription
 from bussrv.registry.state.state import RegistryState
+from bussrv.service_patterns import is_pattern, matches
 from bussrv.values import Interest
 
 FEW = 3
@@ -73,9 +74,11 @@ class Subscriber(Provider, frozen=True, kw_only=True):
     :ivar actor: the user that it has proved to be.
     :ivar claimed: the user that it merely says it is.
     :ivar interest: ``None``: it wants all of it.
+    :ivar pattern: the pattern over names that it is subscribed to; ``None``: it is to the service by its name.
     """
 
     interest: Interest | None
+    pattern: str | None = None
 
 
 class ServiceView(Struct, frozen=True, kw_only=True):
@@ -149,17 +152,17 @@ async def show(call: Call) -> ServiceView:
     :raises Problem: ``no-such-service``.
     """
     state, name = call.server.bus.registry.state, call.path["service"]
-    found: list[Session] = []
-    await in_steps(_subscribed(state, name, found), call.server.bus.slices)
+    found: list[Subscription] = []
+    await in_steps(_subscriptions(state, name, found), call.server.bus.slices)
     providers = state.services.get(name, {})
-    present = [each for each in found if state.subscription(each.id, name) is not None]
+    present = [each for each in found if state.subscription(each.session, each.service) is not None]
     if not providers and not present:
         raise Problem("no-such-service")
     provided = [_provider(state, each, name) for each in _first(providers, MOST)]
     subscribed = [_subscriber(state, each, name) for each in present[:MOST]]
     formats = Formats(
         sorted({each.protocol for each in provided}),
-        sorted({each.protocol for each in present}),
+        sorted({state.sessions[each.session].protocol for each in present}),
     )
     return ServiceView(
         service=name,
@@ -171,11 +174,14 @@ async def show(call: Call) -> ServiceView:
     )
 
 
-def _subscribed(state: RegistryState, service: str, found: list[Session]) -> Iterator[None]:
+def _subscriptions(state: RegistryState, service: str, found: list[Subscription]) -> Iterator[None]:
+    """Find the subscription of each session to a service, or else the first pattern of it that covers the service."""
     for session_id in tuple(state.subscriptions):
-        session = state.sessions.get(session_id)
-        if session is not None and state.subscription(session_id, service) is not None:
-            found.append(session)
+        held = state.subscriptions.get(session_id, {})
+        patterns = (each for each in held if each is not None and is_pattern(each) and matches(each, service))
+        name = service if service in held else next(patterns, None)
+        if name is not None:
+            found.append(held[name])
         yield
 
 
@@ -183,9 +189,9 @@ def _provider(state: RegistryState, session_id: str, service: str) -> Provider:
     return Provider(**_about(state.sessions[session_id], state.services[service][session_id]))
 
 
-def _subscriber(state: RegistryState, session: Session, service: str) -> Subscriber:
-    subscription = state.subscriptions[session.id][service]
-    return Subscriber(**_about(session, subscription.added), interest=subscription.interest)
+def _subscriber(state: RegistryState, held: Subscription, service: str) -> Subscriber:
+    about = _about(state.sessions[held.session], held.added)
+    return Subscriber(**about, interest=held.interest, pattern=None if held.service == service else held.service)
 
 
 def _about(session: Session, since: int) -> dict[str, Any]:

@@ -84,6 +84,7 @@ function row(app, each, further) {
   const details = [
     each.home ? `of ${each.home}` : null,
     interest(each.interest),
+    each.pattern ? `by ${each.pattern}` : null,
     each.since ? `since ${moment(each.since)}` : null,
   ];
   return h(
