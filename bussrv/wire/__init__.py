@@ -1,9 +1,10 @@
-"""Bytes to events and back, one module a wire format. Pure: no Twisted, no clock, no logging, no policy.
+"""Bytes to events and back, one module or package a wire format. Pure: no Twisted, no clock, no logging, no policy.
 
 - ``faults``: sentences for faulty metadata: not JSON, or not as its reader wants it
 - ``forwarded``: objects as they are forwarded: metadata with another ``route``, and with an ``id`` if it has none
 - ``head``: the head of an object: the attributes that routing needs, read from its metadata
 - ``inbus``: one JSON object a datagram, on UDP
+- ``mqtt``: MQTT 3.1.1 and 5.0: packets on TCP
 - ``objects``: JSON metadata, NUL, payload
 - ``proxy``: the header with which a proxy says whose connection it is
 - ``reader``: base of the readers of stream formats: chunks in, events out one by one, and an error that lasts

@@ -1,0 +1,207 @@
+"""Bytes to packets. Source: section 2."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal, TypeAlias
+
+from bussrv.errors import RemoteProtocolError
+from bussrv.wire.mqtt.bodies import READ, read_connect, read_level
+from bussrv.wire.mqtt.fields import Fields, malformed, not_allowed
+from bussrv.wire.mqtt.packets import (
+    NO_PROPERTIES,
+    VERSION_3_1_1,
+    VERSION_5,
+    VERSIONS,
+    Disconnect,
+    Packet,
+    PacketType,
+    Properties,
+    Publish,
+)
+from bussrv.wire.reader import StreamReader
+
+MAX_PACKET = 1 << 20
+"""The most bytes of a packet, its header included, unless told otherwise."""
+
+LONGEST_BATCH = 128
+"""The most packets that are read ahead."""
+
+Side: TypeAlias = Literal["client", "server"]
+
+_HEADER = 5
+"""The most bytes of the type and the length."""
+
+_BOTH = {PacketType.PUBLISH, PacketType.PUBACK, PacketType.PUBREC, PacketType.PUBREL, PacketType.PUBCOMP}
+_CLIENTS = {*_BOTH, PacketType.SUBSCRIBE, PacketType.UNSUBSCRIBE, PacketType.PINGREQ, PacketType.DISCONNECT}
+_SERVERS = {*_BOTH, PacketType.CONNACK, PacketType.SUBACK, PacketType.UNSUBACK, PacketType.PINGRESP}
+
+_TYPES: dict[tuple[Side, int], frozenset[int]] = {
+    ("client", VERSION_3_1_1): frozenset(_CLIENTS),
+    ("client", VERSION_5): frozenset({*_CLIENTS, PacketType.AUTH}),
+    ("server", VERSION_3_1_1): frozenset(_SERVERS),
+    ("server", VERSION_5): frozenset({*_SERVERS, PacketType.DISCONNECT, PacketType.AUTH}),
+}
+"""The types of packets that a side may send, after CONNECT."""
+
+_FLAGS = {PacketType.PUBREL: 2, PacketType.SUBSCRIBE: 2, PacketType.UNSUBSCRIBE: 2}
+"""The flags of packets other than PUBLISH that have some set."""
+
+_PLAIN_PUBLISH = PacketType.PUBLISH << 4
+"""The first byte of a PUBLISH of QoS 0, apart from RETAIN."""
+
+
+class MqttReader(StreamReader[Packet]):
+    """Reads the packets of one connection.
+
+    Between calls it holds at most one packet, once :meth:`next_event` has returned ``None``. That raises a reason of
+    :data:`bussrv.wire.mqtt.reasons.ANSWERS`, which says how to answer; positions count from the start of the packet.
+
+    :param side: the sender of the packets that are read: ``client`` or ``server``.
+    :param version: 4 or 5. Of a client, ``None``: its CONNECT says it, and has to come first.
+    :param max_packet: the most bytes of a packet. One that announces more is refused when its header is there.
+    :ivar level: the level that the client stated, or the version that was given; 0: it is not known yet.
+    :raises ValueError: another version, or none for a server.
+    """
+
+    def __init__(self, side: Side, version: int | None = None, max_packet: int = MAX_PACKET) -> None:
+        super().__init__()
+        if version not in VERSIONS and not (version is None and side == "client"):
+            raise ValueError(f"the version of a {side} of MQTT is one of {VERSIONS}, not {version}")
+        self.level = version or 0
+        self._side = side
+        self._version = version
+        self._max_packet = max_packet
+        self._ahead: Iterator[Publish] = iter(())
+
+    def limit(self, max_packet: int) -> None:
+        """From now on packets have at most so many bytes."""
+        self._max_packet = max_packet
+
+    def next_event(self) -> Packet | None:
+        """The next packet; see :meth:`StreamReader.next_event`."""
+        for packet in self._ahead:
+            return packet
+        if self._version is not None and self._error is None and len(self._buffer):
+            self._ahead = iter(self._read_ahead(self._version))
+            for packet in self._ahead:
+                return packet
+        return super().next_event()
+
+    def _read_ahead(self, version: int) -> list[Publish]:
+        """The next packets, if they are sound and whole PUBLISH of QoS 0. All others are left to the plain reader."""
+        packets: list[Publish] = []
+        whole = self._buffer.whole()
+        if whole is None:
+            return packets
+        data, first = whole
+        begin, length, max_packet, is_5 = first, len(data), self._max_packet, version == VERSION_5
+        try:
+            while begin < length and len(packets) < LONGEST_BATCH:
+                head, size, start = data[begin], data[begin + 1], begin + 2
+                if size >= 0x80:
+                    more, start = data[start], start + 1
+                    if not 0 < more < 0x80:
+                        break
+                    size += (more - 1) << 7
+                end = start + size
+                if head & 0xFE != _PLAIN_PUBLISH or end > length or end - begin > max_packet:
+                    break
+                after = start + 2 + (data[start] << 8 | data[start + 1])
+                topic = data[start + 2 : after].decode()
+                if after + is_5 > end or not topic or "+" in topic or "#" in topic or "\0" in topic:
+                    break
+                properties = NO_PROPERTIES
+                if is_5:
+                    if data[after]:
+                        properties, after = self._read_properties(Fields(data, begin, after, end))
+                    else:
+                        after += 1
+                packets.append(Publish(topic, data[after:end], 0, (head & 1) == 1, 0, False, properties))
+                begin = end
+        except (IndexError, UnicodeDecodeError, RemoteProtocolError):
+            pass  # The packet is read again by _read_event, which raises the exact error, or waits for more.
+        self._buffer.skip(begin - first)
+        return packets
+
+    def _read_properties(self, fields: Fields) -> tuple[Properties, int]:
+        """The properties of a PUBLISH, and where they end."""
+        properties = fields.properties(PacketType.PUBLISH)
+        self._check_publish(properties)
+        return properties, fields.at
+
+    def clear(self) -> None:
+        """Forget what waits; nothing more comes."""
+        super().clear()
+        self._ahead = iter(())
+
+    def _read_event(self) -> Packet | None:
+        header = self._buffer.peek(_HEADER)
+        if not header:
+            return None
+        self._check_first(header[0])
+        size, is_short = _length_size(header)
+        if not size:
+            return None
+        start = 1 + size
+        whole = start + sum((byte & 0x7F) << 7 * place for place, byte in enumerate(header[1:start]))
+        if whole > self._max_packet:
+            raise RemoteProtocolError(
+                "packet-too-large", f"a packet of {whole} bytes, the most is {self._max_packet}", 1
+            )
+        if len(self._buffer) < whole:
+            return None
+        fields = Fields(self._buffer.take(whole), 0, start, whole)
+        packet = self._read_packet(header[0], fields)
+        if not fields.is_over:
+            raise malformed(f"the packet has {whole - fields.at} bytes after its last field", fields.position)
+        if not is_short and self._version == VERSION_5:
+            raise malformed("the length of the packet takes more bytes than it needs", 1)
+        return packet
+
+    def _check_first(self, first: int) -> None:
+        """Check the type of a packet, and its flags unless it is PUBLISH."""
+        kind, flags = first >> 4, first & 0x0F
+        if not kind:
+            raise malformed("there is no packet of type 0", 0)
+        packet = PacketType(kind)
+        if self._version is None:
+            if packet is not PacketType.CONNECT:
+                raise not_allowed("the first packet is not CONNECT", 0)
+        elif packet not in _TYPES[self._side, self._version]:
+            raise not_allowed(f"a {self._side} sent {packet.name}, which it may not send, or not again", 0)
+        if packet is not PacketType.PUBLISH and flags != _FLAGS.get(packet, 0):
+            raise malformed(f"the flags of {packet.name} are {flags:04b}", 0)
+
+    def _read_packet(self, first: int, fields: Fields) -> Packet:
+        """A whole packet, whose fields begin after its length."""
+        if self._version is None:
+            self.level = read_level(fields)
+            connect = read_connect(fields, self.level)
+            self._version = connect.version
+            return connect
+        packet = READ[first >> 4](fields, first & 0x0F, self._version)
+        if isinstance(packet, Publish):
+            self._check_publish(packet.properties)
+        elif isinstance(packet, Disconnect):
+            self._check_disconnect(packet.properties)
+        return packet
+
+    def _check_publish(self, properties: Properties) -> None:
+        if properties.subscription_identifiers and self._side == "client":
+            raise not_allowed("a client sent PUBLISH with a subscription identifier", 0)
+
+    def _check_disconnect(self, properties: Properties) -> None:
+        if properties.session_expiry_interval is not None and self._side == "server":
+            raise not_allowed("a server sent DISCONNECT with a session expiry interval", 0)
+
+
+def _length_size(header: bytes) -> tuple[int, bool]:
+    """How many bytes the length of a packet takes, 0 if there are not all; and whether these are as few as possible."""
+    for size in range(1, len(header)):
+        byte = header[size]
+        if byte < 0x80:
+            return size, size == 1 or byte > 0
+    if len(header) == _HEADER:
+        raise malformed("the length of the packet takes more than four bytes", 1)
+    return 0, True
