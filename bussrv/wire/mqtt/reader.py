@@ -44,8 +44,21 @@ _TYPES: dict[tuple[Side, int], frozenset[int]] = {
 }
 """The types of packets that a side may send, after CONNECT."""
 
-_FLAGS = {PacketType.PUBREL: 2, PacketType.SUBSCRIBE: 2, PacketType.UNSUBSCRIBE: 2}
-"""The flags of packets other than PUBLISH that have some set."""
+_FLAGS = {
+    PacketType.PUBREL: (2,),
+    PacketType.SUBSCRIBE: (2,),
+    PacketType.UNSUBSCRIBE: (2,),
+    PacketType.PUBLISH: range(16),
+}
+"""The flags that packets may have, if not just 0. Those of PUBLISH are looked at with its fields."""
+
+_FIRST_BYTES = {
+    key: frozenset(kind << 4 | flags for kind in types for flags in _FLAGS.get(PacketType(kind), (0,)))
+    for key, types in _TYPES.items()
+}
+"""The first bytes of the packets that a side may send, after CONNECT."""
+
+_FIRST_OF_ALL = frozenset({PacketType.CONNECT << 4})
 
 _PLAIN_PUBLISH = PacketType.PUBLISH << 4
 """The first byte of a PUBLISH of QoS 0, apart from RETAIN."""
@@ -71,6 +84,7 @@ class MqttReader(StreamReader[Packet]):
         self.level = version or 0
         self._side = side
         self._version = version
+        self._first_bytes = _FIRST_OF_ALL if version is None else _FIRST_BYTES[side, version]
         self._max_packet = max_packet
         self._ahead: Iterator[Publish] = iter(())
 
@@ -139,12 +153,12 @@ class MqttReader(StreamReader[Packet]):
         header = self._buffer.peek(_HEADER)
         if not header:
             return None
-        self._check_first(header[0])
-        size, is_short = _length_size(header)
-        if not size:
+        if header[0] not in self._first_bytes:
+            raise self._bad_first(header[0])
+        start, length, is_short = _read_length(header)
+        if not start:
             return None
-        start = 1 + size
-        whole = start + sum((byte & 0x7F) << 7 * place for place, byte in enumerate(header[1:start]))
+        whole = start + length
         if whole > self._max_packet:
             raise RemoteProtocolError(
                 "packet-too-large", f"a packet of {whole} bytes, the most is {self._max_packet}", 1
@@ -159,19 +173,17 @@ class MqttReader(StreamReader[Packet]):
             raise malformed("the length of the packet takes more bytes than it needs", 1)
         return packet
 
-    def _check_first(self, first: int) -> None:
-        """Check the type of a packet, and its flags unless it is PUBLISH."""
+    def _bad_first(self, first: int) -> RemoteProtocolError:
+        """The error for a first byte that no packet may have here."""
         kind, flags = first >> 4, first & 0x0F
         if not kind:
-            raise malformed("there is no packet of type 0", 0)
-        packet = PacketType(kind)
-        if self._version is None:
-            if packet is not PacketType.CONNECT:
-                raise not_allowed("the first packet is not CONNECT", 0)
-        elif packet not in _TYPES[self._side, self._version]:
-            raise not_allowed(f"a {self._side} sent {packet.name}, which it may not send, or not again", 0)
-        if packet is not PacketType.PUBLISH and flags != _FLAGS.get(packet, 0):
-            raise malformed(f"the flags of {packet.name} are {flags:04b}", 0)
+            return malformed("there is no packet of type 0", 0)
+        name = PacketType(kind).name
+        if self._version is None and kind != PacketType.CONNECT:
+            return not_allowed(f"the first packet is {name}, not CONNECT", 0)
+        if self._version is not None and kind not in _TYPES[self._side, self._version]:
+            return not_allowed(f"a {self._side} sent {name}, which it may not send, or not again", 0)
+        return malformed(f"the flags of {name} are {flags:04b}", 0)
 
     def _read_packet(self, first: int, fields: Fields) -> Packet:
         """A whole packet, whose fields begin after its length."""
@@ -179,6 +191,7 @@ class MqttReader(StreamReader[Packet]):
             self.level = read_level(fields)
             connect = read_connect(fields, self.level)
             self._version = connect.version
+            self._first_bytes = _FIRST_BYTES[self._side, connect.version]
             return connect
         packet = READ[first >> 4](fields, first & 0x0F, self._version)
         if isinstance(packet, Publish):
@@ -196,12 +209,16 @@ class MqttReader(StreamReader[Packet]):
             raise not_allowed("a server sent DISCONNECT with a session expiry interval", 0)
 
 
-def _length_size(header: bytes) -> tuple[int, bool]:
-    """How many bytes the length of a packet takes, 0 if there are not all; and whether these are as few as possible."""
-    for size in range(1, len(header)):
-        byte = header[size]
+def _read_length(header: bytes) -> tuple[int, int, bool]:
+    """The length after the first byte: where it ends, 0 if more of it is needed; itself; and whether it is as short as
+    possible.
+    """
+    length = 0
+    for place in range(1, len(header)):
+        byte = header[place]
+        length |= (byte & 0x7F) << 7 * (place - 1)
         if byte < 0x80:
-            return size, size == 1 or byte > 0
+            return place + 1, length, place == 1 or byte > 0
     if len(header) == _HEADER:
         raise malformed("the length of the packet takes more than four bytes", 1)
-    return 0, True
+    return 0, 0, True
