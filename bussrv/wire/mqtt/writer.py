@@ -109,10 +109,9 @@ def refusal(reason: str, level: int, *, is_connected: bool) -> bytes:
     if level < VERSION_5:
         is_told = code is ReasonCode.UNSUPPORTED_VERSION and not is_connected
         return _BAD_VERSION if is_told else b""
-    if is_connected:
-        return encode(Disconnect(code), VERSION_5)
-    is_allowed = code in CODES[PacketType.CONNACK]
-    return encode(Connack(code if is_allowed else ReasonCode.PROTOCOL_ERROR), VERSION_5)
+    packet = PacketType.DISCONNECT if is_connected else PacketType.CONNACK
+    told = code if code in CODES[packet] else ReasonCode.PROTOCOL_ERROR
+    return encode(Disconnect(told) if is_connected else Connack(told), VERSION_5)
 
 
 def _header(first: int, size: int) -> bytes:
