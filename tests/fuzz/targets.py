@@ -13,6 +13,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from msgspec import Struct
+
 from bussrv import toml_lines
 from bussrv.compiled import SPEEDUPS
 from bussrv.errors import ConfigError, Refused, RemoteProtocolError
@@ -25,6 +27,9 @@ from bussrv.policy.permissions.file import parse_policy
 from bussrv.policy.permissions.rules import ACTIONS
 from bussrv.wire import inbus as inbus_wire
 from bussrv.wire import spp as spp_wire
+from bussrv.wire.mqtt import reader as mqtt_wire
+from bussrv.wire.mqtt.packets import Publish
+from bussrv.wire.mqtt.writer import encode as encode_mqtt
 from bussrv.wire.objects import BusObject, Head, ObjectReader
 from bussrv.wire.websocket import Upgrade, WebSocketReader
 from tests.equality import compiled, plain
@@ -64,6 +69,9 @@ POLICIES = (
     '[[rule]]\ntell = ["""\na\n[[rule]]""", \'\'\'b\'\'\', "\\u0007", 1]\nadmin = 1\n',
     '"a b".c = 1\n[ x . "y" ]\n[[x.z]]\nk = { a = [1, "b"] }\n',
 )
+
+CLIENT: mqtt_wire.Side = "client"
+SERVER: mqtt_wire.Side = "server"
 
 Target = Callable[[bytes], None]
 
@@ -126,6 +134,26 @@ def spp(data: bytes) -> None:
         spp_wire.credentials(rest)
     with suppress(RemoteProtocolError):
         spp_wire.auth_code(rest)
+
+
+class _PlainMqtt(mqtt_wire.MqttReader):
+    """Reads no packet ahead."""
+
+    def _read_ahead(self, version: int) -> list[Publish]:
+        return []
+
+
+def mqtt(data: bytes) -> None:
+    """Packets of MQTT of both sides and versions, in chunks, as a whole and one by one; what is read can be written."""
+    pieces, rest = chunks(data)
+    for side, version in ((CLIENT, None), (CLIENT, 4), (CLIENT, 5), (SERVER, 4), (SERVER, 5)):
+        whole = read(mqtt_wire.MqttReader(side, version, 1000), [rest])
+        assert read(mqtt_wire.MqttReader(side, version, 1000), pieces) == whole
+        assert read(_PlainMqtt(side, version, 1000), [rest]) == whole
+        packets: list[Any] = [each for each in whole if isinstance(each, Struct)]
+        spoken = version or (packets[0].version if packets else 5)
+        again = b"".join(encode_mqtt(each, spoken) for each in packets)
+        assert read(mqtt_wire.MqttReader(side, version), [again]) == packets
 
 
 def websocket(data: bytes) -> None:
@@ -256,7 +284,7 @@ def compiled_server(data: bytes) -> None:
 TARGETS: dict[str, Target] = {
     each.__name__: each
     for each in (
-        *(objects, spp, websocket, inbus, users, tokens, policy, journal, manifest, server),
+        *(objects, spp, mqtt, websocket, inbus, users, tokens, policy, journal, manifest, server),
         *(spliced, forwarded, compiled_server),
     )
 }
