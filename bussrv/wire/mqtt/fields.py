@@ -80,6 +80,9 @@ class Fields:
 
     def length(self, field: str) -> int:
         """A length of up to four bytes, as short as possible."""
+        if self.at < self.end and self.data[self.at] < 0x80:
+            self.at += 1
+            return self.data[self.at - 1]
         position, value = self.position, 0
         for shift in (0, 7, 14, 21):
             byte = self.integer(1, field)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from bussrv.wire.mqtt import topics
 from bussrv.wire.mqtt.packets import (
@@ -178,24 +179,20 @@ def _properties(properties: Properties, packet: PacketType, version: int) -> byt
         return b""
     if properties is NO_PROPERTIES or properties == NO_PROPERTIES:
         return b"\0"
-    rows, out, left = ALLOWED[packet], bytearray(), dict(_set(properties))
-    for row in rows.values():
-        if row.name in left:
-            value = left.pop(row.name)
-            values = value if row.repeats else (value,)
-            if len(values) > 1 and packet not in row.repeats:
-                raise ValueError(f"{packet.name} has one {row.name} at most")
-            for each in values:
-                out += bytes((row.identifier,)) + _value(row, each)
+    left = {name: value for name, value in asdict(properties).items() if value is not None and value != ()}
+    out = bytearray()
+    for row in ALLOWED[packet].values():
+        if row.name not in left:
+            continue
+        value = left.pop(row.name)
+        values = value if row.repeats else (value,)
+        if len(values) > 1 and packet not in row.repeats:
+            raise ValueError(f"{packet.name} has one {row.name} at most")
+        for each in values:
+            out += bytes((row.identifier,)) + _value(row, each)
     if left:
         raise ValueError(f"{packet.name} has no {', '.join(left)}")
     return _length(len(out)) + bytes(out)
-
-
-def _set(properties: Properties) -> list[tuple[str, Any]]:
-    """The properties that there are."""
-    values = ((name, getattr(properties, name)) for name in properties.__struct_fields__)
-    return [(name, value) for name, value in values if value is not None and value != ()]
 
 
 def _value(row: PropertyRow, value: Any) -> bytes:
