@@ -35,6 +35,7 @@ LINKS = OptionGroup("links", "Linked servers")
 INBUS = OptionGroup("inbus", "Inbus")
 SPP = OptionGroup("spp", "SPP")
 WEBSOCKET = OptionGroup("websocket", "WebSocket")
+MQTT = OptionGroup("mqtt", "MQTT")
 REFUSALS = OptionGroup("refusals", "Records that strangers cause")
 BUDGET = OptionGroup("budget", "The budget of the journal")
 
@@ -294,6 +295,11 @@ class Settings:
         "Bytes of the last value of one service, kept for new subscribers. A larger one is not kept, "
         "`last-value-too-large`; new subscribers begin with an empty message.",
     )
+    max_retained: int = MEMORY.size(
+        64 << 20,
+        "Bytes of retained publications of all services together. What does not fit is not retained, `retained-full`; "
+        "subscribers are given it all the same.",
+    )
     max_requests: int = REQUESTS.count(
         100_000,
         "Open requests of all clients together: those that may still be replied to. Further ones are refused, "
@@ -434,6 +440,11 @@ class Settings:
         30.0,
         "Seconds after which a WebSocket client that sent nothing is asked for a sign of life. If it gives none within "
         "as many seconds, it is disconnected, `ping-timeout`. 0: nobody is asked.",
+    )
+    mqtt_max_packet: int = MQTT.size(
+        1 << 20,
+        "Bytes of an MQTT packet from a client. A client that sends more is disconnected, `packet-too-large`.",
+        reloadable=False,
     )
     stranger_rate: int = REFUSALS.count(
         10,

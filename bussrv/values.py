@@ -70,12 +70,14 @@ class Publication(Struct, frozen=True):
     :ivar content_type: the content type as the publisher wrote it.
     :ivar payload: the bytes.
     :ivar app_type: the Inbus application type.
+    :ivar own: what else the wire format of its publisher has to say to receivers of the same wire format.
     """
 
     service: str
     content_type: str
     payload: bytes
     app_type: int = 1
+    own: object = None
 
 
 class Traffic(Struct):

@@ -38,6 +38,7 @@ from bussrv.bus.services.hosted import Hosted
 from bussrv.bus.services.hosted_subscribers import HostedSubscribers, seen_with
 from bussrv.bus.services.last_values import LastValues
 from bussrv.bus.services.publishing import Publisher
+from bussrv.bus.services.retained import Retained
 from bussrv.bus.sessions.admission import Admission
 from bussrv.bus.sessions.totals import Totals
 from bussrv.bus.sessions.withdrawal import Withdrawal
@@ -118,6 +119,7 @@ class Bus:
         self._fanout = fanout = Fanout(FailedEncodings(self.counters, reactor).failed)
         self._receivers = receivers = Receivers(fanout)
         self._last_values = LastValues(settings.max_last_values, settings.max_last_value, self.counters)
+        self.retained = Retained(settings.max_retained, self.counters)
         self._origins = Origins(registry, self.access, server_id)
         self._flush_schedule = turns = FlushSchedule(fanout.flush, reactor)
         self.delivery, self.totals, self.flush_soon = turns.delivery, Totals(), turns.read
@@ -192,6 +194,7 @@ class Bus:
         settings = self.settings
         self._admission.copy_limits()
         self._last_values.limit(settings.max_last_values, settings.max_last_value)
+        self.retained.most = settings.max_retained
         self._requests.limit(settings.max_requests, settings.max_requests_per_asker, settings.request_timeout)
         self._seen.capacity = settings.max_seen
         self.streams.inbound.most = settings.max_inbound_total
@@ -379,12 +382,16 @@ class Bus:
             self._rights.deny(session_id, origin.permissions, "publish", publication.service)
 
     def last(self, service: str, permissions: Permissions) -> bytes:
-        """The last payload published on a service, empty when there is none; or the snapshot of one of the server.
+        """The last payload published on a service, or else retained, empty when there is none; or the snapshot of one
+        of the server.
 
         :raises Refused: ``internal-error``: that service failed.
         """
         hosted = self._hosted.get(service)
-        return self._last_values.get(service) if hosted is None else hosted.snapshot(seen_with(permissions))
+        if hosted is not None:
+            return hosted.snapshot(seen_with(permissions))
+        last, retained = self._last_values.get(service), self.retained.get(service)
+        return last if last or retained is None else retained.payload
 
     def ready(self, service: object, permissions: Permissions) -> Deferred[None] | None:
         """Fires when :meth:`last` takes little time; see :class:`IBus`."""

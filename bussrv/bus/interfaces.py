@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from bussrv.bus.links.paths import Paths
     from bussrv.bus.routing.compiled_result import ScanResult
     from bussrv.bus.services.hosted import Hosted
+    from bussrv.bus.services.retained import Retained
     from bussrv.bus.sessions.totals import Totals
     from bussrv.bus.taps.tap import Tap, TapFilter
     from bussrv.counts.histogram import Histogram
@@ -77,6 +78,17 @@ class ISessionLink(Interface):
 
     def close(reason: str) -> None:
         """End the connection, if there is one, because the server ended the session for ``reason``."""
+
+
+class IFilteringLink(ISessionLink):
+    """The link to a client whose subscriptions, patterns among them, are one set: it gets each publication once."""
+
+    def encoding_of(filters: Mapping[str, dict[str, Any] | None]) -> IEncoding:
+        """The encoding for a client with these subscriptions.
+
+        :param filters: the options of each, by name or pattern.
+        :returns: the same one for sessions that get the same bytes.
+        """
 
 
 class ISessions(Interface):
@@ -415,6 +427,7 @@ class IBus(ISessions, IRouting, IPermissions, IForwarding, IHosting, ISending):
         "The :class:`ICompiledRouting`: routes objects of members without reading each of them."
     )
     compiled_forwarder: ICompiledRouting = Attribute("The :class:`ICompiledRouting` for objects of linked servers.")
+    retained: Retained = Attribute("The :class:`bussrv.bus.services.retained.Retained` publications.")
     taps: ITaps = Attribute("The :class:`ITaps`: operators that see what passes.")
     streams: ConnectionResources = Attribute(
         "The :class:`bussrv.memory.resources.ConnectionResources`: what stream connections share."

@@ -86,6 +86,9 @@ class IRegistry(Interface):
         :returns: fires with the session. If the routing id that it asks for is taken, the session keeps its own.
         """
 
+    def introduce(claims: Claims) -> Deferred[None]:
+        """Replace the claims of a session that is no member of the object network: its user and its program."""
+
     def register_service(session_id: str, service: Any, *, hosted: bool = False) -> Deferred[None]:
         """Register a service of a session; does nothing if it provides the service already.
 
@@ -107,8 +110,13 @@ class IRegistry(Interface):
     def unregister_services(session_id: str) -> Deferred[None]:
         """Unregister all services of a session."""
 
-    def subscribe(session_id: str, service: str, options: dict[str, Any] | None = None) -> Deferred[None]:
-        """Subscribe a session to a service, or renew its subscription."""
+    def subscribe(
+        session_id: str, service: str, options: dict[str, Any] | None = None, *, or_pattern: bool = False
+    ) -> Deferred[None]:
+        """Subscribe a session to a service, or renew its subscription.
+
+        :param or_pattern: whether ``service`` may also be a pattern over names.
+        """
 
     def unsubscribe(session_id: str, service: str) -> Deferred[None]:
         """End the subscription of a session to a service."""

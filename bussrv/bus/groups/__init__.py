@@ -1,5 +1,6 @@
 """Sessions that are given the same bytes: groups, frames, and how they are sent.
 
+- ``by_service``: groups by the services that they are subscribed to, by name or by patterns
 - ``fanout``: fan-out: frames for groups of sessions, each made once and written once
 - ``frames``: one object or publication on its way out, and its frames
 - ``receivers``: every session that objects or publications can be sent to, in groups

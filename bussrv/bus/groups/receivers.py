@@ -1,8 +1,9 @@
 """Receivers: every session that objects or publications can be sent to, in groups.
 
-A *group* (:class:`bussrv.bus.groups.fanout.Group`) is made of members with equal interest and the same permissions, or
-of subscribers of one service, that get the same bytes. A member that is subscribed to services is in one group all the
-same: so it gets each publication once, in order with the objects that its interest lets pass.
+A *group* (:class:`bussrv.bus.groups.fanout.Group`) is made of members with equal interest and the same permissions, of
+subscribers of one service, or of sessions with equal filters (:class:`bussrv.bus.interfaces.IFilteringLink`), that get
+the same bytes. A member that is subscribed to services is in one group all the same, and so is a session with filters:
+it gets each publication once, in order with everything else.
 
 To find the receivers of an object, each group would have to be asked whether it wants objects of its *kind*
 (:class:`bussrv.bus.interest.interests.Kind`). So the answers are remembered for each kind. When groups come, only these
@@ -14,17 +15,15 @@ are asked. Those that are subscribed to the service of a publication, by its nam
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from itertools import chain
 from typing import Any
 
 from msgspec import Struct
 
+from bussrv.bus.groups.by_service import GroupsByService
 from bussrv.bus.groups.fanout import Fanout, Group
 from bussrv.bus.interest.interests import Kind
-from bussrv.bus.interest.pattern_index import PatternIndex
-from bussrv.bus.interfaces import IEncoding, ISessionLink
+from bussrv.bus.interfaces import IEncoding, IFilteringLink, ISessionLink
 from bussrv.policy.permissions.permissions import EVERYTHING, Permissions
-from bussrv.service_patterns import is_pattern
 from bussrv.values import Interest, ModeInterest
 
 MAX_REMEMBERED = 1 << 20
@@ -37,14 +36,12 @@ MOST_GONE = 64
 """Answers keep groups alive that have no members left. All answers are forgotten when the number of such groups exceeds
 the number of groups with members by more than this."""
 
-MAX_SERVICES = 1 << 14
-"""Of how many services it is remembered which groups are subscribed to them."""
-
 MAX_KIND_LENGTH = 1024
 """The most characters of a kind that is remembered. Clients choose its length."""
 
 NO_SERVICES: frozenset[str] = frozenset()
 
+_FilterKey = tuple[IEncoding, Permissions, frozenset[str]]
 _InterestKey = tuple[IEncoding, Interest, str | None, Permissions, frozenset[str]]
 
 
@@ -53,11 +50,16 @@ class Receiver(Struct, eq=False):
 
     :ivar group: its group, once it is a member of the object network.
     :ivar joined: its number in the order in which sessions became members, from 1; 0: it is no member.
+    :ivar filters: the names and patterns that it is subscribed to, each with its options; ``None``: its link is no
+        :class:`IFilteringLink`, so it has none.
+    :ivar filter_group: its group, while it has some.
     """
 
     link: ISessionLink
     group: Group | None = None
     joined: int = 0
+    filters: dict[str, dict[str, Any] | None] | None = None
+    filter_group: Group | None = None
 
 
 class KindGroups(Struct):
@@ -87,10 +89,9 @@ class Receivers:
         self.joins = 0
         self._receivers: dict[str, Receiver] = {}
         self._member_groups: dict[_InterestKey, Group] = {}
-        # Groups of members by the names and patterns that they are subscribed to.
-        self._by_service: dict[str, dict[Group, None]] = {}
-        self._patterns = PatternIndex()
-        self._on_service: dict[str, tuple[Group, ...]] = {}
+        self._members_on = GroupsByService()
+        self._filter_groups: dict[_FilterKey, Group] = {}
+        self._filters_on = GroupsByService()
         self._subscriber_groups: dict[str, dict[tuple[IEncoding, Permissions], Group]] = {}
         self._services_of: dict[str, set[str]] = {}
         self.groups_asked = 0
@@ -103,7 +104,7 @@ class Receivers:
 
     def add(self, session_id: str, link: ISessionLink) -> None:
         """A session can be reached by ``link``. It receives nothing until :meth:`join` or :meth:`subscribe`."""
-        self._receivers[session_id] = Receiver(link)
+        self._receivers[session_id] = Receiver(link, filters={} if IFilteringLink.providedBy(link) else None)
 
     def link(self, session_id: str) -> ISessionLink | None:
         """The link to a session's client."""
@@ -151,12 +152,15 @@ class Receivers:
             self._changes += 1
             if group.has_interest:
                 self._came_at[group] = self._changes
-            self._add_to_services(group)
+            self._members_on.add(group)
         self._fanout.join(group, session_id, receiver.link)
         receiver.group = group
 
     def permissions_changed(self, session_id: str, permissions: Permissions) -> None:
         """A session has these permissions from now on."""
+        receiver = self._receivers.get(session_id)
+        if receiver is not None and receiver.filter_group is not None:
+            self._filter(session_id, receiver, permissions)
         group = self.group_of(session_id)
         if group is not None and group.permissions is not permissions:
             self._regroup(session_id, group, permissions, group.services)
@@ -169,13 +173,19 @@ class Receivers:
     def subscribe(
         self, session_id: str, service: str, options: dict[str, Any] | None, permissions: Permissions = EVERYTHING
     ) -> None:
-        """A session gets the publications on ``service`` from now on. Only a member has patterns.
+        """A session gets the publications on ``service`` from now on. Only members and sessions with filters have
+        patterns.
 
         :param options: those of its subscription, such as the version of Inbus. They determine the encoding.
-        :param permissions: those by which the service shows it what it may know of. A member has its own.
+        :param permissions: those by which the service shows it what it may know of. A member has its own. Those of a
+            session with filters.
         """
         receiver = self._receivers.get(session_id)
         if receiver is None:
+            return
+        if receiver.filters is not None:
+            receiver.filters[service] = options
+            self._filter(session_id, receiver, permissions)
             return
         member = receiver.group
         if member is not None:
@@ -192,6 +202,12 @@ class Receivers:
 
     def unsubscribe(self, session_id: str, service: str) -> None:
         """A session no longer gets the publications on ``service``."""
+        receiver = self._receivers.get(session_id)
+        if receiver is not None and receiver.filters is not None:
+            if receiver.filter_group is not None and service in receiver.filters:
+                del receiver.filters[service]
+                self._filter(session_id, receiver, receiver.filter_group.permissions)
+            return
         member = self.group_of(session_id)
         if member is not None:
             if service in member.services:
@@ -208,8 +224,40 @@ class Receivers:
             self._subscriber_groups.pop(service, None)
         self._services_of.get(session_id, set()).discard(service)
 
+    def has_filters(self, session_id: str) -> bool:
+        """Whether the link of a session is an :class:`IFilteringLink`."""
+        receiver = self._receivers.get(session_id)
+        return receiver is not None and receiver.filters is not None
+
+    def _filter(self, session_id: str, receiver: Receiver, permissions: Permissions) -> None:
+        """Put a session into the group of its filters."""
+        self._leave_filters(session_id, receiver)
+        if not receiver.filters:
+            return
+        assert IFilteringLink.providedBy(receiver.link)
+        encoding = receiver.link.encoding_of(receiver.filters)
+        key = (encoding, permissions, frozenset(receiver.filters))
+        group = self._filter_groups.get(key)
+        if group is None:
+            group = self._filter_groups[key] = Group(encoding, permissions=permissions, services=key[2])
+            self._filters_on.add(group)
+        self._fanout.join(group, session_id, receiver.link)
+        receiver.filter_group = group
+
+    def _leave_filters(self, session_id: str, receiver: Receiver) -> None:
+        group, receiver.filter_group = receiver.filter_group, None
+        if group is None:
+            return
+        self._fanout.leave(group, session_id)
+        if not group.links:
+            self._filters_on.remove(group)
+            del self._filter_groups[group.encoding, group.permissions, group.services]
+
     def catch_up(self, session_id: str) -> None:
         """Send a session its collected frames now, so that an answer can be sent after them."""
+        receiver = self._receivers.get(session_id)
+        if receiver is not None and receiver.filter_group is not None:
+            self._fanout.send_one(receiver.filter_group, session_id)
         group = self.group_of(session_id)
         if group is not None and (group.pending or group.overrides):
             self._fanout.send_one(group, session_id)
@@ -222,6 +270,7 @@ class Receivers:
         receiver = self._receivers.pop(session_id, None)
         if receiver is not None:
             self._leave_group(session_id, receiver)
+            self._leave_filters(session_id, receiver)
         for service in tuple(self._services_of.get(session_id, ())):
             self.unsubscribe(session_id, service)
         self._services_of.pop(session_id, None)
@@ -234,7 +283,7 @@ class Receivers:
         if not group.links and group.interest is not None:
             del self._member_groups[group.encoding, group.interest, group.vocabulary, group.permissions, group.services]
             self._came_at.pop(group, None)
-            self._remove_from_services(group)
+            self._members_on.remove(group)
             self._changes += 1
             self._gone_since_forgetting += 1
             if self._gone_since_forgetting > len(self._came_at) + MOST_GONE:
@@ -290,38 +339,10 @@ class Receivers:
         """The groups of members that are subscribed to a service, by its name or by a pattern, and may watch it; except
         those that receive nothing.
         """
-        if not self._by_service:
-            return ()
-        found = self._on_service.get(service)
-        if found is None:
-            names = (service, *self._patterns.matching(service))
-            groups = dict.fromkeys(chain.from_iterable(self._by_service.get(each, ()) for each in names))
-            found = tuple(group for group in groups if group.permissions.may("watch", service))
-            if len(self._on_service) >= MAX_SERVICES:
-                self._on_service.clear()
-            self._on_service[service] = found
-        return found
-
-    def _add_to_services(self, group: Group) -> None:
-        for wanted in group.services:
-            if wanted not in self._by_service:
-                self._by_service[wanted] = {}
-                if is_pattern(wanted):
-                    self._patterns.add(wanted)
-            self._by_service[wanted][group] = None
-        if group.services:
-            self._on_service.clear()
-
-    def _remove_from_services(self, group: Group) -> None:
-        for wanted in group.services:
-            del self._by_service[wanted][group]
-            if not self._by_service[wanted]:
-                del self._by_service[wanted]
-                if is_pattern(wanted):
-                    self._patterns.remove(wanted)
-        if group.services:
-            self._on_service.clear()
+        return self._members_on.on(service)
 
     def subscribed_to(self, service: str) -> Iterable[Group]:
         """The groups of the subscribers of a service, except members: by encoding, and by what they may know of."""
-        return self._subscriber_groups[service].values() if service in self._subscriber_groups else ()
+        groups = self._subscriber_groups[service].values() if service in self._subscriber_groups else ()
+        filtering = self._filters_on.on(service)
+        return [*groups, *filtering] if filtering else groups

@@ -8,6 +8,7 @@
   show what
 - ``last_values``: the last payload published on each service: a new subscriber begins with it
 - ``publishing``: publications of a batch: collected service by service, and encoded together for the subscribers
+- ``retained``: retained publications: the last one on a service that its publisher wants kept
 
 Tests: ``tests/bus/services``.
 """

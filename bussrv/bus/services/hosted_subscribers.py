@@ -90,7 +90,10 @@ class HostedSubscribers:
 
     def subscribe(self, session_id: str, service: str, options: dict[str, Any] | None) -> None:
         """A session gets the publications on a service, hosted or not, from now on."""
-        self._receivers.subscribe(session_id, service, options, self.shown(session_id, service))
+        shown = self.shown(session_id, service)
+        if self._receivers.has_filters(session_id):
+            shown = self._access.of(self._registry.state.sessions.get(session_id))
+        self._receivers.subscribe(session_id, service, options, shown)
 
     def shown(self, session_id: str, service: str) -> Permissions:
         """The permissions by which a service shows a subscriber what it may know of."""
@@ -102,9 +105,9 @@ class HostedSubscribers:
     def permissions_changed(self, session_id: str) -> None:
         """A session has other permissions from now on: give it the present state of services that it sees otherwise.
 
-        A member has to ask for that.
+        A member has to ask for that. A session with filters is given the next update.
         """
-        if self._receivers.group_of(session_id) is not None:
+        if self._receivers.group_of(session_id) is not None or self._receivers.has_filters(session_id):
             return
         held = self._registry.state.subscriptions.get(session_id, {})
         for service, hosted in self._services.items():

@@ -35,8 +35,8 @@ BY_OPERATOR = "closed-by-operator"
 TAKEN_AWAY = (WITHDRAWN, BY_OPERATOR)
 """The reasons of what wire formats did not end themselves."""
 
-_INBUS = "inbus"
-"""A publisher of this wire format provides what it publishes on, without asking for that."""
+_LEASING = frozenset({"inbus", "mqtt"})
+"""A publisher of these wire formats provides what it publishes on, without asking for that."""
 
 
 @implementer(IRegistryObserver)
@@ -141,7 +141,7 @@ class Withdrawal:
 
     def _judge_service(self, session: Session, permissions: Permissions, name: str) -> bool:
         """:returns: whether the session may keep it."""
-        action: Action = "publish" if session.protocol == _INBUS else "provide"
+        action: Action = "publish" if session.protocol in _LEASING else "provide"
         may_keep = permissions.may(action, name)
         if not may_keep:
             self._registry.lose_service(session.id, name, WITHDRAWN)

@@ -224,6 +224,19 @@ class Registry:
         changed = as_deferred(partial(self._begin, claims.session_id, change))
         return changed.addCallback(lambda _: rules.open_session(self.state, claims.session_id))
 
+    def introduce(self, claims: Claims) -> Deferred[None]:
+        """Replace the claims of a session that is no member; see :class:`IRegistry`."""
+        return as_deferred(partial(self._begin, claims.session_id, partial(self._introduce, claims)))
+
+    def _introduce(self, claims: Claims, on_done: OnDone) -> None:
+        try:
+            about = rules.open_session(self._planned, claims.session_id).about()
+        except Refused as refusal:
+            on_done(refusal)
+            return
+        about["claimed"] = claims.claimed
+        self._ahead.change(claims.session_id, [ev.SessionIdentified(name=claims.name, **about)], on_done)
+
     def _identify(
         self,
         claims: Claims,
@@ -383,25 +396,33 @@ class Registry:
         except Exception as error:
             on_done(error)
 
-    def subscribe(self, session_id: str, service: str, options: dict[str, Any] | None = None) -> Deferred[None]:
-        """Subscribe a session to a service, or renew its subscription."""
-        change = partial(self._subscribe, session_id, service, options)
+    def subscribe(
+        self, session_id: str, service: str, options: dict[str, Any] | None = None, *, or_pattern: bool = False
+    ) -> Deferred[None]:
+        """Subscribe a session to a service, or renew its subscription; see :class:`IRegistry`."""
+        change = partial(self._subscribe, session_id, service, options, or_pattern)
         is_prepaid = rules.renews_lease(self.state, session_id, service)
         return as_deferred(partial(self._begin, session_id, change, is_prepaid=is_prepaid))
 
-    def _subscribe(self, session_id: str, service: Any, options: dict[str, Any] | None, on_done: OnDone) -> None:
+    def _subscribe(
+        self, session_id: str, service: Any, options: dict[str, Any] | None, or_pattern: bool, on_done: OnDone
+    ) -> None:
         try:
             planned = self._planned
             session = rules.open_session(planned, session_id)
-            rules.may_be_named(service, self.state.subscriptions.get(session_id, {}), self.state.services)
+            known = self.state.subscriptions.get(session_id, {}), self.state.services
+            rules.may_be_named(service, *known, or_pattern=or_pattern)
             is_new = planned.subscription(session_id, service) is None
             if is_new:
                 self._may_have_subscriptions(planned.subscription_count(session_id))
         except Refused as refusal:
             self._refuse(ev.SubscriptionRefused, session_id, service, refusal, on_done)
             return
-        kind = ev.SubscriptionAdded if is_new else ev.SubscriptionRenewed
-        self._ahead.change(session_id, [kind(service=service, options=options, **session.about())], on_done)
+        event: ev.Event = ev.SubscriptionRenewed(service=service, options=options, **session.about())
+        if is_new:
+            is_wide = or_pattern and is_pattern(service)
+            event = ev.SubscriptionAdded(service=service, options=options, pattern=is_wide, **session.about())
+        self._ahead.change(session_id, [event], on_done)
 
     def unsubscribe(self, session_id: str, service: str) -> Deferred[None]:
         """End the subscription of a session to a service."""

@@ -1,0 +1,60 @@
+"""Groups by the services that they are subscribed to, by name or by patterns over names."""
+
+from __future__ import annotations
+
+from itertools import chain
+
+from bussrv.bus.groups.fanout import Group
+from bussrv.bus.interest.pattern_index import PatternIndex
+from bussrv.service_patterns import is_pattern
+
+MAX_SERVICES = 1 << 14
+"""Of how many services it is remembered which groups are subscribed to them."""
+
+
+class GroupsByService:
+    """Finds the groups that are subscribed to a service, without asking each. True: there are such groups."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, dict[Group, None]] = {}  # by name or pattern
+        self._patterns = PatternIndex()
+        self._found: dict[str, tuple[Group, ...]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._groups)
+
+    def add(self, group: Group) -> None:
+        """Add a group, with all that it is subscribed to."""
+        for wanted in group.services:
+            if wanted not in self._groups:
+                self._groups[wanted] = {}
+                if is_pattern(wanted):
+                    self._patterns.add(wanted)
+            self._groups[wanted][group] = None
+        if group.services:
+            self._found.clear()
+
+    def remove(self, group: Group) -> None:
+        """Remove a group that was added."""
+        for wanted in group.services:
+            del self._groups[wanted][group]
+            if not self._groups[wanted]:
+                del self._groups[wanted]
+                if is_pattern(wanted):
+                    self._patterns.remove(wanted)
+        if group.services:
+            self._found.clear()
+
+    def on(self, service: str) -> tuple[Group, ...]:
+        """The groups that are subscribed to a service and may watch it, each once."""
+        if not self._groups:
+            return ()
+        found = self._found.get(service)
+        if found is None:
+            names = (service, *self._patterns.matching(service))
+            groups = dict.fromkeys(chain.from_iterable(self._groups.get(each, ()) for each in names))
+            found = tuple(group for group in groups if group.permissions.may("watch", service))
+            if len(self._found) >= MAX_SERVICES:
+                self._found.clear()
+            self._found[service] = found
+        return found
