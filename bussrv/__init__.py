@@ -1,4 +1,4 @@
-"""A message bus server on Twisted: five wire formats, one registry, one audited journal.
+"""A message bus server on Twisted: six wire formats, one registry, one audited journal.
 
 From what everybody uses to what uses everything:
 

@@ -44,6 +44,9 @@ REASONS: dict[str, str] = {
     "reserved-event": "the event is reserved for servers",
     # Inbus datagrams: dropped, nothing is answered.
     "bad-element": "an element of an Inbus datagram is missing or of the wrong kind",
+    "bad-client-id": "an MQTT client id is empty, too long, or holds a character that it may not have",
+    "client-id-taken": "another user has a session with that MQTT client id",
+    "bad-auth-method": "an MQTT client wants to prove who it is in another way than by a password",
     "bad-version": "an Inbus version other than 1 or 2",
     "bad-base64": "the payload of an Inbus version 2 datagram is not base64",
     "reserved-opcode": "an Inbus opcode that is reserved",
@@ -100,8 +103,10 @@ REASONS: dict[str, str] = {
     # Ends of sessions. A session that sent malformed input ends with the code of that error.
     "client-closed": "the client closed the connection",
     "connection-lost": "the connection broke",
-    "subscribe-timeout": "the client did not subscribe in time",
+    "subscribe-timeout": "the client did not subscribe, or connect by MQTT, in time",
     "ping-timeout": "a WebSocket client gave no sign of life in time",
+    "keep-alive-timeout": "an MQTT client was silent for longer than the keep-alive that it stated",
+    "session-taken-over": "another connection has the client id of this MQTT session from now on",
     "slow-consumer": "the client read too slowly: its outbound limit was reached",
     "outbound-full": "too many bytes waited for all clients together, and this one had not read for longest",
     "inbound-full": "too many bytes of all clients were unfinished, and this one began its own first",
@@ -170,6 +175,10 @@ COUNTERS: dict[str, str] = {
     # The journal.
     "journal-paused": "changes that waited because a session, its address or all had used up the journal's budget",
     "journal-changed": "times that another program changed the journal; changes were refused until a new segment began",
+    # MQTT.
+    "mqtt-unfit-topic": "messages not sent: the name of the service cannot be a topic",
+    "mqtt-too-large": "messages not sent: they were larger than the client takes",
+    "retained-full": "publications not retained: there was no room",
     # SPP.
     "spp-ignored": "packets ignored: their msgtype is reserved or unknown",
     "spp-coalesced": "packets not sent: a newer state of the same service took their place",

@@ -352,7 +352,7 @@ def test_no_snippet_is_left_untested() -> None:
         ("docs/how-to/run.md", "console"), ("docs/how-to/users.md", "console"),
             ("docs/how-to/policy.md", "console"), ("docs/how-to/policy.md", "toml"),
         *((f"docs/reference/protocols/{name}.md", "text") for name in ("objects", "business", "links", "inbus", "spp")),
-        ("docs/how-to/dashboard.md", "console"),
+        ("docs/reference/protocols/mqtt.md", "sh"), ("docs/how-to/dashboard.md", "console"),
         *(("docs/how-to/tap.md", each) for each in ("console", "json", "sh")),
         *(("docs/reference/protocols/websocket.md", each) for each in ("html", "sh", "text")),
         *(("docs/how-to/other-languages.md", each) for each in ("bash", "c", "console", "html", "javascript")),

@@ -14,6 +14,7 @@ from bussrv.bus.routing.object_ids import ObjectIds
 from bussrv.bus.sessions.membership import MembershipAnnouncer
 from bussrv.events import Event
 from bussrv.formats.inbus.server import InbusServer
+from bussrv.formats.mqtt.protocol import MqttFactory
 from bussrv.formats.objects.business import BusinessProtocol
 from bussrv.formats.objects.object_system import ObjectsProtocol
 from bussrv.formats.spp.protocol import SppFactory
@@ -95,6 +96,7 @@ class Network:
             "business": StreamFactory(BusinessProtocol, self.bus, self.reactor),
             "spp": SppFactory(self.bus, self.reactor),
             "websocket": StreamFactory(WebSocketProtocol, self.bus, self.reactor),
+            "mqtt": MqttFactory(self.bus, self.reactor),
         }
         self.bus.identity.use([], networks={"inbus": inbus_users})
         self.udp = DatagramPort(InbusServer(self.bus, self.reactor))

@@ -10,7 +10,7 @@ from bussrv.plugin import CheckerFactory, HostedService, WireFormat
 bussrv = ServiceMaker(
     "bussrv",
     "bussrv.server.running.service",
-    "A message bus server: five wire formats, one registry, one journal.",
+    "A message bus server: six wire formats, one registry, one journal.",
     "bussrv",
 )
 
@@ -47,6 +47,13 @@ websocket = WireFormat(
     module="bussrv.formats.websocket.protocol",
     default_endpoint="off",
     summary="web pages: Object System, each object a WebSocket message",
+)
+
+mqtt = WireFormat(
+    "mqtt",
+    module="bussrv.formats.mqtt.protocol",
+    default_endpoint="off",
+    summary="MQTT 3.1.1 and 5.0: sensors, actors and home automation",
 )
 
 registry_service = HostedService(

@@ -1,0 +1,13 @@
+"""MQTT 3.1.1 and 5.0: topics are services, filters are patterns over their names.
+
+- ``protocol``: connections of clients: from CONNECT to the end
+- ``connection``: what the parts of a connection ask of it
+- ``joining``: what CONNECT asks for, and whether the client gets it
+- ``publishing``: messages that clients publish, and the topics that they provide
+- ``subscribing``: filters that clients subscribe to, and what is retained for them
+- ``encoding``: publications as messages for all clients with equal subscriptions
+- ``outgoing``: messages of QoS 1 and 2 on their way to a client
+- ``link``: the link to a client: it numbers these messages
+
+Tests: ``tests/formats/mqtt``.
+"""

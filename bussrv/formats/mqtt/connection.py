@@ -1,0 +1,42 @@
+"""What the parts of a connection of MQTT ask of it."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Iterator
+from typing import Any, Protocol
+
+from bussrv.bus.interfaces import IBus
+from bussrv.formats.mqtt.encoding import MqttEncoding
+from bussrv.policy.permissions.permissions import Permissions
+from bussrv.wire.mqtt.packets import Packet
+from bussrv.wire.mqtt.reasons import ReasonCode
+
+
+class MqttConnection(Protocol):
+    """The connection of a client; see :class:`bussrv.formats.mqtt.protocol.MqttProtocol`."""
+
+    bus: IBus
+    session_id: str
+    version: int
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the session has ended."""
+
+    def busy_with(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do ``work``. The client's later input waits until it is done."""
+
+    def say(self, packet: Packet) -> None:
+        """Send the client a packet."""
+
+    def fail(self, code: ReasonCode, reason: str) -> None:
+        """The client did what the protocol forbids: end its session."""
+
+    def permissions(self) -> Permissions:
+        """The permissions of the session."""
+
+    def messages(self) -> MqttEncoding:
+        """Makes messages for this client alone."""
+
+    async def send_in_slices(self, frames: Iterator[bytes]) -> None:
+        """Send an answer that may be long."""

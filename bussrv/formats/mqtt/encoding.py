@@ -1,0 +1,188 @@
+"""Publications as messages of MQTT, the same bytes for all clients with equal subscriptions.
+
+A client gets a message once, however many of its filters match: with the highest QoS of these, and the identifiers of
+all of them (MQTT 5.0, 3.3.4). A publication of another wire format counts as one of QoS 1.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+from zope.interface import implementer
+
+from bussrv.bus.groups.frames import Delivery
+from bussrv.bus.interfaces import IEncoding
+from bussrv.formats.mqtt.outgoing import NO_ID
+from bussrv.service_patterns import is_pattern, matches
+from bussrv.values import OCTET_STREAM, Publication
+from bussrv.wire.mqtt.packets import NO_PROPERTIES, VERSION_5, Properties, Publish
+from bussrv.wire.mqtt.topics import is_name
+from bussrv.wire.mqtt.writer import numbered_publish, publish
+
+FOREIGN_QOS = 1
+"""The QoS of publications of other wire formats."""
+
+MOST_REMEMBERED = 4096
+"""For how many services an encoding remembers what is wanted of them."""
+
+
+class Sent(Struct, frozen=True, gc=False):
+    """What only MQTT knows of a publication.
+
+    :ivar session: the session of its publisher.
+    :ivar properties: those that are passed on to clients of 5.0.
+    :ivar expires: when it is worth nothing any more, UTC microseconds; ``None``: never.
+    """
+
+    session: str
+    qos: int
+    retain: bool = False
+    properties: Properties = NO_PROPERTIES
+    expires: int | None = None
+
+
+class Wanted(Struct, frozen=True, omit_defaults=True):
+    """The options of a subscription, as the registry keeps them.
+
+    :ivar id: the subscription identifier; 0: there is none.
+    """
+
+    qos: int = 0
+    no_local: bool = False
+    retain_as_published: bool = False
+    id: int = 0
+
+    @classmethod
+    def of(cls, options: dict[str, Any] | None) -> Wanted:
+        """Those of a subscription of the registry."""
+        return cls(**(options or {}))
+
+    def as_options(self) -> dict[str, Any]:
+        """The form that the registry keeps: options that are not as usual."""
+        usual = Wanted()
+        fields = {name: getattr(self, name) for name in self.__struct_fields__}
+        return {name: value for name, value in fields.items() if value != getattr(usual, name)}
+
+
+class Client(Struct, frozen=True):
+    """What else decides about the bytes that a client gets.
+
+    :ivar max_packet: the most bytes of a packet that it takes.
+    :ivar session: its session, if it does not want its own messages; otherwise empty.
+    """
+
+    version: int
+    max_packet: int
+    session: str = ""
+
+
+class _Matched(Struct, frozen=True):
+    """The subscriptions that match a service: those that want the client's own messages, and all."""
+
+    others: Wanted | None
+    own: Wanted | None
+    ids: tuple[int, ...]
+    own_ids: tuple[int, ...]
+
+
+@implementer(IEncoding)
+class MqttEncoding:
+    """Messages for clients with the same subscriptions.
+
+    :param filters: the options of each subscription, by name or pattern.
+    :param counters: count messages that are not sent: ``mqtt-unfit-topic`` and ``mqtt-too-large``.
+    :param utc: the time, UTC microseconds.
+    """
+
+    def __init__(self, client: Client, filters: Mapping[str, Wanted], counters: Counter[str], utc: Any) -> None:
+        self._client = client
+        self._filters = filters
+        self._counters = counters
+        self._utc = utc
+        self._matched: dict[str, _Matched | None] = {}
+
+    def encode(self, delivery: Delivery) -> bytes | None:
+        """The message of a publication. Its packet identifier is :data:`NO_ID`, if it needs one."""
+        publication = delivery.publication
+        if publication is None:
+            return None
+        matched = self._match(publication.service)
+        if matched is None:
+            return None
+        sent = publication.own if isinstance(publication.own, Sent) else None
+        is_own = sent is not None and sent.session == self._client.session
+        wanted, ids = (matched.own, matched.own_ids) if is_own else (matched.others, matched.ids)
+        if wanted is None:
+            return None
+        retain = sent is not None and sent.retain and wanted.retain_as_published
+        return self.message(publication, wanted, ids, retain=retain)
+
+    def retained(self, publication: Publication, wanted: Wanted) -> bytes | None:
+        """A retained message for a subscription that is new."""
+        return self.message(publication, wanted, (wanted.id,) if wanted.id else (), retain=True)
+
+    def message(self, publication: Publication, wanted: Wanted, ids: tuple[int, ...], *, retain: bool) -> bytes | None:
+        """A publication as a message; ``None``: the client cannot be sent it."""
+        service, sent = publication.service, publication.own
+        if not isinstance(sent, Sent):
+            sent = Sent("", FOREIGN_QOS)
+        if not is_name(service):
+            self._counters["mqtt-unfit-topic"] += 1
+            return None
+        properties = NO_PROPERTIES
+        if self._client.version == VERSION_5:
+            properties = self._properties(publication, sent, ids)
+        qos = min(wanted.qos, sent.qos)
+        if qos:
+            packet = Publish(service, publication.payload, qos, retain, 0, False, properties)
+            halves = numbered_publish(packet, self._client.version)
+            frame = b"%b%b%b" % (halves.before, NO_ID, halves.after)
+        else:
+            frame = publish(service, publication.payload, self._client.version, retain=retain, properties=properties)
+        if len(frame) > self._client.max_packet:
+            self._counters["mqtt-too-large"] += 1
+            return None
+        return frame
+
+    def _properties(self, publication: Publication, sent: Sent, ids: tuple[int, ...]) -> Properties:
+        properties = sent.properties
+        if not sent.session and publication.content_type != OCTET_STREAM:
+            properties = Properties(content_type=publication.content_type)
+        if ids:
+            properties = replace(properties, subscription_identifiers=ids)
+        if sent.expires is not None:
+            left = max(1, (sent.expires - self._utc()) // 1_000_000)
+            properties = replace(properties, message_expiry_interval=left)
+        return properties
+
+    def _match(self, service: str) -> _Matched | None:
+        if service in self._matched:
+            return self._matched[service]
+        found = [
+            wanted
+            for name, wanted in self._filters.items()
+            if name == service or (is_pattern(name) and matches(name, service))
+        ]
+        own = [wanted for wanted in found if not wanted.no_local]
+        matched = _Matched(_joined(found), _joined(own), _ids(found), _ids(own)) if found else None
+        if len(self._matched) >= MOST_REMEMBERED:
+            self._matched.clear()
+        self._matched[service] = matched
+        return matched
+
+
+def _joined(wanted: list[Wanted]) -> Wanted | None:
+    """What several subscriptions that match want together."""
+    if not wanted:
+        return None
+    return Wanted(
+        qos=max(each.qos for each in wanted), retain_as_published=any(each.retain_as_published for each in wanted)
+    )
+
+
+def _ids(wanted: list[Wanted]) -> tuple[int, ...]:
+    return tuple(each.id for each in wanted if each.id)

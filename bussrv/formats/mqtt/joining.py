@@ -1,0 +1,85 @@
+"""CONNECT: who a client is, and whether it gets what it asks for."""
+
+from __future__ import annotations
+
+import secrets
+
+from bussrv.bus.interfaces import IBus
+from bussrv.errors import Refused
+from bussrv.policy.logins.credentials import Credentials, Password, Token
+from bussrv.registry.state.session import Session
+from bussrv.values import check_routing_id, quoted
+from bussrv.wire.mqtt.packets import VERSION_5, Connack, Connect, Properties
+from bussrv.wire.mqtt.reasons import RETURN_CODES, UNAVAILABLE, ReasonCode
+
+CODES = {
+    "bad-client-id": ReasonCode.CLIENT_ID_NOT_VALID,
+    "client-id-taken": ReasonCode.CLIENT_ID_NOT_VALID,
+    "bad-auth-method": ReasonCode.BAD_AUTHENTICATION_METHOD,
+    "bad-credentials": ReasonCode.BAD_CREDENTIALS,
+    "actor-fixed": ReasonCode.BAD_CREDENTIALS,
+    "not-authenticated": ReasonCode.NOT_AUTHORIZED,
+    "not-allowed": ReasonCode.NOT_AUTHORIZED,
+    "too-many-logins": ReasonCode.SERVER_BUSY,
+    "journal-unavailable": ReasonCode.SERVER_UNAVAILABLE,
+    "bad-service-name": ReasonCode.TOPIC_INVALID,
+}
+"""The reason code for each reason for which a client is refused."""
+
+
+def client_id_of(asked: Connect) -> str:
+    """The client id: a new one if the client asks for none.
+
+    :raises Refused: ``bad-client-id``.
+    """
+    if not asked.client_id:
+        if not asked.clean_start and asked.version != VERSION_5:
+            raise Refused("bad-client-id", "a client without a client id begins a clean session")
+        return f"mqtt-{secrets.token_hex(8)}"
+    try:
+        return check_routing_id(asked.client_id, "the client id")
+    except Refused as refusal:
+        raise Refused("bad-client-id", refusal.message) from None
+
+
+def credentials_of(asked: Connect) -> Credentials | None:
+    """The credentials in CONNECT: a user and a secret, or a token as the password alone.
+
+    :raises Refused: ``bad-auth-method``: the client wants to prove in another way who it is.
+    """
+    if asked.properties.authentication_method is not None:
+        method = quoted(asked.properties.authentication_method)
+        raise Refused("bad-auth-method", f"clients say who they are by a user and a password, not by {method}")
+    if asked.username:
+        return Password(asked.username, asked.password or b"")
+    return Token((asked.password or b"").decode("utf-8", "replace")) if asked.password else None
+
+
+def check_will(asked: Connect, session: Session, bus: IBus) -> None:
+    """Check that a client may publish its will.
+
+    :raises Refused: ``not-allowed``.
+    """
+    if asked.will is not None and not bus.may(session.id, "publish", asked.will.topic):
+        raise Refused("not-allowed", f"the policy does not allow you to publish on {quoted(asked.will.topic)}")
+
+
+def refused(reason: str, version: int) -> Connack:
+    """The answer to a client that is refused."""
+    code = CODES.get(reason, ReasonCode.UNSPECIFIED_ERROR)
+    return Connack(code if version == VERSION_5 else RETURN_CODES.get(code, UNAVAILABLE))
+
+
+def accepted(asked: Connect, client_id: str, *, max_packet: int, most_incoming: int, most_aliases: int) -> Connack:
+    """The answer to a client that is let in."""
+    if asked.version != VERSION_5:
+        return Connack()
+    properties = Properties(
+        assigned_client_identifier=None if asked.client_id else client_id,
+        session_expiry_interval=0 if asked.properties.session_expiry_interval else None,
+        receive_maximum=most_incoming,
+        maximum_packet_size=max_packet,
+        topic_alias_maximum=most_aliases,
+        shared_subscription_available=0,
+    )
+    return Connack(properties=properties)

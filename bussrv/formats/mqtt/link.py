@@ -1,0 +1,59 @@
+"""The link to one client of MQTT."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from zope.interface import implementer
+
+from bussrv.bus.interfaces import IEncoding, IFilteringLink
+from bussrv.formats.mqtt.outgoing import Outgoing, qos_of
+from bussrv.memory.bundle import Bundle
+from bussrv.net.session.client_link import StreamLink
+
+EncodingOf = Callable[[Mapping[str, "dict[str, Any] | None"]], IEncoding]
+
+
+@implementer(IFilteringLink)
+class MqttLink(StreamLink):
+    """Sends messages. Those of QoS 1 and 2 get their packet identifiers here.
+
+    :ivar outgoing: these messages, once the client has subscribed with such a QoS; ``None``: all bytes are shared.
+    :ivar find_encoding: finds the encoding for the client's subscriptions.
+    :ivar most_waiting: how many bytes may wait for acknowledgements of the client.
+    :ivar too_much_waits: is called when more do.
+    """
+
+    outgoing: Outgoing | None = None
+    _is_over = False
+    find_encoding: EncodingOf
+    most_waiting: int
+    too_much_waits: Callable[[], object]
+
+    def encoding_of(self, filters: Mapping[str, dict[str, Any] | None]) -> IEncoding:
+        """See :class:`IFilteringLink`."""
+        return self.find_encoding(filters)
+
+    def send(self, bundle: Bundle) -> None:
+        """Send packets, after everything sent before."""
+        outgoing = self.outgoing
+        if outgoing is None:
+            super().send(bundle)
+            return
+        frames = [frame if not qos_of(frame) else outgoing.add(frame) for frame in bundle.frames]
+        ready = [frame for frame in frames if frame is not None]
+        if ready:
+            super().send(Bundle(ready))
+        if outgoing.waiting_size > self.most_waiting and not self._is_over:
+            self._is_over = True
+            self.too_much_waits()
+
+    def send_numbered(self, frame: bytes) -> None:
+        """Send a message that has its packet identifier already."""
+        super().send(Bundle([frame]))
+
+    @property
+    def waiting(self) -> int:
+        """How many bytes wait for the client."""
+        return super().waiting + (0 if self.outgoing is None else self.outgoing.waiting_size)

@@ -1,0 +1,103 @@
+"""What a client subscribes to. A filter is a name or a pattern, and one subscription of the registry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bussrv.errors import Refused
+from bussrv.formats.mqtt.connection import MqttConnection
+from bussrv.formats.mqtt.encoding import Sent, Wanted
+from bussrv.service_patterns import is_pattern, matches
+from bussrv.values import Publication
+from bussrv.wire.mqtt.packets import VERSION_5, Suback, Subscribe, Unsuback, Unsubscribe, WantedFilter
+from bussrv.wire.mqtt.reasons import SUBACK_FAILED, ReasonCode
+from bussrv.wire.mqtt.topics import is_shared
+
+CODES = {
+    "not-allowed": ReasonCode.NOT_AUTHORIZED,
+    "bad-service-name": ReasonCode.FILTER_INVALID,
+    "too-many-subscriptions": ReasonCode.QUOTA_EXCEEDED,
+}
+"""The reason code for each reason for which a filter is refused."""
+
+NEW_ONLY, NEVER = 1, 2
+"""Retain handling: for subscriptions that are new, or never. 0: always."""
+
+
+class Subscribing:
+    """The subscriptions of one client. The registry has them."""
+
+    def __init__(self, connection: MqttConnection) -> None:
+        self._connection = connection
+        self._bus = connection.bus
+
+    async def subscribe(self, packet: Subscribe) -> None:
+        """A client subscribes: it is answered, and then given what is retained."""
+        codes: list[int] = []
+        begun: list[tuple[str, Wanted]] = []
+        number = (packet.properties.subscription_identifiers or (0,))[0]
+        for each in packet.filters:
+            wanted = Wanted(each.qos, each.no_local, each.retain_as_published, number)
+            is_new = self._bus.registry.state.subscription(self._connection.session_id, each.filter) is None
+            code = await self._subscribe(each, wanted)
+            if self._connection.has_ended:
+                return
+            codes.append(code)
+            asks_now = each.retain_handling != NEVER and (is_new or each.retain_handling != NEW_ONLY)
+            if code < ReasonCode.UNSPECIFIED_ERROR and asks_now:
+                begun.append((each.filter, wanted))
+        if self._connection.version != VERSION_5:
+            codes = [code if code < ReasonCode.UNSPECIFIED_ERROR else SUBACK_FAILED for code in codes]
+        self._connection.say(Suback(packet.id, tuple(codes)))
+        if begun:
+            await self._connection.send_in_slices(self._retained(begun))
+
+    async def _subscribe(self, asked: WantedFilter, wanted: Wanted) -> int:
+        """:returns: the reason code."""
+        session_id, registry = self._connection.session_id, self._bus.registry
+        if is_shared(asked.filter):
+            return ReasonCode.SHARED_SUBSCRIPTIONS_NOT_SUPPORTED
+        if not self._bus.may(session_id, "watch", asked.filter):
+            return ReasonCode.NOT_AUTHORIZED
+        try:
+            await registry.subscribe(session_id, asked.filter, wanted.as_options(), or_pattern=True)
+        except Refused as refusal:
+            self._bus.counters[refusal.reason] += 1
+            return CODES.get(refusal.reason, ReasonCode.UNSPECIFIED_ERROR)
+        if registry.state.subscription(session_id, asked.filter) is None:
+            return ReasonCode.NOT_AUTHORIZED  # It was withdrawn when it was made.
+        return asked.qos
+
+    def _retained(self, begun: list[tuple[str, Wanted]]) -> Iterator[bytes]:
+        """The retained messages for subscriptions, as they are when the client is ready for them."""
+        retained, permissions = self._bus.retained, self._connection.permissions()
+        for filter_, wanted in begun:
+            for service in retained.services() if is_pattern(filter_) else (filter_,):
+                publication = retained.get(service)
+                if publication is None or not (service == filter_ or matches(filter_, service)):
+                    yield b""
+                elif self._is_over(publication):
+                    retained.remove(service)
+                elif permissions.may("watch", service):
+                    yield self._connection.messages().retained(publication, wanted) or b""
+
+    def _is_over(self, publication: Publication) -> bool:
+        sent = publication.own
+        return isinstance(sent, Sent) and sent.expires is not None and sent.expires <= self._bus.utc()
+
+    async def unsubscribe(self, packet: Unsubscribe) -> None:
+        """A client subscribes no longer to some filters."""
+        session_id, registry = self._connection.session_id, self._bus.registry
+        codes: list[int] = []
+        for each in packet.filters:
+            if registry.state.subscription(session_id, each) is None:
+                codes.append(ReasonCode.NO_SUBSCRIPTION_EXISTED)
+                continue
+            try:
+                await registry.unsubscribe(session_id, each)
+                codes.append(ReasonCode.SUCCESS)
+            except Refused as refusal:
+                self._bus.counters[refusal.reason] += 1
+                codes.append(ReasonCode.UNSPECIFIED_ERROR)
+        if not self._connection.has_ended:
+            self._connection.say(Unsuback(packet.id, tuple(codes) if self._connection.version == VERSION_5 else ()))
