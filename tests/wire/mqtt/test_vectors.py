@@ -87,7 +87,7 @@ def test_packets_are_written(vector):
         assert read(vector, [bytes.fromhex(written)]) == ([packet(vector["events"][0])], None)
 
 
-def test_every_packet_property_and_fault_is_shown():
+def test_vectors_show_every_packet_property_and_fault():
     shown = {(version_of(vector), vector["events"][0]["type"].upper()) for vector in SOUND}
     types = {each.name for each in PacketType} - {"WILL"}
     assert shown == {(4, name) for name in types - {"AUTH"}} | {(5, name) for name in types}
