@@ -60,8 +60,13 @@ _FIRST_BYTES = {
 
 _FIRST_OF_ALL = frozenset({PacketType.CONNECT << 4})
 
-_PLAIN_PUBLISH = PacketType.PUBLISH << 4
-"""The first byte of a PUBLISH of QoS 0, apart from RETAIN."""
+_PUBLISH = {
+    PacketType.PUBLISH << 4 | dup << 3 | qos << 1 | retain: (qos, bool(retain), bool(dup))
+    for qos in range(3)
+    for retain in range(2)
+    for dup in range(2 if qos else 1)
+}
+"""QoS, RETAIN and DUP, by the first byte of a PUBLISH."""
 
 
 class MqttReader(StreamReader[Packet]):
@@ -103,7 +108,7 @@ class MqttReader(StreamReader[Packet]):
         return super().next_event()
 
     def _read_ahead(self, version: int) -> list[Publish]:
-        """The next packets, if they are sound and whole PUBLISH of QoS 0. All others are left to the plain reader."""
+        """The next packets, as long as they are whole and sound PUBLISH. Others are left to :meth:`_read_event`."""
         packets: list[Publish] = []
         whole = self._buffer.whole()
         if whole is None:
@@ -119,19 +124,21 @@ class MqttReader(StreamReader[Packet]):
                         break
                     size += (more - 1) << 7
                 end = start + size
-                if head & 0xFE != _PLAIN_PUBLISH or end > length or end - begin > max_packet:
+                if head not in _PUBLISH or end > length or end - begin > max_packet:
                     break
+                qos, retain, dup = _PUBLISH[head]
                 after = start + 2 + (data[start] << 8 | data[start + 1])
-                topic = data[start + 2 : after].decode()
-                if after + is_5 > end or not topic or "+" in topic or "#" in topic or "\0" in topic:
+                topic, number = data[start + 2 : after].decode(), 0
+                if qos:
+                    number, after = data[after] << 8 | data[after + 1], after + 2
+                is_bad = not topic or "+" in topic or "#" in topic or "\0" in topic or (qos and not number)
+                if is_bad or after + is_5 > end:
                     break
-                properties = NO_PROPERTIES
-                if is_5:
-                    if data[after]:
-                        properties, after = self._read_properties(Fields(data, begin, after, end))
-                    else:
-                        after += 1
-                packets.append(Publish(topic, data[after:end], 0, (head & 1) == 1, 0, False, properties))
+                if is_5 and data[after]:
+                    properties, after = self._read_properties(Fields(data, begin, after, end))
+                else:
+                    properties, after = NO_PROPERTIES, after + is_5
+                packets.append(Publish(topic, data[after:end], qos, retain, number, dup, properties))
                 begin = end
         except (IndexError, UnicodeDecodeError, RemoteProtocolError):
             pass  # The packet is read again by _read_event, which raises the exact error, or waits for more.
