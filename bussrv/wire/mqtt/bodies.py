@@ -6,35 +6,9 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from bussrv.errors import RemoteProtocolError
-from bussrv.wire.mqtt import topics
+from bussrv.wire.mqtt import packets, topics
 from bussrv.wire.mqtt.fields import Fields, malformed, not_allowed
-from bussrv.wire.mqtt.packets import (
-    NO_PROPERTIES,
-    VERSION_3_1_1,
-    VERSION_5,
-    VERSIONS,
-    Acknowledgement,
-    Auth,
-    Connack,
-    Connect,
-    Disconnect,
-    Packet,
-    PacketType,
-    Pingreq,
-    Pingresp,
-    Properties,
-    Puback,
-    Pubcomp,
-    Publish,
-    Pubrec,
-    Pubrel,
-    Suback,
-    Subscribe,
-    Unsuback,
-    Unsubscribe,
-    WantedFilter,
-    Will,
-)
+from bussrv.wire.mqtt.packets import NO_PROPERTIES, VERSION_3_1_1, VERSION_5, VERSIONS, PacketType, Properties
 from bussrv.wire.mqtt.reasons import CODES, NOT_AUTHORIZED, SUBACK_CODES
 
 MOST_FILTERS = 1024
@@ -50,7 +24,7 @@ _WILL_QOS, _WILL_OPTIONS = 3, 0x38
 # Of a filter.
 _QOS, _NO_LOCAL, _AS_PUBLISHED, _HANDLING = 0x03, 0x04, 0x08, 4
 
-Read: TypeAlias = Callable[[Fields, int, int], Packet]
+Read: TypeAlias = Callable[[Fields, int, int], packets.Packet]
 """Reads the fields of a packet with these flags, of this version."""
 
 
@@ -70,7 +44,7 @@ def read_level(fields: Fields) -> int:
     return fields.integer(1, "protocol level")
 
 
-def read_connect(fields: Fields, level: int) -> Connect:
+def read_connect(fields: Fields, level: int) -> packets.Connect:
     """CONNECT after its level."""
     if level not in VERSIONS:
         message = f"the client speaks level {level} of MQTT; supported are 4 (3.1.1) and 5 (5.0)"
@@ -87,7 +61,7 @@ def read_connect(fields: Fields, level: int) -> Connect:
     username = fields.text("user name") if flags & _USERNAME else None
     password = fields.binary("password") if flags & _PASSWORD else None
     clean = bool(flags & _CLEAN)
-    return Connect(client_id, level, clean, keep_alive, will, username, password, properties)
+    return packets.Connect(client_id, level, clean, keep_alive, will, username, password, properties)
 
 
 def _check_connect_flags(flags: int, level: int, position: int) -> None:
@@ -101,14 +75,14 @@ def _check_connect_flags(flags: int, level: int, position: int) -> None:
         raise malformed("CONNECT has a password, but no user name", position)
 
 
-def _read_will(fields: Fields, flags: int, level: int) -> Will:
+def _read_will(fields: Fields, flags: int, level: int) -> packets.Will:
     properties = _properties(fields, PacketType.WILL, level)
     topic = fields.topic("will topic")
     payload = fields.binary("will payload")
-    return Will(topic, payload, flags >> _WILL_QOS & _QOS, bool(flags & _RETAIN), properties)
+    return packets.Will(topic, payload, flags >> _WILL_QOS & _QOS, bool(flags & _RETAIN), properties)
 
 
-def _read_connack(fields: Fields, _: int, version: int) -> Connack:
+def _read_connack(fields: Fields, _: int, version: int) -> packets.Connack:
     position = fields.position
     present = fields.integer(1, "acknowledge flags")
     if present > 1:
@@ -117,10 +91,10 @@ def _read_connack(fields: Fields, _: int, version: int) -> Connack:
     is_known = code <= NOT_AUTHORIZED if version == VERSION_3_1_1 else code in CODES[PacketType.CONNACK]
     if not is_known or (present and code):
         raise not_allowed(f"CONNACK has the code {code}, which is not allowed there", position + 1)
-    return Connack(code, bool(present), _properties(fields, PacketType.CONNACK, version))
+    return packets.Connack(code, bool(present), _properties(fields, PacketType.CONNACK, version))
 
 
-def _read_publish(fields: Fields, flags: int, version: int) -> Publish:
+def _read_publish(fields: Fields, flags: int, version: int) -> packets.Publish:
     qos, dup = flags >> 1 & _QOS, bool(flags & 8)
     if qos == _QOS:
         raise malformed("the QoS of PUBLISH is 3", 0)
@@ -137,7 +111,7 @@ def _read_publish(fields: Fields, flags: int, version: int) -> Publish:
         raise malformed("the topic is empty", position)
     elif properties.topic_alias is None:
         raise not_allowed("the topic is empty, and there is no topic alias", position)
-    return Publish(topic, fields.rest(), qos, bool(flags & 1), number, dup, properties)
+    return packets.Publish(topic, fields.rest(), qos, bool(flags & 1), number, dup, properties)
 
 
 def _read_acknowledgement(fields: Fields, packet: PacketType, version: int) -> tuple[int, int, Properties]:
@@ -163,31 +137,31 @@ def _read_code(fields: Fields, packet: PacketType) -> int:
     return code
 
 
-def _reads(packet: PacketType, kind: type[Acknowledgement]) -> Read:
+def _reads(packet: PacketType, kind: type[packets.Acknowledgement]) -> Read:
     return lambda fields, _, version: kind(*_read_acknowledgement(fields, packet, version))
 
 
-def _read_subscribe(fields: Fields, _: int, version: int) -> Subscribe:
+def _read_subscribe(fields: Fields, _: int, version: int) -> packets.Subscribe:
     number = fields.packet_id()
     properties = _properties(fields, PacketType.SUBSCRIBE, version)
-    wanted: list[WantedFilter] = []
+    wanted: list[packets.WantedFilter] = []
     while not fields.is_over:
         _check_number(len(wanted), fields)
         text = fields.filter(may_be_shared=version == VERSION_5)
         wanted.append(_read_options(fields, text, version))
     if not wanted:
         raise not_allowed("SUBSCRIBE has no topic filter", fields.position)
-    return Subscribe(number, tuple(wanted), properties)
+    return packets.Subscribe(number, tuple(wanted), properties)
 
 
-def _read_options(fields: Fields, text: str, version: int) -> WantedFilter:
+def _read_options(fields: Fields, text: str, version: int) -> packets.WantedFilter:
     position = fields.position
     options = fields.integer(1, "subscription options")
     qos = options & _QOS
     if version == VERSION_3_1_1:
         if options > 2:
             raise malformed("the QoS of a topic filter is none of 0, 1 and 2", position)
-        return WantedFilter(text, qos)
+        return packets.WantedFilter(text, qos)
     handling = options >> _HANDLING
     if handling > 3:
         raise malformed("a reserved option of a topic filter is set", position)
@@ -195,7 +169,7 @@ def _read_options(fields: Fields, text: str, version: int) -> WantedFilter:
         raise not_allowed("the QoS or the retain handling of a topic filter is 3", position)
     if options & _NO_LOCAL and topics.is_shared(text):
         raise not_allowed("a shared topic filter has the option No Local", position)
-    return WantedFilter(text, qos, bool(options & _NO_LOCAL), bool(options & _AS_PUBLISHED), handling)
+    return packets.WantedFilter(text, qos, bool(options & _NO_LOCAL), bool(options & _AS_PUBLISHED), handling)
 
 
 def _check_number(number: int, fields: Fields) -> None:
@@ -204,11 +178,11 @@ def _check_number(number: int, fields: Fields) -> None:
         raise RemoteProtocolError("too-many-parts", message, fields.position)
 
 
-def _read_suback(fields: Fields, _: int, version: int) -> Suback:
+def _read_suback(fields: Fields, _: int, version: int) -> packets.Suback:
     number = fields.packet_id()
     properties = _properties(fields, PacketType.SUBACK, version)
     allowed = SUBACK_CODES if version == VERSION_3_1_1 else CODES[PacketType.SUBACK]
-    return Suback(number, _read_codes(fields, PacketType.SUBACK, allowed), properties)
+    return packets.Suback(number, _read_codes(fields, PacketType.SUBACK, allowed), properties)
 
 
 def _read_codes(fields: Fields, packet: PacketType, allowed: frozenset[int]) -> tuple[int, ...]:
@@ -219,7 +193,7 @@ def _read_codes(fields: Fields, packet: PacketType, allowed: frozenset[int]) -> 
     return codes
 
 
-def _read_unsubscribe(fields: Fields, _: int, version: int) -> Unsubscribe:
+def _read_unsubscribe(fields: Fields, _: int, version: int) -> packets.Unsubscribe:
     number = fields.packet_id()
     properties = _properties(fields, PacketType.UNSUBSCRIBE, version)
     filters: list[str] = []
@@ -228,31 +202,31 @@ def _read_unsubscribe(fields: Fields, _: int, version: int) -> Unsubscribe:
         filters.append(fields.filter(may_be_shared=version == VERSION_5))
     if not filters:
         raise not_allowed("UNSUBSCRIBE has no topic filter", fields.position)
-    return Unsubscribe(number, tuple(filters), properties)
+    return packets.Unsubscribe(number, tuple(filters), properties)
 
 
-def _read_unsuback(fields: Fields, _: int, version: int) -> Unsuback:
+def _read_unsuback(fields: Fields, _: int, version: int) -> packets.Unsuback:
     number = fields.packet_id()
     if version == VERSION_3_1_1:
-        return Unsuback(number)
+        return packets.Unsuback(number)
     properties = fields.properties(PacketType.UNSUBACK)
-    return Unsuback(number, _read_codes(fields, PacketType.UNSUBACK, CODES[PacketType.UNSUBACK]), properties)
+    return packets.Unsuback(number, _read_codes(fields, PacketType.UNSUBACK, CODES[PacketType.UNSUBACK]), properties)
 
 
-def _read_disconnect(fields: Fields, _: int, version: int) -> Disconnect:
+def _read_disconnect(fields: Fields, _: int, version: int) -> packets.Disconnect:
     if version == VERSION_3_1_1:
-        return Disconnect()
-    return Disconnect(*_read_result(fields, PacketType.DISCONNECT))
+        return packets.Disconnect()
+    return packets.Disconnect(*_read_result(fields, PacketType.DISCONNECT))
 
 
-def _read_auth(fields: Fields, _: int, version: int) -> Auth:
+def _read_auth(fields: Fields, _: int, version: int) -> packets.Auth:
     # Nothing at all is allowed by section 3.15.2.1, although 3.15.2.2.2 requires a method.
     is_empty = fields.is_over
     position = fields.position
     code, properties = _read_result(fields, PacketType.AUTH)
     if properties.authentication_method is None and not is_empty:
         raise not_allowed("AUTH has no authentication method", position)
-    return Auth(code, properties)
+    return packets.Auth(code, properties)
 
 
 def _properties(fields: Fields, packet: PacketType, version: int) -> Properties:
@@ -262,16 +236,16 @@ def _properties(fields: Fields, packet: PacketType, version: int) -> Properties:
 READ: dict[int, Read] = {
     PacketType.CONNACK: _read_connack,
     PacketType.PUBLISH: _read_publish,
-    PacketType.PUBACK: _reads(PacketType.PUBACK, Puback),
-    PacketType.PUBREC: _reads(PacketType.PUBREC, Pubrec),
-    PacketType.PUBREL: _reads(PacketType.PUBREL, Pubrel),
-    PacketType.PUBCOMP: _reads(PacketType.PUBCOMP, Pubcomp),
+    PacketType.PUBACK: _reads(PacketType.PUBACK, packets.Puback),
+    PacketType.PUBREC: _reads(PacketType.PUBREC, packets.Pubrec),
+    PacketType.PUBREL: _reads(PacketType.PUBREL, packets.Pubrel),
+    PacketType.PUBCOMP: _reads(PacketType.PUBCOMP, packets.Pubcomp),
     PacketType.SUBSCRIBE: _read_subscribe,
     PacketType.SUBACK: _read_suback,
     PacketType.UNSUBSCRIBE: _read_unsubscribe,
     PacketType.UNSUBACK: _read_unsuback,
-    PacketType.PINGREQ: lambda *_: Pingreq(),
-    PacketType.PINGRESP: lambda *_: Pingresp(),
+    PacketType.PINGREQ: lambda *_: packets.Pingreq(),
+    PacketType.PINGRESP: lambda *_: packets.Pingresp(),
     PacketType.DISCONNECT: _read_disconnect,
     PacketType.AUTH: _read_auth,
 }

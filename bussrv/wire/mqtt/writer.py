@@ -12,32 +12,8 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from bussrv.wire.mqtt import topics
-from bussrv.wire.mqtt.packets import (
-    NO_PROPERTIES,
-    VERSION_3_1_1,
-    VERSION_5,
-    VERSIONS,
-    Acknowledgement,
-    Auth,
-    Connack,
-    Connect,
-    Disconnect,
-    Packet,
-    PacketType,
-    Pingreq,
-    Pingresp,
-    Properties,
-    Puback,
-    Pubcomp,
-    Publish,
-    Pubrec,
-    Pubrel,
-    Suback,
-    Subscribe,
-    Unsuback,
-    Unsubscribe,
-)
+from bussrv.wire.mqtt import packets, topics
+from bussrv.wire.mqtt.packets import NO_PROPERTIES, VERSION_3_1_1, VERSION_5, VERSIONS, PacketType, Properties
 from bussrv.wire.mqtt.properties import ALLOWED, PropertyRow, ValueType
 from bussrv.wire.mqtt.reasons import ANSWERS, BAD_VERSION, CODES, NOT_AUTHORIZED, SUBACK_FAILED, ReasonCode
 
@@ -68,7 +44,7 @@ class NumberedPublish(Struct, frozen=True):
         return bytes((self.before[0] | _DUP,)) + self.before[1:], _id(number), self.after
 
 
-def encode(packet: Packet, version: int) -> bytes:
+def encode(packet: packets.Packet, version: int) -> bytes:
     """The bytes of a packet.
 
     :param version: 4 or 5. CONNECT has its own.
@@ -88,7 +64,7 @@ def publish(
     return b"%b%b%b%b" % (_header(0x31 if retain else 0x30, size), head, after, payload)
 
 
-def numbered_publish(packet: Publish, version: int) -> NumberedPublish:
+def numbered_publish(packet: packets.Publish, version: int) -> NumberedPublish:
     """A PUBLISH of QoS 1 or 2, without its identifier, which each subscriber has of its own."""
     if packet.qos not in (1, 2):
         raise ValueError(f"QoS {packet.qos} has no packet identifier")
@@ -112,7 +88,7 @@ def refusal(reason: str, level: int, *, is_connected: bool) -> bytes:
         return _BAD_VERSION if is_told else b""
     packet = PacketType.DISCONNECT if is_connected else PacketType.CONNACK
     told = code if code in CODES[packet] else ReasonCode.PROTOCOL_ERROR
-    return encode(Disconnect(told) if is_connected else Connack(told), VERSION_5)
+    return encode(packets.Disconnect(told) if is_connected else packets.Connack(told), VERSION_5)
 
 
 def _header(first: int, size: int) -> bytes:
@@ -219,7 +195,7 @@ def _code(code: int, packet: PacketType) -> bytes:
     return bytes((code,))
 
 
-def _write_connect(packet: Connect, _: int) -> bytes:
+def _write_connect(packet: packets.Connect, _: int) -> bytes:
     version, will = packet.version, packet.will
     if version not in VERSIONS:
         raise ValueError(f"the version of MQTT is one of {VERSIONS}, not {version}")
@@ -246,7 +222,7 @@ def _qos(qos: int) -> int:
     return qos
 
 
-def _write_connack(packet: Connack, version: int) -> bytes:
+def _write_connack(packet: packets.Connack, version: int) -> bytes:
     if packet.session_present and packet.code:
         raise ValueError("a failed CONNACK has no session")
     is_5 = version == VERSION_5
@@ -255,7 +231,7 @@ def _write_connack(packet: Connack, version: int) -> bytes:
     return _packet(PacketType.CONNACK, bytes((packet.session_present,)) + code + properties)
 
 
-def _write_publish(packet: Publish, version: int) -> bytes:
+def _write_publish(packet: packets.Publish, version: int) -> bytes:
     if packet.qos:
         return b"".join(numbered_publish(packet, version).pieces(packet.id))
     if packet.id or packet.dup:
@@ -274,13 +250,13 @@ def _result(packet: PacketType, code: int, properties: Properties, version: int)
 
 
 def _writes(packet: PacketType, flags: int = 0) -> Write:
-    def write(ack: Acknowledgement, version: int) -> bytes:
+    def write(ack: packets.Acknowledgement, version: int) -> bytes:
         return _packet(packet, _id(ack.id) + _result(packet, ack.code, ack.properties, version), flags)
 
     return write
 
 
-def _write_subscribe(packet: Subscribe, version: int) -> bytes:
+def _write_subscribe(packet: packets.Subscribe, version: int) -> bytes:
     body = bytearray(_id(packet.id) + _properties(packet.properties, PacketType.SUBSCRIBE, version))
     for each in packet.filters:
         options = _qos(each.qos)
@@ -298,7 +274,7 @@ def _list(packet: PacketType, items: tuple[object, ...], body: bytes, flags: int
     return _packet(packet, body, flags)
 
 
-def _write_suback(packet: Suback, version: int) -> bytes:
+def _write_suback(packet: packets.Suback, version: int) -> bytes:
     body = _id(packet.id) + _properties(packet.properties, PacketType.SUBACK, version)
     codes = b"".join(_code(code, PacketType.SUBACK) for code in packet.codes)
     if version == VERSION_3_1_1:
@@ -306,14 +282,14 @@ def _write_suback(packet: Suback, version: int) -> bytes:
     return _list(PacketType.SUBACK, packet.codes, body + codes)
 
 
-def _write_unsubscribe(packet: Unsubscribe, version: int) -> bytes:
+def _write_unsubscribe(packet: packets.Unsubscribe, version: int) -> bytes:
     body = _id(packet.id) + _properties(packet.properties, PacketType.UNSUBSCRIBE, version)
     return _list(
         PacketType.UNSUBSCRIBE, packet.filters, body + b"".join(_filter(each, version) for each in packet.filters), 2
     )
 
 
-def _write_unsuback(packet: Unsuback, version: int) -> bytes:
+def _write_unsuback(packet: packets.Unsuback, version: int) -> bytes:
     if version == VERSION_3_1_1:
         return _packet(PacketType.UNSUBACK, _id(packet.id))
     body = _id(packet.id) + _properties(packet.properties, PacketType.UNSUBACK, version)
@@ -321,34 +297,34 @@ def _write_unsuback(packet: Unsuback, version: int) -> bytes:
     return _list(PacketType.UNSUBACK, packet.codes, body + codes)
 
 
-def _write_disconnect(packet: Disconnect, version: int) -> bytes:
+def _write_disconnect(packet: packets.Disconnect, version: int) -> bytes:
     return _packet(PacketType.DISCONNECT, _result(PacketType.DISCONNECT, packet.code, packet.properties, version))
 
 
-def _write_auth(packet: Auth, version: int) -> bytes:
+def _write_auth(packet: packets.Auth, version: int) -> bytes:
     if version == VERSION_3_1_1:
         raise ValueError("3.1.1 has no AUTH")
-    if packet.properties.authentication_method is None and packet != Auth():
+    if packet.properties.authentication_method is None and packet != packets.Auth():
         raise ValueError("AUTH needs an authentication method")
     return _packet(PacketType.AUTH, _result(PacketType.AUTH, packet.code, packet.properties, version))
 
 
-_WRITE: dict[type[Packet], Write] = {
-    Connect: _write_connect,
-    Connack: _write_connack,
-    Publish: _write_publish,
-    Puback: _writes(PacketType.PUBACK),
-    Pubrec: _writes(PacketType.PUBREC),
-    Pubrel: _writes(PacketType.PUBREL, 2),
-    Pubcomp: _writes(PacketType.PUBCOMP),
-    Subscribe: _write_subscribe,
-    Suback: _write_suback,
-    Unsubscribe: _write_unsubscribe,
-    Unsuback: _write_unsuback,
-    Pingreq: lambda *_: _packet(PacketType.PINGREQ, b""),
-    Pingresp: lambda *_: _packet(PacketType.PINGRESP, b""),
-    Disconnect: _write_disconnect,
-    Auth: _write_auth,
+_WRITE: dict[type[packets.Packet], Write] = {
+    packets.Connect: _write_connect,
+    packets.Connack: _write_connack,
+    packets.Publish: _write_publish,
+    packets.Puback: _writes(PacketType.PUBACK),
+    packets.Pubrec: _writes(PacketType.PUBREC),
+    packets.Pubrel: _writes(PacketType.PUBREL, 2),
+    packets.Pubcomp: _writes(PacketType.PUBCOMP),
+    packets.Subscribe: _write_subscribe,
+    packets.Suback: _write_suback,
+    packets.Unsubscribe: _write_unsubscribe,
+    packets.Unsuback: _write_unsuback,
+    packets.Pingreq: lambda *_: _packet(PacketType.PINGREQ, b""),
+    packets.Pingresp: lambda *_: _packet(PacketType.PINGRESP, b""),
+    packets.Disconnect: _write_disconnect,
+    packets.Auth: _write_auth,
 }
 
-_BAD_VERSION = encode(Connack(BAD_VERSION), VERSION_3_1_1)
+_BAD_VERSION = encode(packets.Connack(BAD_VERSION), VERSION_3_1_1)
