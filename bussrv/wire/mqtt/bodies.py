@@ -37,7 +37,7 @@ def read_level(fields: Fields) -> int:
     position = fields.position
     name = fields.binary("protocol name")
     if name == _NAME_OF_3_1:
-        message = "the client speaks MQTT 3.1 (MQIsdp), which is not supported: use 3.1.1 or 5.0"
+        message = "the client speaks MQTT 3.1, which is not supported: use 3.1.1 or 5.0"
         raise RemoteProtocolError("unsupported-version", message, position)
     if name != _NAME:
         raise RemoteProtocolError("unsupported-version", "the protocol name is not MQTT", position)

@@ -394,6 +394,35 @@ def test_a_bad_connect_is_answered(stream, answer):
     assert refusal(reason, reader.level, is_connected=False) == answer
 
 
+@each_row(
+    ("version", "packet", "message"),
+    [
+        (
+            None,
+            b"\x10\x0e\0\6MQIsdp\3\2\0\0\0\0",
+            "the client speaks MQTT 3.1, which is not supported: use 3.1.1 or 5.0",
+        ),
+        (
+            None,
+            b"\x10\x0c\0\4MQTT\3\2\0\0\0\0",
+            "the client speaks level 3 of MQTT; supported are 4 (3.1.1) and 5 (5.0)",
+        ),
+        (None, b"\xc0\0", "the first packet is PINGREQ, not CONNECT"),
+        (4, b"\x20\2\0\0", "a client sent CONNACK, which it may not send, or not again"),
+        (4, b"\x80\0", "the flags of SUBSCRIBE are 0000"),
+        (4, b"\x30\5\0\4a/b", "the topic has 4 bytes, the packet only 3 more"),
+        (4, b"\x30\4\0\2a\xff", "the topic is not UTF-8: invalid start byte at byte 5"),
+        (4, b"\xc0\2\0\0", "the packet has 2 bytes after its last field"),
+        (5, b"\x30\x09\0\3a/b\3\x13\0\1", "PUBLISH has no property 0x13"),
+        (5, b"\x30\x0a\0\3a/b\4\1\1\1\1", "PUBLISH has payload_format_indicator twice"),
+        (5, b"\x30\x09\0\3a/b\3\x23\0\0", "topic_alias is 0, which is not allowed"),
+        (5, b"\x30\x80\x80\x40", "a packet of 1048580 bytes, the most is 1048576"),
+    ],
+)
+def test_messages_say_what_is_wrong(version, packet, message):
+    assert read(MqttReader("client", version), [packet])[1][1] == message
+
+
 @each_row(("side", "version"), [("server", None), ("client", 3), ("server", 0)])
 def test_an_unknown_version_is_our_own_mistake(side, version):
     with pytest.raises(ValueError, match="version"):
