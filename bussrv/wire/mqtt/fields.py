@@ -1,6 +1,6 @@
 """The fields of one packet, read one after the other. Source: section 1.5.
 
-Positions count from the start of the packet. What is faulty raises ``packet-too-short``, ``bad-utf8``,
+Positions count from the start of the packet. A faulty field raises ``packet-too-short``, ``bad-utf8``,
 ``malformed-packet``, ``protocol-error``, ``bad-topic-alias`` or ``too-many-parts``.
 """
 
@@ -28,7 +28,7 @@ def not_allowed(message: str, position: int) -> RemoteProtocolError:
 
 
 class Fields:
-    """What is left of a packet.
+    """The unread part of a packet.
 
     :param data: bytes, among them the packet's.
     :param start: where in them the packet starts.

@@ -78,11 +78,11 @@ class Properties(Struct, frozen=True, kw_only=True, gc=False, repr_omit_defaults
 
 
 NO_PROPERTIES = Properties()
-"""What every packet without properties has. Readers use this very object."""
+"""The properties of every packet without any. Readers use this very object."""
 
 
 class Will(Struct, frozen=True):
-    """What the server publishes if the session ends in another way than by a plain DISCONNECT."""
+    """A message that the server publishes if the session ends in another way than by a plain DISCONNECT."""
 
     topic: str
     payload: bytes

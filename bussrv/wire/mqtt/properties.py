@@ -26,7 +26,7 @@ class ValueType(Enum):
 
 
 class PropertyRow(Struct, frozen=True, kw_only=True):
-    """What the standard says of a property.
+    """The rules of the standard for one property.
 
     :ivar name: its field in :class:`bussrv.wire.mqtt.packets.Properties`.
     :ivar packets: those that may have it.

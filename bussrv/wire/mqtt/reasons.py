@@ -108,4 +108,4 @@ ANSWERS: dict[str, ReasonCode] = {
     "packet-too-large": ReasonCode.PACKET_TOO_LARGE,
     "too-many-parts": ReasonCode.QUOTA_EXCEEDED,
 }
-"""What answers a fault that a reader finds: the reason code of 5.0 for each of our codes."""
+"""The reason code of 5.0 that answers each fault of a reader, by our code."""

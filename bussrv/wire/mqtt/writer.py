@@ -1,7 +1,7 @@
 """Packets to bytes. Source: section 3.
 
-What cannot be written raises ``ValueError``: it is our own mistake. In 3.1.1 there are no properties and no codes of
-acknowledgements: they are left out, and so are the options of filters besides QoS.
+A packet that cannot be written raises ``ValueError``: it is our own mistake. In 3.1.1 there are no properties and no
+codes of acknowledgements: they are left out, and so are the options of filters besides QoS.
 """
 
 from __future__ import annotations
