@@ -381,6 +381,17 @@ class Bus:
         else:
             self._rights.deny(session_id, origin.permissions, "publish", publication.service)
 
+    def publish_many(self, session_id: str, publications: Sequence[Publication]) -> None:
+        """Deliver publications that differ in nothing but their payloads; see :class:`IRouting`."""
+        service = publications[0].service
+        if session_id not in self.registry.state.sessions:
+            return
+        origin = self._origins.of(session_id).origin
+        if origin.permissions.may("publish", service):
+            self._router.publish_many(origin, publications)
+        else:
+            self._rights.deny(session_id, origin.permissions, "publish", service)
+
     def last(self, service: str, permissions: Permissions) -> bytes:
         """The last payload published on a service, or else retained, empty when there is none; or the snapshot of one
         of the server.

@@ -139,6 +139,9 @@ class IRouting(Interface):
         :returns: that object, taken from ``batch``; ``None``: continue with the rest, if the session is within limits.
         """
 
+    def publish_many(session_id: str, publications: Sequence[Publication]) -> None:
+        """Deliver publications as :meth:`publish` does. They differ in nothing but their payloads; none is empty."""
+
     def publish(session_id: str, publication: Publication) -> None:
         """Deliver a publication to all sessions that want it, in every wire format."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Set
+from collections.abc import Collection, Sequence, Set
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -110,6 +110,15 @@ class SingleRouter:
             self._links.send_flood(plan.servers, delivery, route)
         if self._taps.is_on:
             self._taps.saw_publication(origin, publication, self._audience.others(plan, origin.sender))
+
+    def publish_many(self, origin: Origin, publications: Sequence[Publication]) -> None:
+        """The same with publications that differ in nothing but their payloads."""
+        plan = self._audience.everyone(origin, publications[0])
+        if plan.members or plan.servers.given or self._taps.is_on:
+            for each in publications:
+                self.publish(origin, each)
+        else:
+            self._publisher.publish_many(publications)
 
     def _give(self, plan: Plan, origin: Origin, obj: BusObject, delivery: Delivery) -> Routed:
         if isinstance(plan, Asker):

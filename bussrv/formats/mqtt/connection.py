@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterator, Sequence
 from typing import Any, Protocol
 
 from bussrv.bus.interfaces import IBus
 from bussrv.formats.mqtt.encoding import MqttEncoding
 from bussrv.policy.permissions.permissions import Permissions
-from bussrv.wire.mqtt.packets import Packet
+from bussrv.wire.mqtt.packets import Packet, Publish
 from bussrv.wire.mqtt.reasons import ReasonCode
 
 
@@ -25,6 +25,12 @@ class MqttConnection(Protocol):
 
     def busy_with(self, work: Coroutine[Any, Any, None]) -> None:
         """Do ``work``. The client's later input waits until it is done."""
+
+    def take_alike(self, packet: Publish) -> list[Publish]:
+        """A packet, which is served now, and those after it that are alike; see :class:`MqttReader`."""
+
+    def send(self, frames: Sequence[bytes]) -> None:
+        """Send the client packets."""
 
     def say(self, packet: Packet) -> None:
         """Send the client a packet."""

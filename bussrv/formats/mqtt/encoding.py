@@ -7,7 +7,7 @@ all of them (MQTT 5.0, 3.3.4). A publication of another wire format counts as on
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -120,6 +120,21 @@ class MqttEncoding:
             return None
         retain = sent is not None and sent.retain and wanted.retain_as_published
         return self.message(publication, wanted, ids, retain=retain)
+
+    def encode_run(self, publications: Sequence[Publication]) -> list[bytes]:
+        """The messages of publications that differ in their payloads only; see :class:`RunEncoding`."""
+        frames: list[bytes] = []
+        lengths: dict[int, bytes] = {}  # what stands before a payload of so many bytes
+        for each in publications:
+            before = lengths.get(len(each.payload))
+            if before is None:
+                frame = self.encode(Delivery(b"", each.payload, each))
+                if frame is not None:
+                    lengths[len(each.payload)] = frame[: len(frame) - len(each.payload)]
+                    frames.append(frame)
+            else:
+                frames.append(before + each.payload)
+        return frames
 
     def retained(self, publication: Publication, wanted: Wanted) -> bytes | None:
         """A retained message for a subscription that is new."""

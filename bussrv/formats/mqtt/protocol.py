@@ -145,6 +145,12 @@ class MqttProtocol(StreamProtocol):
         else:
             self.fail(ReasonCode.PROTOCOL_ERROR, "protocol-error")  # AUTH, though no login in steps was begun.
 
+    def take_alike(self, packet: packets.Publish) -> list[packets.Publish]:
+        """A packet, which is served now, and those after it that are alike."""
+        run = self._packets.take_alike(packet)
+        self.traffic.objects_in += len(run) - 1
+        return run
+
     def say(self, packet: Packet) -> None:
         """Send the client a packet."""
         self.send([encode(packet, self.version)])

@@ -23,6 +23,7 @@ from bussrv.wire.mqtt.packets import (
     Will,
 )
 from bussrv.wire.mqtt.reasons import ReasonCode
+from bussrv.wire.mqtt.writer import encode
 
 MOST_ALIASES = 64
 """The topic aliases that a client may use."""
@@ -71,7 +72,11 @@ class Publishing:
         elif self._bus.registry.state.provides(connection.session_id, topic):
             if topic in self._topics:
                 self._topics.move_to_end(topic)
-            self._answer(packet, self._give(topic, packet))
+            run = connection.take_alike(packet) if packet.qos < 2 else [packet]
+            if len(run) > 1:
+                self._give_run(topic, run)
+            else:
+                self._answer(packet, self._give(topic, packet))
         else:
             connection.busy_with(self._publish_anew(topic, packet))
 
@@ -118,6 +123,15 @@ class Publishing:
         if message.retain and not self._bus.retained.put(publication):
             return ReasonCode.QUOTA_EXCEEDED
         return ReasonCode.SUCCESS
+
+    def _give_run(self, topic: str, run: list[Publish]) -> None:
+        """Give messages to everybody who wants them; they differ in their payloads and identifiers only."""
+        connection, qos = self._connection, run[0].qos
+        sent = Sent(connection.session_id, qos)
+        publications = [Publication(topic, OCTET_STREAM, each.payload, own=sent) for each in run]
+        self._bus.publish_many(connection.session_id, publications)
+        if qos:
+            connection.send([encode(Puback(each.id), connection.version) for each in run])
 
     def give_will(self, will: Will) -> None:
         """Publish the will of a client whose session ends."""

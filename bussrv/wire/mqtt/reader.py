@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
 from typing import Literal, TypeAlias
 
 from bussrv.errors import RemoteProtocolError
@@ -91,7 +91,7 @@ class MqttReader(StreamReader[Packet]):
         self._version = version
         self._first_bytes = _FIRST_OF_ALL if version is None else _FIRST_BYTES[side, version]
         self._max_packet = max_packet
-        self._ahead: Iterator[Publish] = iter(())
+        self._ahead: deque[Publish] = deque()
 
     def limit(self, max_packet: int) -> None:
         """From now on packets have at most so many bytes."""
@@ -99,13 +99,24 @@ class MqttReader(StreamReader[Packet]):
 
     def next_event(self) -> Packet | None:
         """The next packet; see :meth:`StreamReader.next_event`."""
-        for packet in self._ahead:
-            return packet
-        if self._version is not None and self._error is None and len(self._buffer):
-            self._ahead = iter(self._read_ahead(self._version))
-            for packet in self._ahead:
-                return packet
-        return super().next_event()
+        if not self._ahead and self._version is not None and self._error is None and len(self._buffer):
+            self._ahead.extend(self._read_ahead(self._version))
+        return self._ahead.popleft() if self._ahead else super().next_event()
+
+    def take_alike(self, first: Publish) -> list[Publish]:
+        """``first``, which :meth:`next_event` returned last, and the packets after it that are alike: they differ in
+        their payloads and identifiers only, and say nothing but a topic, a QoS and a payload. They count as returned.
+        """
+        ahead, taken = self._ahead, [first]
+        if first.retain or first.properties is not NO_PROPERTIES or not first.payload:
+            return taken
+        while ahead:
+            packet = ahead[0]
+            is_alike = packet.topic == first.topic and packet.qos == first.qos and bool(packet.payload)
+            if not is_alike or packet.retain or packet.properties is not NO_PROPERTIES:
+                break
+            taken.append(ahead.popleft())
+        return taken
 
     def _read_ahead(self, version: int) -> list[Publish]:
         """The next packets, as long as they are whole and sound PUBLISH. Others are left to :meth:`_read_event`."""
@@ -154,7 +165,7 @@ class MqttReader(StreamReader[Packet]):
     def clear(self) -> None:
         """Forget what waits; nothing more comes."""
         super().clear()
-        self._ahead = iter(())
+        self._ahead.clear()
 
     def _read_event(self) -> Packet | None:
         header = self._buffer.peek(_HEADER)
