@@ -108,6 +108,11 @@ def _few(subscribers: int) -> dict[str, object]:
     return {"window": WINDOW // 10} if subscribers >= 1000 else {}
 
 
+def _mqtt(*parties: str) -> list[Workload]:
+    """The same clients of MQTT, at our server and at mosquitto."""
+    return [Workload(server, parties) for server in (BUSSRV, MOSQUITTO)]
+
+
 def _groups() -> list[Workload]:
     """Ten groups of five: each wants five of ten content types, or subjects, and no two the same."""
 
@@ -199,6 +204,9 @@ SCENARIOS = (
     Scenario("n", "changes of the registry by 100 sessions, durable", _churning(), fresh=True),
     Scenario("p", "the same as a, while an operator watches", _watched(50), fresh=True),
     Scenario("p-steady", "the same as f, while an operator watches", _watched(10, rate=1000), fresh=True),
+    Scenario("r", "MQTT, 1 publisher, 50 subscribers, 16 B", _mqtt(*_between(1, 50, "mqtt")), quick=True),
+    Scenario("r-one", "MQTT, 1 publisher, 1 subscriber, 16 B", _mqtt(*_between(1, 1, "mqtt"))),
+    Scenario("r-idle", "5,000 idle sessions of MQTT", _mqtt("idle:{mqtt}"), fresh=True, idle=5000),
     Scenario("a-noid", "a without ids", _without_ids(BUSSRV, _between(1, 50, "objects"))),
     Scenario("d-noid", "d without ids", _without_ids(BUSSRV, _between(1, 1, "objects"))),
     Scenario("d-rich-noid", "d-rich without ids", _without_ids(BUSSRV, _between(1, 1, "objects"), _RICH)),

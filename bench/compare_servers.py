@@ -35,6 +35,7 @@ SELECT = "plain select"
 PROGRAMS = {MOSQUITTO: "mosquitto", REDIS: "redis-server", NATS: "nats-server"}
 FORMATS = {MOSQUITTO: "mqtt", REDIS: "redis", NATS: "nats"}
 
+MQTT_PORT = ("--mqtt", "tcp:0:interface=127.0.0.1")
 RAISED = ("--max-connects", "1000000", "--inbus-max-rate", "1000000")
 """Limits that only a bench reaches: all its clients have one address, and connect at the same time."""
 
@@ -82,9 +83,9 @@ def start(name: str, directory: Path) -> AbstractContextManager[Running]:
 
 @contextmanager
 def _bussrv(directory: Path, options: Sequence[str] = ()) -> Iterator[Running]:
-    with RunningServer(directory / "journal", [*RAISED, *options]) as server:
+    with RunningServer(directory / "journal", [*RAISED, *MQTT_PORT, *options]) as server:
         port = server.port
-        places = {name: f"{name}:{port(name)}" for name in ("objects", "business", "inbus", "spp")}
+        places = {name: f"{name}:{port(name)}" for name in ("objects", "business", "inbus", "spp", "mqtt")}
         places |= {"objects-service": f"objects-service:{port('objects')}", "inbus2": f"inbus2:{port('inbus')}"}
         places |= {"admin": str(port("admin"))} if "admin" in server.addresses else {}
         yield Running([server.process.pid], places)
