@@ -83,12 +83,16 @@ class ISessionLink(Interface):
 class IFilteringLink(ISessionLink):
     """The link to a client whose subscriptions, patterns among them, are one set: it gets each publication once."""
 
-    def encoding_of(filters: Mapping[str, dict[str, Any] | None]) -> IEncoding:
+    def encoding_of(filters: Mapping[str, dict[str, Any] | None], *, is_alone: bool) -> IEncoding:
         """The encoding for a client with these subscriptions.
 
         :param filters: the options of each, by name or pattern.
+        :param is_alone: whether it is for this client alone, and may be changed by :meth:`refilter`.
         :returns: the same one for sessions that get the same bytes.
         """
+
+    def refilter(encoding: IEncoding, changed: str, options: dict[str, Any] | None, *, is_there: bool) -> None:
+        """A subscription of a client with an encoding of its own came, went, or has other options."""
 
 
 class ISessions(Interface):

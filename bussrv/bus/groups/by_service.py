@@ -26,24 +26,30 @@ class GroupsByService:
     def add(self, group: Group) -> None:
         """Add a group, with all that it is subscribed to."""
         for wanted in group.services:
-            if wanted not in self._groups:
-                self._groups[wanted] = {}
-                if is_pattern(wanted):
-                    self._patterns.add(wanted)
-            self._groups[wanted][group] = None
-        if group.services:
-            self._found.clear()
+            self.subscribe(group, wanted)
 
     def remove(self, group: Group) -> None:
         """Remove a group that was added."""
         for wanted in group.services:
-            del self._groups[wanted][group]
-            if not self._groups[wanted]:
-                del self._groups[wanted]
-                if is_pattern(wanted):
-                    self._patterns.remove(wanted)
-        if group.services:
-            self._found.clear()
+            self.unsubscribe(group, wanted)
+
+    def subscribe(self, group: Group, wanted: str) -> None:
+        """A group is subscribed to a name or a pattern, too."""
+        if wanted not in self._groups:
+            self._groups[wanted] = {}
+            if is_pattern(wanted):
+                self._patterns.add(wanted)
+        self._groups[wanted][group] = None
+        self._found.clear()
+
+    def unsubscribe(self, group: Group, wanted: str) -> None:
+        """A group is not subscribed to a name or a pattern any more."""
+        del self._groups[wanted][group]
+        if not self._groups[wanted]:
+            del self._groups[wanted]
+            if is_pattern(wanted):
+                self._patterns.remove(wanted)
+        self._found.clear()
 
     def on(self, service: str) -> tuple[Group, ...]:
         """The groups that are subscribed to a service and may watch it, each once."""

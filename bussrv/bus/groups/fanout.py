@@ -8,7 +8,7 @@ bytes. A group is a stream, so order holds for each of its members.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from typing import Any
 
 from msgspec import Struct
@@ -94,7 +94,7 @@ class Group:
         interest: Interest | None = None,
         vocabulary: str | None = None,
         permissions: Permissions = EVERYTHING,
-        services: frozenset[str] = frozenset(),
+        services: Set[str] = frozenset(),
     ) -> None:
         self.encoding = encoding
         self.interest = interest

@@ -21,6 +21,7 @@ from msgspec import Struct
 
 from bussrv.bus.groups.by_service import GroupsByService
 from bussrv.bus.groups.fanout import Fanout, Group
+from bussrv.bus.groups.filtering import FilteringSessions
 from bussrv.bus.interest.interests import Kind
 from bussrv.bus.interfaces import IEncoding, IFilteringLink, ISessionLink
 from bussrv.policy.permissions.permissions import EVERYTHING, Permissions
@@ -41,7 +42,6 @@ MAX_KIND_LENGTH = 1024
 
 NO_SERVICES: frozenset[str] = frozenset()
 
-_FilterKey = tuple[IEncoding, Permissions, frozenset[str]]
 _InterestKey = tuple[IEncoding, Interest, str | None, Permissions, frozenset[str]]
 
 
@@ -50,16 +50,11 @@ class Receiver(Struct, eq=False):
 
     :ivar group: its group, once it is a member of the object network.
     :ivar joined: its number in the order in which sessions became members, from 1; 0: it is no member.
-    :ivar filters: the names and patterns that it is subscribed to, each with its options; ``None``: its link is no
-        :class:`IFilteringLink`, so it has none.
-    :ivar filter_group: its group, while it has some.
     """
 
     link: ISessionLink
     group: Group | None = None
     joined: int = 0
-    filters: dict[str, dict[str, Any] | None] | None = None
-    filter_group: Group | None = None
 
 
 class KindGroups(Struct):
@@ -80,6 +75,7 @@ class Receivers:
 
     :param fanout: is told when a session joins or leaves a group. So a session gets nothing that was sent before it
         joined, and misses nothing that was sent before it left.
+    :ivar filtering: the sessions with filters.
     :ivar joins: how many sessions have become members so far.
     :ivar groups_asked: how many times a group was asked so far whether it wants a kind.
     """
@@ -90,8 +86,7 @@ class Receivers:
         self._receivers: dict[str, Receiver] = {}
         self._member_groups: dict[_InterestKey, Group] = {}
         self._members_on = GroupsByService()
-        self._filter_groups: dict[_FilterKey, Group] = {}
-        self._filters_on = GroupsByService()
+        self.filtering = FilteringSessions(fanout)
         self._subscriber_groups: dict[str, dict[tuple[IEncoding, Permissions], Group]] = {}
         self._services_of: dict[str, set[str]] = {}
         self.groups_asked = 0
@@ -104,7 +99,9 @@ class Receivers:
 
     def add(self, session_id: str, link: ISessionLink) -> None:
         """A session can be reached by ``link``. It receives nothing until :meth:`join` or :meth:`subscribe`."""
-        self._receivers[session_id] = Receiver(link, filters={} if IFilteringLink.providedBy(link) else None)
+        self._receivers[session_id] = Receiver(link)
+        if IFilteringLink.providedBy(link):
+            self.filtering.add(session_id, link)
 
     def link(self, session_id: str) -> ISessionLink | None:
         """The link to a session's client."""
@@ -158,12 +155,11 @@ class Receivers:
 
     def permissions_changed(self, session_id: str, permissions: Permissions) -> None:
         """A session has these permissions from now on."""
-        receiver = self._receivers.get(session_id)
-        if receiver is not None and receiver.filter_group is not None:
-            self._filter(session_id, receiver, permissions)
+        if session_id in self.filtering:
+            self.filtering.permissions_changed(session_id, permissions)
         group = self.group_of(session_id)
         if group is not None and group.permissions is not permissions:
-            self._regroup(session_id, group, permissions, group.services)
+            self._regroup(session_id, group, permissions, frozenset(group.services))
 
     def _regroup(self, session_id: str, group: Group, permissions: Permissions, services: frozenset[str]) -> None:
         """A member of ``group`` has these permissions, and is subscribed to these services, from now on."""
@@ -183,14 +179,13 @@ class Receivers:
         receiver = self._receivers.get(session_id)
         if receiver is None:
             return
-        if receiver.filters is not None:
-            receiver.filters[service] = options
-            self._filter(session_id, receiver, permissions)
+        if session_id in self.filtering:
+            self.filtering.subscribe(session_id, service, options, permissions)
             return
         member = receiver.group
         if member is not None:
             if not (member.is_deaf or service in member.services):
-                self._regroup(session_id, member, member.permissions, member.services | {service})
+                self._regroup(session_id, member, member.permissions, frozenset({*member.services, service}))
             return
         groups = self._subscriber_groups.setdefault(service, {})
         key = (receiver.link.encoding_for(options), permissions)
@@ -202,16 +197,13 @@ class Receivers:
 
     def unsubscribe(self, session_id: str, service: str) -> None:
         """A session no longer gets the publications on ``service``."""
-        receiver = self._receivers.get(session_id)
-        if receiver is not None and receiver.filters is not None:
-            if receiver.filter_group is not None and service in receiver.filters:
-                del receiver.filters[service]
-                self._filter(session_id, receiver, receiver.filter_group.permissions)
+        if session_id in self.filtering:
+            self.filtering.unsubscribe(session_id, service)
             return
         member = self.group_of(session_id)
         if member is not None:
             if service in member.services:
-                self._regroup(session_id, member, member.permissions, member.services - {service})
+                self._regroup(session_id, member, member.permissions, frozenset(member.services - {service}))
             return
         groups = self._subscriber_groups.get(service, {})
         for key, group in tuple(groups.items()):
@@ -224,40 +216,10 @@ class Receivers:
             self._subscriber_groups.pop(service, None)
         self._services_of.get(session_id, set()).discard(service)
 
-    def has_filters(self, session_id: str) -> bool:
-        """Whether the link of a session is an :class:`IFilteringLink`."""
-        receiver = self._receivers.get(session_id)
-        return receiver is not None and receiver.filters is not None
-
-    def _filter(self, session_id: str, receiver: Receiver, permissions: Permissions) -> None:
-        """Put a session into the group of its filters."""
-        self._leave_filters(session_id, receiver)
-        if not receiver.filters:
-            return
-        assert IFilteringLink.providedBy(receiver.link)
-        encoding = receiver.link.encoding_of(receiver.filters)
-        key = (encoding, permissions, frozenset(receiver.filters))
-        group = self._filter_groups.get(key)
-        if group is None:
-            group = self._filter_groups[key] = Group(encoding, permissions=permissions, services=key[2])
-            self._filters_on.add(group)
-        self._fanout.join(group, session_id, receiver.link)
-        receiver.filter_group = group
-
-    def _leave_filters(self, session_id: str, receiver: Receiver) -> None:
-        group, receiver.filter_group = receiver.filter_group, None
-        if group is None:
-            return
-        self._fanout.leave(group, session_id)
-        if not group.links:
-            self._filters_on.remove(group)
-            del self._filter_groups[group.encoding, group.permissions, group.services]
-
     def catch_up(self, session_id: str) -> None:
         """Send a session its collected frames now, so that an answer can be sent after them."""
-        receiver = self._receivers.get(session_id)
-        if receiver is not None and receiver.filter_group is not None:
-            self._fanout.send_one(receiver.filter_group, session_id)
+        if session_id in self.filtering:
+            self.filtering.catch_up(session_id)
         group = self.group_of(session_id)
         if group is not None and (group.pending or group.overrides):
             self._fanout.send_one(group, session_id)
@@ -270,7 +232,7 @@ class Receivers:
         receiver = self._receivers.pop(session_id, None)
         if receiver is not None:
             self._leave_group(session_id, receiver)
-            self._leave_filters(session_id, receiver)
+        self.filtering.remove(session_id)
         for service in tuple(self._services_of.get(session_id, ())):
             self.unsubscribe(session_id, service)
         self._services_of.pop(session_id, None)
@@ -281,7 +243,8 @@ class Receivers:
             return
         self._fanout.leave(group, session_id)
         if not group.links and group.interest is not None:
-            del self._member_groups[group.encoding, group.interest, group.vocabulary, group.permissions, group.services]
+            services = frozenset(group.services)
+            del self._member_groups[group.encoding, group.interest, group.vocabulary, group.permissions, services]
             self._came_at.pop(group, None)
             self._members_on.remove(group)
             self._changes += 1
@@ -344,5 +307,5 @@ class Receivers:
     def subscribed_to(self, service: str) -> Iterable[Group]:
         """The groups of the subscribers of a service, except members: by encoding, and by what they may know of."""
         groups = self._subscriber_groups[service].values() if service in self._subscriber_groups else ()
-        filtering = self._filters_on.on(service)
+        filtering = self.filtering.on(service)
         return [*groups, *filtering] if filtering else groups

@@ -91,7 +91,7 @@ class HostedSubscribers:
     def subscribe(self, session_id: str, service: str, options: dict[str, Any] | None) -> None:
         """A session gets the publications on a service, hosted or not, from now on."""
         shown = self.shown(session_id, service)
-        if self._receivers.has_filters(session_id):
+        if session_id in self._receivers.filtering:
             shown = self._access.of(self._registry.state.sessions.get(session_id))
         self._receivers.subscribe(session_id, service, options, shown)
 
@@ -107,7 +107,7 @@ class HostedSubscribers:
 
         A member has to ask for that. A session with filters is given the next update.
         """
-        if self._receivers.group_of(session_id) is not None or self._receivers.has_filters(session_id):
+        if self._receivers.group_of(session_id) is not None or session_id in self._receivers.filtering:
             return
         held = self._registry.state.subscriptions.get(session_id, {})
         for service, hosted in self._services.items():

@@ -15,9 +15,10 @@ from msgspec.structs import replace
 from zope.interface import implementer
 
 from bussrv.bus.groups.frames import Delivery
+from bussrv.bus.interest.pattern_index import PatternIndex
 from bussrv.bus.interfaces import IEncoding
 from bussrv.formats.mqtt.outgoing import NO_ID
-from bussrv.service_patterns import is_pattern, matches
+from bussrv.service_patterns import is_pattern
 from bussrv.values import OCTET_STREAM, Publication
 from bussrv.wire.mqtt.packets import NO_PROPERTIES, VERSION_5, Properties, Publish
 from bussrv.wire.mqtt.topics import is_name
@@ -100,10 +101,23 @@ class MqttEncoding:
 
     def __init__(self, client: Client, filters: Mapping[str, Wanted], counters: Counter[str], utc: Any) -> None:
         self._client = client
-        self._filters = filters
+        self._filters: dict[str, Wanted] = {}
+        self._patterns = PatternIndex()
+        self._matched: dict[str, _Matched | None] = {}
+        for name, wanted in filters.items():
+            self.refilter(name, wanted)
         self._counters = counters
         self._utc = utc
-        self._matched: dict[str, _Matched | None] = {}
+
+    def refilter(self, name: str, wanted: Wanted | None) -> None:
+        """A subscription came or has other options, or (``None``) went."""
+        if wanted is None:
+            del self._filters[name]
+        if is_pattern(name) and (wanted is None or name not in self._filters):
+            (self._patterns.add if wanted is not None else self._patterns.remove)(name)
+        if wanted is not None:
+            self._filters[name] = wanted
+        self._matched = {}
 
     def encode(self, delivery: Delivery) -> bytes | None:
         """The message of a publication. Its packet identifier is :data:`NO_ID`, if it needs one."""
@@ -177,11 +191,8 @@ class MqttEncoding:
     def _match(self, service: str) -> _Matched | None:
         if service in self._matched:
             return self._matched[service]
-        found = [
-            wanted
-            for name, wanted in self._filters.items()
-            if name == service or (is_pattern(name) and matches(name, service))
-        ]
+        names = [service] if service in self._filters else []
+        found = [self._filters[each] for each in (*names, *self._patterns.matching(service))]
         own = [wanted for wanted in found if not wanted.no_local]
         matched = _Matched(_joined(found), _joined(own), _ids(found), _ids(own)) if found else None
         if len(self._matched) >= MOST_REMEMBERED:

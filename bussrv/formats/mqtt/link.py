@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from zope.interface import implementer
 
@@ -12,7 +12,15 @@ from bussrv.formats.mqtt.outgoing import Outgoing, qos_of
 from bussrv.memory.bundle import Bundle
 from bussrv.net.session.client_link import StreamLink
 
-EncodingOf = Callable[[Mapping[str, "dict[str, Any] | None"]], IEncoding]
+
+class Filtering(Protocol):
+    """Makes the encoding for the subscriptions of a client; see :class:`IFilteringLink`."""
+
+    def encoding_of(self, filters: Mapping[str, dict[str, Any] | None], *, is_alone: bool) -> IEncoding:
+        """The encoding for a client with these subscriptions."""
+
+    def refilter(self, encoding: IEncoding, changed: str, options: dict[str, Any] | None, *, is_there: bool) -> None:
+        """One of them changed."""
 
 
 @implementer(IFilteringLink)
@@ -20,20 +28,24 @@ class MqttLink(StreamLink):
     """Sends messages. Those of QoS 1 and 2 get their packet identifiers here.
 
     :ivar outgoing: these messages, once the client has subscribed with such a QoS; ``None``: all bytes are shared.
-    :ivar find_encoding: finds the encoding for the client's subscriptions.
+    :ivar filtering: makes the encoding for the client's subscriptions.
     :ivar most_waiting: how many bytes may wait for acknowledgements of the client.
     :ivar too_much_waits: is called when more do.
     """
 
     outgoing: Outgoing | None = None
     _is_over = False
-    find_encoding: EncodingOf
+    filtering: Filtering
     most_waiting: int
     too_much_waits: Callable[[], object]
 
-    def encoding_of(self, filters: Mapping[str, dict[str, Any] | None]) -> IEncoding:
+    def encoding_of(self, filters: Mapping[str, dict[str, Any] | None], *, is_alone: bool) -> IEncoding:
         """See :class:`IFilteringLink`."""
-        return self.find_encoding(filters)
+        return self.filtering.encoding_of(filters, is_alone=is_alone)
+
+    def refilter(self, encoding: IEncoding, changed: str, options: dict[str, Any] | None, *, is_there: bool) -> None:
+        """See :class:`IFilteringLink`."""
+        self.filtering.refilter(encoding, changed, options, is_there=is_there)
 
     def send(self, bundle: Bundle) -> None:
         """Send packets, after everything sent before."""
@@ -52,6 +64,12 @@ class MqttLink(StreamLink):
     def send_numbered(self, frame: bytes) -> None:
         """Send a message that has its packet identifier already."""
         super().send(Bundle([frame]))
+
+    def discard(self) -> None:
+        """Forget what is queued, and send nothing more."""
+        super().discard()
+        if self.outgoing is not None:
+            self.outgoing.clear()
 
     @property
     def waiting(self) -> int:

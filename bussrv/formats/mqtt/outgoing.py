@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 
+from bussrv.memory.limits import Chunk, HeldMemory
 from bussrv.wire.mqtt.packets import PacketType
 
 LAST_ID = 0xFFFF
@@ -30,14 +32,16 @@ class Outgoing:
     """The messages of QoS 1 and 2 of one client.
 
     :param most: how many may be unacknowledged at a time.
+    :param held: counts the memory of those that wait.
     :ivar waiting_size: the bytes of those that wait until others are acknowledged.
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, held: HeldMemory | None = None) -> None:
         self.most = most
+        self._held = held
         self.waiting_size = 0
         self._awaited: dict[int, PacketType] = {}  # what the client has to send next, by identifier
-        self._waiting: deque[bytes] = deque()
+        self._waiting: deque[Chunk] = deque()
         self._last = 0
 
     def __len__(self) -> int:
@@ -47,8 +51,11 @@ class Outgoing:
     def add(self, frame: bytes) -> bytes | None:
         """Give a message its identifier. :returns: ``None``: it waits."""
         if len(self._awaited) >= self.most:
-            self._waiting.append(frame)
+            chunk = Chunk(frame)
+            self._waiting.append(chunk)
             self.waiting_size += len(frame)
+            if self._held is not None:
+                self._held.hold(chunk)
             return None
         return self._number(frame)
 
@@ -75,6 +82,20 @@ class Outgoing:
         del self._awaited[number]
         if not self._waiting:
             return None
-        frame = self._waiting.popleft()
-        self.waiting_size -= len(frame)
-        return self._number(frame)
+        chunk = self._waiting.popleft()
+        self.waiting_size -= len(chunk.data)
+        if self._held is not None:
+            self._held.release(chunk)
+        return self._number(chunk.data)
+
+    def clear(self) -> None:
+        """Forget what waits: the session is over."""
+        waiting, self._waiting, self.waiting_size = self._waiting, deque(), 0
+        if self._held is not None:
+            self._held.release_all(_let_go(waiting))
+
+
+def _let_go(waiting: deque[Chunk]) -> Iterator[None]:
+    while waiting:
+        waiting.pop()
+        yield

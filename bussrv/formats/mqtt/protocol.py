@@ -5,14 +5,13 @@ A session is as long as its connection: a client that asks for a longer one is t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 from weakref import WeakValueDictionary
 
 from twisted.internet.defer import Deferred
-from twisted.internet.protocol import connectionDone
-from twisted.python.failure import Failure
 
+from bussrv.addresses import address_key
 from bussrv.bus.interfaces import IBus, IEncoding
 from bussrv.errors import OverLimit, Refused, RemoteProtocolError
 from bussrv.events import limit_reached
@@ -94,7 +93,7 @@ class MqttProtocol(StreamProtocol):
         """The link to the client."""
         settings, outflow = self.settings, self.bus.streams.outflow
         link = MqttLink(self, self.encoding(), settings.max_outbound, backlog, outflow)
-        link.find_encoding = self._encoding_of
+        link.filtering = self
         link.most_waiting, link.too_much_waits = settings.max_outbound, self._too_much_waits
         return link
 
@@ -211,13 +210,29 @@ class MqttProtocol(StreamProtocol):
 
     # What it is sent.
 
-    def _encoding_of(self, filters: Mapping[str, dict[str, Any] | None]) -> IEncoding:
+    def encoding_of(self, filters: Mapping[str, dict[str, Any] | None], *, is_alone: bool) -> IEncoding:
+        """See :class:`bussrv.bus.interfaces.IFilteringLink`."""
         wanted = {name: Wanted.of(options) for name, options in filters.items()}
-        if self.link.outgoing is None and any(each.qos for each in wanted.values()):
-            self.link.outgoing = Outgoing(self._receive_maximum)
-        is_selective = any(each.no_local for each in wanted.values())
+        self._needs_numbers(any(each.qos for each in wanted.values()))
+        is_selective = is_alone or any(each.no_local for each in wanted.values())
         client = Client(self._client.version, self._client.max_packet, self.session_id if is_selective else "")
+        if is_alone:
+            return MqttEncoding(client, wanted, self.bus.counters, self.bus.utc)
         return self.factory.encoding_of(client, wanted)
+
+    def refilter(self, encoding: IEncoding, changed: str, options: dict[str, Any] | None, *, is_there: bool) -> None:
+        """See :class:`bussrv.bus.interfaces.IFilteringLink`."""
+        assert isinstance(encoding, MqttEncoding)
+        wanted = Wanted.of(options) if is_there else None
+        self._needs_numbers(wanted is not None and wanted.qos > 0)
+        encoding.refilter(changed, wanted)
+
+    def _needs_numbers(self, has_qos: bool) -> None:
+        """Have messages numbered, if the client has a subscription of QoS 1 or 2."""
+        if has_qos and self.link.outgoing is None:
+            address = address_key(self.bus.registry.state.sessions[self.session_id].peer)
+            held = self.bus.streams.outbound.open(address, self.outbound_is_full)
+            self.link.outgoing = Outgoing(self._receive_maximum, held)
 
     def messages(self) -> MqttEncoding:
         """Makes messages for this client alone."""
@@ -278,11 +293,14 @@ class MqttProtocol(StreamProtocol):
             self._publish_will(reason)
         return super().end(reason, most)
 
-    def connectionLost(self, reason: Failure = connectionDone) -> None:
-        """The connection is gone."""
-        if self.client_id and not self.has_ended:
-            self._publish_will("connection-lost")
-        super().connectionLost(reason)
+    def end_services(self, reason: str, then: Callable[[], object]) -> None:
+        """End the services of the session in slices, and publish the will of the client, if it has one."""
+
+        def end() -> None:
+            self._publish_will(reason)
+            then()
+
+        super().end_services(reason, end)
 
     def _publish_will(self, reason: str) -> None:
         will, self._will = self._will, None
@@ -296,6 +314,8 @@ class MqttProtocol(StreamProtocol):
         if self._silence is not None:
             self._silence.cancel()
             self._silence = None
+        if self.link.outgoing is not None:
+            self.link.outgoing.clear()
         self.factory.left(self)
 
 

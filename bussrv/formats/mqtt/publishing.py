@@ -28,7 +28,7 @@ from bussrv.wire.mqtt.writer import encode
 MOST_ALIASES = 64
 """The topic aliases that a client may use."""
 
-MOST_INCOMING = 1024
+MOST_INCOMING = 64
 """The messages of QoS 2 that a client may have begun and not ended."""
 
 CODES = {

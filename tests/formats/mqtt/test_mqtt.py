@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from bussrv import events as ev
+from bussrv.bus.groups.filtering import MOST_SHARED
 from bussrv.formats.mqtt.link import MqttLink
 from bussrv.policy.permissions.file import parse_policy
 from bussrv.wire.mqtt import packets
@@ -214,7 +215,7 @@ def test_a_message_comes_once_with_all_its_identifiers() -> None:
     sender.publish("hall/tv", b"x", 2)
     (message,) = receiver.received()
     assert isinstance(message, Publish)
-    assert (message.qos, message.properties.subscription_identifiers) == (1, (3, 5))
+    assert (message.qos, sorted(message.properties.subscription_identifiers)) == (1, [3, 5])
     receiver.send(packets.Unsubscribe(2, ("hall/+", "nothing")))
     assert receiver.received() == [packets.Unsuback(2, (0, ReasonCode.NO_SUBSCRIPTION_EXISTED))]
     sender.publish("hall/tv", b"x")
@@ -398,3 +399,61 @@ def test_topics_and_filters_are_judged() -> None:
     assert network.registry.state.services == {}
     assert network.registry.state.subscribed_by(peer.session_id) == {"shared"}
     assert network.registry.state == fold(network.journal.records)
+
+
+# Many, and hostile ones.
+
+
+def test_many_filters_of_one_client_work_as_few() -> None:
+    network = Network()
+    sender, receiver = MqttPeer(network, "sender"), MqttPeer(network, "receiver")
+    for number in range(MOST_SHARED + 10):
+        receiver.subscribe(WantedFilter(f"hall/{number}", number % 3))
+    receiver.subscribe(WantedFilter("hall/+", 2))
+    for number in (0, 1, MOST_SHARED + 1):
+        sender.publish(f"hall/{number}", b"x", 2)
+        sender.send(packets.Pubrel(7))
+    assert [(each.topic, each.qos) for each in receiver.received() if isinstance(each, Publish)] == [
+        (f"hall/{number}", 2) for number in (0, 1, MOST_SHARED + 1)
+    ]
+    receiver.send(packets.Unsubscribe(3, ("hall/+", *(f"hall/{number}" for number in range(MOST_SHARED)))))
+    receiver.received()
+    for number in (0, MOST_SHARED + 1):
+        sender.publish(f"hall/{number}", b"y")
+    assert receiver.messages() == [(f"hall/{MOST_SHARED + 1}", b"y")]
+
+
+def test_messages_that_wait_for_acknowledgements_count_as_memory() -> None:
+    """Or a thousand clients that acknowledge nothing would each take ``--max-outbound``."""
+    network = Network(max_outbound=100_000, max_outbound_total=50_000)
+    sender = MqttPeer(network, "sender")
+    silent = [
+        MqttPeer(network, f"silent {number}", properties=Properties(receive_maximum=1 + number % 2))
+        for number in range(4)
+    ]
+    for peer in silent:
+        peer.subscribe(WantedFilter("tv", 1))
+    for _ in range(20):
+        sender.publish("tv", b"x" * 1000, 1)
+        network.reactor.advance(1)
+    assert "outbound-full" in closed(network)
+    assert network.bus.streams.outbound.total <= 50_000
+    for peer in silent:
+        peer.connection.close()
+    network.reactor.advance(1)
+    assert network.bus.streams.outbound.total == 0
+
+
+def test_wills_of_thousands_are_published_in_slices() -> None:
+    """As the sessions end: a machine with thousands of clients may go down."""
+    network = Network()
+    watcher = MqttPeer(network, "watcher")
+    watcher.subscribe("state/#")
+    peers = [MqttPeer(network, f"p{number}", will=Will(f"state/{number}", b"gone", retain=True)) for number in range(9)]
+    network.bus.slices.begin_turn()
+    network.bus.slices.spend(10)
+    for peer in peers:
+        peer.connection.close()
+    assert (closed(network), network.bus.retained.services()) == ([], [])
+    network.reactor.pump([0.1] * 30)
+    assert len(watcher.messages()) == len(network.bus.retained.services()) == len(closed(network)) == 9

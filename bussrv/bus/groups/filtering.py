@@ -1,0 +1,141 @@
+"""Sessions with filters: each is in one group for all that it is subscribed to, names and patterns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+from bussrv.bus.groups.by_service import GroupsByService
+from bussrv.bus.groups.fanout import Fanout, Group
+from bussrv.bus.interfaces import IEncoding, IFilteringLink
+from bussrv.policy.permissions.permissions import EVERYTHING, Permissions
+
+MOST_SHARED = 64
+"""A session with more filters has a group of its own: to find another group for each change would take long."""
+
+
+class _Filtering(Struct, eq=False):
+    """One session.
+
+    :ivar filters: the names and patterns that it is subscribed to, each with its options.
+    :ivar group: its group, while it has some.
+    :ivar is_alone: whether that is its own, and is changed instead of left.
+    """
+
+    link: IFilteringLink
+    filters: dict[str, dict[str, Any] | None]
+    permissions: Permissions = EVERYTHING
+    group: Group | None = None
+    is_alone: bool = False
+
+
+class FilteringSessions:
+    """Every session whose link is an :class:`IFilteringLink`.
+
+    :param fanout: is told when a session joins or leaves a group.
+    """
+
+    def __init__(self, fanout: Fanout) -> None:
+        self._fanout = fanout
+        self._sessions: dict[str, _Filtering] = {}
+        self._groups: dict[tuple[IEncoding, Permissions, frozenset[str]], Group] = {}
+        self._by_service = GroupsByService()
+
+    def __contains__(self, session_id: str) -> bool:
+        return session_id in self._sessions
+
+    def add(self, session_id: str, link: IFilteringLink) -> None:
+        """A session can be reached by ``link``."""
+        self._sessions[session_id] = _Filtering(link, {})
+
+    def remove(self, session_id: str) -> None:
+        """A session is closed. It is sent its collected frames."""
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self._leave(session_id, session)
+
+    def on(self, service: str) -> tuple[Group, ...]:
+        """The groups that are subscribed to a service and may watch it."""
+        return self._by_service.on(service)
+
+    def catch_up(self, session_id: str) -> None:
+        """Send a session its collected frames now."""
+        group = self._sessions[session_id].group
+        if group is not None:
+            self._fanout.send_one(group, session_id)
+
+    def subscribe(
+        self, session_id: str, service: str, options: dict[str, Any] | None, permissions: Permissions
+    ) -> None:
+        """A session is subscribed to a name or a pattern, perhaps with other options than before."""
+        session = self._sessions[session_id]
+        session.filters[service] = options
+        if permissions is not session.permissions or not self._change_alone(session_id, session, service):
+            session.permissions = permissions
+            self._regroup(session_id, session)
+
+    def unsubscribe(self, session_id: str, service: str) -> None:
+        """A session is not subscribed to a name or a pattern any more."""
+        session = self._sessions[session_id]
+        if service in session.filters:
+            del session.filters[service]
+            if not (session.filters and self._change_alone(session_id, session, service)):
+                self._regroup(session_id, session)
+
+    def permissions_changed(self, session_id: str, permissions: Permissions) -> None:
+        """A session has these permissions from now on."""
+        session = self._sessions[session_id]
+        if session.permissions is not permissions:
+            session.permissions = permissions
+            self._regroup(session_id, session)
+
+    def _change_alone(self, session_id: str, session: _Filtering, changed: str) -> bool:
+        """Change the group of a session that has one of its own. :returns: whether it has."""
+        group = session.group
+        if group is None or not session.is_alone:
+            return False
+        assert isinstance(group.services, set)
+        is_there = changed in session.filters
+        self._fanout.send_one(group, session_id)
+        self._fanout.audience_changed()
+        session.link.refilter(group.encoding, changed, session.filters.get(changed), is_there=is_there)
+        if not is_there:
+            group.services.remove(changed)
+            self._by_service.unsubscribe(group, changed)
+        elif changed not in group.services:
+            group.services.add(changed)
+            self._by_service.subscribe(group, changed)
+        return True
+
+    def _regroup(self, session_id: str, session: _Filtering) -> None:
+        """Put a session into the group of its filters."""
+        self._leave(session_id, session)
+        filters, permissions = session.filters, session.permissions
+        if not filters:
+            return
+        session.is_alone = len(filters) > MOST_SHARED
+        encoding = session.link.encoding_of(filters, is_alone=session.is_alone)
+        if session.is_alone:
+            group = self._add(Group(encoding, permissions=permissions, services={*filters}))
+        else:
+            key = encoding, permissions, frozenset(filters)
+            known = self._groups.get(key)
+            group = known or self._add(Group(encoding, permissions=permissions, services=key[2]))
+            self._groups[key] = group
+        self._fanout.join(group, session_id, session.link)
+        session.group = group
+
+    def _add(self, group: Group) -> Group:
+        self._by_service.add(group)
+        return group
+
+    def _leave(self, session_id: str, session: _Filtering) -> None:
+        group, session.group = session.group, None
+        if group is None:
+            return
+        self._fanout.leave(group, session_id)
+        if not group.links:
+            self._by_service.remove(group)
+            if isinstance(group.services, frozenset):
+                del self._groups[group.encoding, group.permissions, group.services]
