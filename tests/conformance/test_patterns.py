@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from bussrv import events as ev
-from bussrv.server.configuration.plugins import installed
 from tests.conformance.test_named_services import allow, called, provider
 from tests.formats.network import Member, Network, drain
 from tests.journal.support import fold
@@ -91,7 +90,7 @@ def test_names_are_judged_besides_the_pattern() -> None:
 
 
 def test_those_of_the_server_come_to_patterns_that_begin_so() -> None:
-    network = Hosting(*installed().services)
+    network = Hosting()
     everything = network.member(subscriptions=[], services=["#", "+/clock"])
     member = network.member(subscriptions=[], services=["bus/+"])
     for each in (everything, member):

@@ -44,5 +44,14 @@ class MqttConnection(Protocol):
     def messages(self) -> MqttEncoding:
         """Makes messages for this client alone."""
 
+    async def until_ready(self, service: str) -> None:
+        """Wait until the present state of a service can be made in little time."""
+
+    def state_of(self, service: str) -> bytes:
+        """The present state of a service of the server itself.
+
+        :raises Refused: the service failed.
+        """
+
     async def send_in_slices(self, frames: Iterator[bytes]) -> None:
         """Send an answer that may be long."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 from bussrv.errors import Refused
 from bussrv.formats.mqtt.connection import MqttConnection
@@ -60,13 +61,26 @@ class Subscribing:
         if not self._bus.may(session_id, "watch", asked.filter):
             return ReasonCode.NOT_AUTHORIZED
         try:
+            await self._connection.until_ready(asked.filter)
             await registry.subscribe(session_id, asked.filter, wanted.as_options(), or_pattern=True)
         except Refused as refusal:
             self._bus.counters[refusal.reason] += 1
             return CODES.get(refusal.reason, ReasonCode.UNSPECIFIED_ERROR)
         if registry.state.subscription(session_id, asked.filter) is None:
             return ReasonCode.NOT_AUTHORIZED  # It was withdrawn when it was made.
+        self._say_hosted(asked.filter, wanted)
         return asked.qos
+
+    def _say_hosted(self, service: str, wanted: Wanted) -> None:
+        """Give a new subscriber of a service of the server itself its present state, before every update."""
+        content_type = self._bus.hosted_type(service)
+        if content_type is None:
+            return
+        with suppress(Refused):  # The service failed. The client is sent its next update.
+            publication = Publication(service, content_type, self._connection.state_of(service))
+            frame = self._connection.messages().retained(publication, wanted)
+            if frame is not None:
+                self._connection.send([frame])
 
     def _retained(self, begun: list[tuple[str, Wanted]]) -> Iterator[bytes]:
         """The retained messages for subscriptions, as they are when the client is ready for them."""

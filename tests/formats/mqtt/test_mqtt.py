@@ -10,6 +10,7 @@ import pytest
 from bussrv import events as ev
 from bussrv.bus.groups.filtering import MOST_SHARED
 from bussrv.formats.mqtt.link import MqttLink
+from bussrv.policy.logins.users import SecretHash
 from bussrv.policy.permissions.file import parse_policy
 from bussrv.wire.mqtt import packets
 from bussrv.wire.mqtt.packets import VERSION_3_1_1, VERSION_5, Properties, Publish, WantedFilter, Will
@@ -17,6 +18,8 @@ from bussrv.wire.mqtt.reasons import ReasonCode
 from tests.formats.mqtt.peer import VERSIONS, MqttPeer
 from tests.formats.network import Network
 from tests.journal.support import fold
+from tests.logins import USERS, asking
+from tests.services.scene import Hosting
 from tests.tables import each_row
 
 FORMATS = ("objects", "spp", "inbus", "business", "mqtt")
@@ -457,3 +460,53 @@ def test_wills_of_thousands_are_published_in_slices() -> None:
     assert (closed(network), network.bus.retained.services()) == ([], [])
     network.reactor.pump([0.1] * 30)
     assert len(watcher.messages()) == len(network.bus.retained.services()) == len(closed(network)) == 9
+
+
+def test_services_of_the_server_begin_with_their_state() -> None:
+    network = Hosting()
+    peer = MqttPeer(network)
+    state, granted = peer.subscribe("bus/registry")
+    assert isinstance(state, Publish)
+    assert (state.topic, state.retain, state.properties.content_type) == ("bus/registry", True, "application/json")
+    assert granted == packets.Suback(1, (0,))
+    assert peer.session_id in state.payload.decode()
+    MqttPeer(network, "other")
+    network.tick()
+    assert {topic for topic, _ in peer.messages()} == {"bus/registry"}
+
+
+# Logins.
+
+BOTH = {"ann": USERS["ann"], "ben": SecretHash(b"salt", bytes(32), 2, 1, 1).made_of(b"other")}
+
+
+@each_row(
+    ("asked", "code", "returned", "reason"),
+    [
+        ({"username": "ann", "password": b"s3cret"}, 0, 0, None),
+        ({"username": "ann", "password": b"wrong"}, ReasonCode.BAD_CREDENTIALS, 4, "bad-credentials"),
+        ({"username": "ann"}, ReasonCode.BAD_CREDENTIALS, 4, "bad-credentials"),
+        ({}, ReasonCode.NOT_AUTHORIZED, 5, "not-authenticated"),
+    ],
+)
+def test_clients_log_in_by_connect(asked: dict[str, Any], code: int, returned: int, reason: str | None) -> None:
+    network = asking(BOTH)
+    for version, told in ((VERSION_5, code), (VERSION_3_1_1, returned)):
+        peer = MqttPeer(network, f"v{version}", version, **asked)
+        assert isinstance(peer.answer, packets.Connack)
+        assert (peer.answer.code, peer.is_open) == (told, reason is None)
+        if reason is None:
+            session = network.registry.state.sessions[peer.session_id]
+            assert (session.actor, session.claimed) == ("ann", None)
+    assert closed(network) == ([] if reason is None else [reason] * 2)
+
+
+def test_the_client_id_of_another_user_is_not_taken_over() -> None:
+    network = asking(BOTH)
+    first = MqttPeer(network, "shared", username="ann", password=b"s3cret")
+    second = MqttPeer(network, "shared", username="ben", password=b"other")
+    assert isinstance(second.answer, packets.Connack)
+    assert (second.answer.code, first.is_open, second.is_open) == (ReasonCode.CLIENT_ID_NOT_VALID, True, False)
+    assert closed(network) == ["client-id-taken"]
+    third = MqttPeer(network, "shared", username="ann", password=b"s3cret")
+    assert (first.is_open, third.is_open) == (False, True)
