@@ -1,7 +1,7 @@
 """Clients for each wire format, for programs that connect to a server.
 
 - ``_framed``: base of the plain clients of Object System and Business Object: objects, requests and their answers
-- ``_stream``: base of the plain clients of stream formats: a connection over TCP or TLS that is read event by event
+- ``_stream``: base of the plain clients over TCP: a connection, perhaps with TLS, that is read event by event
 - ``address``: the addresses that clients connect to: as URLs, and as people write them
 - ``admin``: a client of the admin interface: HTTP with JSON, and streams of server-sent events
 - ``aio``: a client for asyncio, for all wire formats: it reconnects, and loses nothing silently
@@ -16,7 +16,7 @@
 - ``settings``: the settings of a client
 - ``shell``: the parts of the client for asyncio
 - ``spp``: a plain client of the Service providing protocol
-- ``tls``: TLS for the clients of stream formats
+- ``tls``: connections of the clients of stream formats, perhaps over TLS
 
 A plain client blocks, has one connection, and shows what the wire format says.
 

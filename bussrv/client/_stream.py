@@ -1,4 +1,4 @@
-"""Base of the clients of stream formats: a connection over TCP or TLS that is read event by event."""
+"""Base of the plain clients over TCP: a connection, perhaps with TLS, that is read event by event."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ from collections import deque
 from collections.abc import Callable
 from enum import Enum
 from functools import wraps
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
 
-from bussrv.client.tls import PERHAPS_TLS, Tls, explain
+from bussrv.client.tls import PERHAPS_TLS, Tls, dial, explain, secured
 from bussrv.errors import RemoteProtocolError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 _CHUNK = 1 << 16
 _FAREWELL = 1.0
@@ -31,14 +34,12 @@ MAX_KEPT_BYTES = 64 << 20
 P = ParamSpec("P")
 R = TypeVar("R")
 Event = TypeVar("Event")
-Event_co = TypeVar("Event_co", covariant=True)
-Client = TypeVar("Client", bound="StreamClient[Any]")
 
 
 class Own(Enum):
-    """The time-out of a call that is given none."""
+    """The time-out of a call that is given none: the client's own."""
 
-    OWN = "the client's own time-out"
+    OWN = "OWN"
 
     def __repr__(self) -> str:
         return self.name
@@ -67,154 +68,65 @@ class Deadline:
 
         :raises TimeoutError: when that look was taken.
         """
-        if self._end is None:
-            return None
-        left = self._end - time.monotonic()
-        if left > 0:
-            return left
+        if self._end is None or (left := self._end - time.monotonic()) > 0:
+            return None if self._end is None else left
         if self._looked:
             raise TimeoutError(self._message)
         self._looked = True
         return 0.0
 
 
-class ClientReader(Protocol[Event_co]):
-    """Bytes in, events out."""
-
-    def feed(self, data: bytes) -> None:
-        """Add a chunk."""
-
-    def next_event(self) -> Event_co | None:
-        """The next event, or ``None`` when more bytes are needed."""
-
-
-class KeptEvents(Generic[Event]):
-    """Received events that were not taken yet, in order. If there are too many, the oldest are forgotten.
-
-    :param weigh: the bytes of an event.
-    :ivar forgotten: how many were forgotten.
-    """
-
-    def __init__(self, weigh: Callable[[Event], int], most: int = MAX_KEPT, most_bytes: int = MAX_KEPT_BYTES) -> None:
-        self.forgotten = 0
-        self._weigh = weigh
-        self._most = most
-        self._most_bytes = most_bytes
-        self._events: deque[tuple[Event, int]] = deque()
-        self._bytes = 0
-
-    def __len__(self) -> int:
-        """How many there are."""
-        return len(self._events)
-
-    def add(self, event: Event) -> None:
-        """Keep an event."""
-        weight = self._weigh(event)
-        self._events.append((event, weight))
-        self._bytes += weight
-        while len(self._events) > 1 and (len(self._events) > self._most or self._bytes > self._most_bytes):
-            self.first()
-            self.forgotten += 1
-
-    def first(self) -> Event:
-        """Take the oldest."""
-        event, weight = self._events.popleft()
-        self._bytes -= weight
-        return event
-
-    def last(self) -> Event:
-        """Take the latest."""
-        event, weight = self._events.pop()
-        self._bytes -= weight
-        return event
-
-    def find(self, predicate: Callable[[Event], bool]) -> Event | None:
-        """Take the oldest for which ``predicate`` is true; ``None``: there is none."""
-        for index, (event, weight) in enumerate(self._events):
-            if predicate(event):
-                del self._events[index]
-                self._bytes -= weight
-                return event
-        return None
-
-    def clear(self) -> None:
-        """Keep nothing."""
-        self._events.clear()
-        self._bytes = 0
-
-
 def by_one_thread(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
-    """Let only one thread at a time call methods like this one of a client, which has a reentrant lock ``_used``.
-
-    Two at once would take each other's events, and mix up the bytes of TLS.
+    """Let only one thread at a time call methods like this one: two would take each other's events.
 
     :raises RuntimeError: another thread is in such a method.
     """
 
     @wraps(method)
     def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        used: threading.RLock = self._used
-        if not used.acquire(blocking=False):
+        if not self._used.acquire(blocking=False):
             name, kind = method.__name__.lstrip("_"), type(self).__name__
             raise RuntimeError(f"{name}: another thread uses this {kind}; give each thread a client of its own")
         try:
             return method(self, *args, **kwargs)
         finally:
-            used.release()
+            self._used.release()
 
     return call
 
 
 class StreamClient(Generic[Event]):
-    """A connection and the events received from it that were not taken yet. For one thread; a context manager.
+    """A connection, and the events received from it that were not taken yet. For one thread; a context manager.
 
-    A call raises :exc:`RuntimeError` while another thread is in one.
+    Every call raises :exc:`ConnectionError` if the connection has ended or the client was closed, and
+    :exc:`RuntimeError` while another thread is in a call. A call that waits raises :exc:`TimeoutError` if nothing came
+    in time, and :exc:`~bussrv.errors.RemoteProtocolError` if the server sent something malformed. Its ``timeout`` is in
+    seconds; ``None``: there is no limit; by default the client's own.
 
     :param timeout: how long connecting, sending and waiting may take unless a call says otherwise, in seconds;
         ``None`` for ever.
     :param tls: connect over TLS; ``None``: in the clear.
     :raises ConnectionError: the server cannot be reached, or does not prove who it is.
     :raises TimeoutError: it does not answer.
+    :ivar forgotten: how many received events were forgotten because too many had not been taken.
     """
 
     def __init__(
-        self,
-        reader: ClientReader[Event],
-        host: str,
-        port: int,
-        timeout: float | None,
-        tls: Tls | ssl.SSLContext | None = None,
+        self, reader: Any, host: str, port: int, timeout: float | None, tls: Tls | ssl.SSLContext | None = None
     ) -> None:
-        context = tls.context() if isinstance(tls, Tls) else tls
         self.timeout = timeout
-        self._where = f"{host} port {port}"
+        self.forgotten = 0
         self._reader = reader
-        self._kept: KeptEvents[Event] = KeptEvents(self._weigh)
+        self._where = f"{host} port {port}"
+        self._kept: deque[Event] = deque()
+        self._kept_bytes = 0
         self._closed = False
         self._refusal = ""
-        self._heard = context is not None
         self._used = threading.RLock()
-        try:
-            self._socket: socket.socket = socket.create_connection((host, port), timeout)
-        except TimeoutError as error:
-            raise TimeoutError(f"{self._where} did not take the connection{_within(timeout)}") from error
-        except OSError as error:
-            raise ConnectionError(f"cannot connect to {self._where}: {error.strerror or error}") from error
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if context is not None:
-            self._socket = self._secured(context, (tls.server_name if isinstance(tls, Tls) else None) or host)
+        self._socket = dial(host, port, timeout, *secured(tls, host))
+        self._heard = isinstance(self._socket, ssl.SSLSocket)
 
-    def _secured(self, context: ssl.SSLContext, name: str) -> ssl.SSLSocket:
-        try:
-            return context.wrap_socket(self._socket, server_hostname=name)
-        except TimeoutError as error:
-            raise TimeoutError(f"{self._where} did not finish the TLS handshake{_within(self.timeout)}") from error
-        except OSError as error:
-            raise ConnectionError(f"no TLS with {self._where}: {_why(error)}") from error
-        finally:
-            self._socket.close()  # If it is used, it is the other's now.
-
-    def __enter__(self: Client) -> Client:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -235,10 +147,10 @@ class StreamClient(Generic[Event]):
         with contextlib.suppress(OSError):
             self._end_tls()
             self._socket.shutdown(socket.SHUT_WR)
-            while True:
+            data = b"unread"
+            while data:
                 self._socket.settimeout(deadline.left())
-                if not self._socket.recv(_CHUNK):
-                    break
+                data = self._socket.recv(_CHUNK)
         self._socket.close()
 
     def _end_tls(self) -> None:
@@ -261,58 +173,59 @@ class StreamClient(Generic[Event]):
         """The first event for which ``predicate`` is true, among kept events and those that come.
 
         Other events are kept, in order, for later calls. If there are too many, the oldest are dropped.
-
-        :param timeout: the limit in seconds; ``None``: there is none; by default the client's own.
-        :raises TimeoutError: none came in time.
-        :raises ConnectionError: the connection ended, or the client was closed.
-        :raises bussrv.errors.RemoteProtocolError: the server sent something malformed.
         """
-        return self._wait_for(predicate, self._deadline(timeout, "what was waited for"))
+        return self._wait_for(predicate, self._deadline(timeout, "what was waited for did not come"))
+
+    def _take(self, timeout: Timeout) -> Event:
+        return self._wait_for(lambda _: True, self._deadline(timeout, "nothing more came"))
 
     @by_one_thread
-    def _wait_for(self, predicate: Callable[[Event], bool], deadline: Deadline) -> Event:
-        event = self._kept.find(predicate)
-        while event is None:
+    def _wait_for(self, predicate: Callable[[Event], bool], deadline: Deadline, *, keeps_others: bool = True) -> Event:
+        for index, event in enumerate(self._kept):
+            if predicate(event):
+                return self._unkeep(index)
+        while True:
+            latest = self._read(deadline)
             # Kept before it is looked at: a predicate that raises must not lose it.
-            latest = self._read(deadline)
-            self._kept.add(latest)
-            if predicate(latest):
-                event = self._kept.last()
-        return event
+            self._keep(latest)
+            is_wanted = predicate(latest)
+            if is_wanted or not keeps_others:
+                self._unkeep(-1)
+            if is_wanted:
+                return latest
 
-    @by_one_thread
-    def _next(self, predicate: Callable[[Event], bool], deadline: Deadline) -> Event:
-        """The first event for which ``predicate`` is true. Drop other events that come meanwhile."""
-        event = self._kept.find(predicate)
-        while event is None:
-            latest = self._read(deadline)
-            event = latest if predicate(latest) else None
-        return event
+    def _keep(self, event: Event) -> None:
+        self._kept.append(event)
+        self._kept_bytes += self._weigh(event)
+        while len(self._kept) > 1 and (len(self._kept) > MAX_KEPT or self._kept_bytes > MAX_KEPT_BYTES):
+            self._unkeep(0)
+            self.forgotten += 1
 
-    @property
-    def forgotten(self) -> int:
-        """How many received events were forgotten because too many had not been taken."""
-        return self._kept.forgotten
+    def _unkeep(self, index: int) -> Event:
+        event = self._kept[index]
+        del self._kept[index]
+        self._kept_bytes -= self._weigh(event)
+        return event
 
     def _weigh(self, event: Event) -> int:
         """The bytes of an event, as far as they count."""
-        return 0
+        raise NotImplementedError
 
-    @by_one_thread
-    def _take(self, timeout: Timeout) -> Event:
-        if self._kept:
-            return self._kept.first()
-        return self._read(self._deadline(timeout, "nothing more"))
-
-    def _deadline(self, timeout: Timeout, wanted: str) -> Deadline:
+    def _deadline(self, timeout: Timeout, sentence: str) -> Deadline:
+        """:param sentence: says what has not come, for the :exc:`TimeoutError`."""
         seconds = self.timeout if isinstance(timeout, Own) else timeout
-        came = "came" if wanted.startswith("no") else "did not come"
-        return Deadline(seconds, f"{wanted} {came} from {self._where}{_within(seconds)}")
+        within = "" if seconds is None else f" within {seconds:g} s"
+        return Deadline(seconds, f"{sentence} from {self._where}{within}")
 
     def _read(self, deadline: Deadline) -> Event:
-        while (event := self._reader.next_event()) is None:
+        while (event := self._next_event()) is None:
             self._reader.feed(self._receive(deadline))
         return event
+
+    def _next_event(self) -> Event | None:
+        """The next event of the bytes that came; ``None``: more are needed."""
+        found: Event | None = self._reader.next_event()
+        return found
 
     def _receive(self, deadline: Deadline) -> bytes:
         while True:
@@ -321,14 +234,12 @@ class StreamClient(Generic[Event]):
             try:
                 self._socket.settimeout(left)
                 data = self._socket.recv(_CHUNK)
-            except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
-                continue
             except OSError as error:
                 if _is_patience(error):
                     continue
-                raise self._broke(error) from self._last_words() or error
+                raise self._lost(error) from self._last_words() or error
             if not data:
-                raise self._lost(f"{self._where} closed the connection") from self._last_words()
+                raise self._lost() from self._last_words()
             self._heard = True
             return data
 
@@ -337,7 +248,7 @@ class StreamClient(Generic[Event]):
         self._check_open()
         if self._is_over():
             self._read_the_rest()
-            raise self._lost(f"{self._where} closed the connection") from self._last_words()
+            raise self._lost() from self._last_words()
         try:
             self._socket.settimeout(self.timeout)
             self._socket.sendall(data)
@@ -346,11 +257,10 @@ class StreamClient(Generic[Event]):
                 # Part of it may have been sent: whatever followed would be read as the rest.
                 self._closed = True
                 self._socket.close()
-                raise TimeoutError(
-                    f"{self._where} did not take {len(data)} bytes{_within(self.timeout)}; the connection is closed now"
-                ) from error
+                sentence = f"{self._where} did not take {len(data)} bytes within {self.timeout:g} s"
+                raise TimeoutError(f"{sentence}; the connection is closed now") from error
             self._read_the_rest()
-            raise self._broke(error) from self._last_words() or error
+            raise self._lost(error) from self._last_words() or error
 
     def _is_over(self) -> bool:
         """Whether the server has closed the connection in order. The first send after that seems to succeed."""
@@ -364,36 +274,30 @@ class StreamClient(Generic[Event]):
         """The server may have said why, before it closed the connection."""
         with contextlib.suppress(OSError, RemoteProtocolError):
             while True:
-                self._kept.add(self._read(Deadline(0, "")))
+                self._keep(self._read(Deadline(0, "")))
 
     def _check_open(self) -> None:
         if self._closed:
             raise ConnectionError(f"this client of {self._where} is closed")
 
-    def _broke(self, error: OSError) -> ConnectionError:
-        if isinstance(error, ssl.SSLError):
-            self._refusal = explain(error)
-        return self._lost(f"the connection to {self._where} broke: {_why(error)}")
-
-    def _lost(self, sentence: str) -> ConnectionError:
+    def _lost(self, error: OSError | None = None) -> ConnectionError:
+        """:param error: broke the connection; ``None``: the server closed it."""
         words = self._last_words() or self._refusal
+        sentence = f"{self._where} closed the connection"
+        if error is not None:
+            why = explain(error)
+            sentence = f"the connection to {self._where} broke: {why}"
+            self._refusal = why if isinstance(error, ssl.SSLError) else self._refusal
         if words:
             return ConnectionError(f"{sentence}, after the error: {words}")
-        return ConnectionError(sentence if self._heard else f"{sentence}, {PERHAPS_TLS}")
+        return ConnectionError(sentence if self._heard or self._refusal else f"{sentence}, {PERHAPS_TLS}")
 
     def _last_words(self) -> Exception | None:
         """The error that the server sent last, in formats that have such."""
         return None
 
 
-def _why(error: OSError) -> str:
-    return explain(error) if isinstance(error, ssl.SSLError) else error.strerror or str(error)
-
-
 def _is_patience(error: OSError) -> bool:
     """Whether the client's own time limit was reached; the system's time limit raises the same exception."""
-    return isinstance(error, TimeoutError) and error.errno is None
-
-
-def _within(seconds: float | None) -> str:
-    return "" if seconds is None else f" within {seconds:g} s"
+    waits = isinstance(error, (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError))
+    return waits or (isinstance(error, TimeoutError) and error.errno is None)

@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 
-from bussrv.client.tls import PERHAPS_TLS, Tls, explain
+from bussrv.client.tls import PERHAPS_TLS, Tls, dial, explain, secured
 from bussrv.errors import BussrvError, RemoteProtocolError
 
 __all__ = ["AdminClient", "AdminError", "ServerSentEvent"]
@@ -143,8 +143,7 @@ class AdminClient:
         base: str = "",
     ) -> None:
         self._host, self._port, self._timeout, self._base = host, port, timeout, base.rstrip("/")
-        self._context = tls.context() if isinstance(tls, Tls) else tls
-        self._server_name = (tls.server_name if isinstance(tls, Tls) else None) or host
+        self._secured = secured(tls, host)
         self._headers = {"Accept": "application/json", "User-Agent": "bussrv"}
         if token is not None:
             self._headers["Authorization"] = f"Bearer {token}"
@@ -264,7 +263,7 @@ class AdminClient:
         )
         sent = None if method == "GET" else json.dumps({} if body is None else body).encode()
         fields = {**self._headers, **headers, **({} if sent is None else {"Content-Type": "application/json"})}
-        connection = _Connection(self._host, self._port, self._timeout, self._context, self._server_name)
+        connection = _Connection(self._host, self._port, self._timeout, *self._secured)
         with closing(connection), _plainly(connection):
             connection.request(method, target, sent, fields)
             answer = connection.getresponse()
@@ -290,23 +289,17 @@ class _Connection(http.client.HTTPConnection):
         self.where = f"unix:{host}" if port is None else f"{host} port {port}"
 
     def connect(self) -> None:
+        if not self._is_unix:
+            self.sock = dial(self.host, self.port, self.timeout, self._context, self._server_name)
+            return
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
         try:
-            if self._is_unix:
-                self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-                self.sock.settimeout(self.timeout)
-                self.sock.connect(self._place)
-            else:
-                self.sock = socket.create_connection((self.host, self.port), self.timeout)
-                self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self.sock.connect(self._place)
         except TimeoutError:
             raise TimeoutError(f"{self.where} did not take the connection within {self.timeout:g} s") from None
         except OSError as error:
-            raise ConnectionError(f"cannot connect to {self.where}: {error.strerror or error}") from error
-        if self._context is not None:
-            try:
-                self.sock = self._context.wrap_socket(self.sock, server_hostname=self._server_name)
-            except ssl.SSLError as error:
-                raise ConnectionError(f"no TLS with {self.where}: {explain(error)}") from error
+            raise ConnectionError(f"cannot connect to {self.where}: {explain(error)}") from error
 
 
 @contextmanager

@@ -1,10 +1,11 @@
-"""A client of Business Object. Source: seed 000: Business Object."""
+"""A plain client of Business Object. Source: seed 000: Business Object."""
 
 from __future__ import annotations
 
-import json
 import ssl
 from typing import Any
+
+import msgspec
 
 from bussrv.client._framed import FramedClient
 from bussrv.client.errors import BusError
@@ -19,7 +20,7 @@ __all__ = ["BusError", "BusinessClient", "Object"]
 class BusinessClient(FramedClient):
     """Exchanges business objects: blocking, for one thread, a context manager.
 
-    :ivar routing_id: this client's own address, once it is registered.
+    For the errors of every call see :class:`FramedClient`.
     """
 
     def __init__(
@@ -52,46 +53,34 @@ class BusinessClient(FramedClient):
         :param user: the user that runs it; with ``secret``, for a server that requires a login, else for people.
         :param unique_routing_id: the routing id to have, if it is free.
         :param routing_ids: further routing ids, which other clients may have, too.
-        :param secret: the secret of ``user``.
         :param token: a token to log in with, instead of ``user`` and ``secret``.
         :returns: the metadata of ``client/register/reply``.
-        :raises BusError: the server refused.
-        :raises TimeoutError: no reply came in time.
-        :raises ConnectionError: the connection ended, or the client was closed.
         """
-        fields: dict[str, Any] = {"event": "client/register", "receive": receive, "subscribe": subscribe}
         optional = {"name": name, "user": user, "unique-routing-id": unique_routing_id, "routing-ids": routing_ids}
         optional |= {"secret": secret, "token": token}
-        fields.update((key, value) for key, value in optional.items() if value is not None)
-        return self._join(fields, receive)
+        fields = {"event": "client/register", "receive": receive, "subscribe": subscribe}
+        return self._join(fields | {key: value for key, value in optional.items() if value is not None}, receive)
 
     def register_service(self, name: str) -> dict[str, Any]:
         """Provide a service: requests for it come as objects, to be answered with :meth:`reply`.
 
         :returns: the metadata of ``services/register/reply``; it comes when the registration is on the server's disk.
-        :raises BusError: the server refused.
-        :raises TimeoutError: no reply came in time.
-        :raises ConnectionError: the connection ended, or the client was closed.
         """
         return self._register_service(name)
 
     def unregister_service(self, name: str | None = None) -> dict[str, Any]:
-        """Provide a service no longer; without a name: none. Returns and raises as :meth:`register_service` does."""
+        """Provide a service no longer; without a name: none. Returns as :meth:`register_service` does."""
         return self._unregister_service(name)
 
     def services(self) -> list[str]:
         """The names of every service, from ``services/list``.
 
-        :raises BusError: the server refused.
-        :raises TimeoutError: no reply came in time.
-        :raises ConnectionError: the connection ended, or the client was closed.
         :raises bussrv.errors.RemoteProtocolError: the reply is no JSON array of strings.
         """
         payload = self._ask({"event": "services/list"}).payload
         try:
-            names = json.loads(payload)
-        except (ValueError, RecursionError) as error:
-            raise RemoteProtocolError("bad-json", f"the payload of services/list/reply is not JSON: {error}") from error
-        if not isinstance(names, list) or not all(isinstance(each, str) for each in names):
-            raise RemoteProtocolError("bad-json", "the payload of services/list/reply is no array of strings")
-        return names
+            return msgspec.json.decode(payload, type=list[str])
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise RemoteProtocolError(
+                "bad-json", f"the payload of services/list/reply is no array of strings: {error}"
+            ) from error

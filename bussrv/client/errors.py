@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from bussrv.errors import BussrvError
 
 __all__ = [
@@ -108,6 +110,11 @@ class ServiceError(Exception):
 
 
 _LOGIN = frozenset({"bad-credentials", "not-authenticated", "authentication-failed", "bad-certificate"})
+
+
+def said_in(error: dict[str, Any]) -> tuple[str, str]:
+    """The reason and the message of an ``error`` object."""
+    return str(error.get("reason", "unknown")), str(error.get("message", "the server gave no message"))
 
 
 def error_of(reason: str, message: str) -> BusError:

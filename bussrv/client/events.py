@@ -44,9 +44,12 @@ class _Carried(Struct, frozen=True, gc=False):
         """Every attribute, decoded anew each time."""
         return decode_fields(self.raw)
 
-    def _came_from(self) -> str | None:
-        route = self.metadata.get("route")
-        return str(route[0]) if isinstance(route, list) and route else None
+
+def came_from(metadata: dict[str, Any]) -> str | None:
+    """The routing id of the session that sent an object with this metadata, if it says so."""
+    route = metadata.get("route")
+    first = route[0] if isinstance(route, list) and route else None
+    return first if isinstance(first, str) else None
 
 
 class Message(_Carried, frozen=True, gc=False):
@@ -58,7 +61,7 @@ class Message(_Carried, frozen=True, gc=False):
     @property
     def provider(self) -> str | None:
         """The routing id of the session that published it, if the wire format says."""
-        return self._came_from()
+        return came_from(self.metadata)
 
 
 class Reply(_Carried, frozen=True, gc=False):
@@ -67,7 +70,7 @@ class Reply(_Carried, frozen=True, gc=False):
     @property
     def provider(self) -> str | None:
         """The routing id of the session that answered, if there was one."""
-        return self._came_from()
+        return came_from(self.metadata)
 
 
 class Request(_Carried, frozen=True, gc=False):
@@ -76,7 +79,7 @@ class Request(_Carried, frozen=True, gc=False):
     @property
     def asker(self) -> str | None:
         """The routing id of the session that asks."""
-        return self._came_from()
+        return came_from(self.metadata)
 
 
 class Gap(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""A client of Inbus. Source: seed 001: Inbus; version 2 as deployed programs speak it."""
+"""A plain client of Inbus. Source: seed 001: Inbus; version 2 as deployed programs speak it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import ipaddress
 import socket
 
 from bussrv.client._stream import Deadline
+from bussrv.client.core.inbus import publication
 from bussrv.client.core.payload import as_payload
 from bussrv.errors import RemoteProtocolError
 from bussrv.values import check_service_name
@@ -37,11 +38,7 @@ class InbusSubscriber:
     """
 
     def __init__(
-        self,
-        app_key: str,
-        server: tuple[str, int] = SERVER,
-        version: int = 2,
-        host: str = "127.0.0.1",
+        self, app_key: str, server: tuple[str, int] = SERVER, version: int = 2, host: str = "127.0.0.1"
     ) -> None:
         self._app_key = check_service_name(app_key)
         family, _, _, _, address = socket.getaddrinfo(host, 0, type=socket.SOCK_DGRAM)[0]
@@ -116,11 +113,7 @@ class InbusSubscriber:
 
 
 def publish(
-    app_key: str,
-    payload: bytes,
-    app_type: int = 1,
-    version: int = 2,
-    server: tuple[str, int] = SERVER,
+    app_key: str, payload: bytes, app_type: int = 1, version: int = 2, server: tuple[str, int] = SERVER
 ) -> None:
     """Publish from a socket that is used once. The server does not confirm that the datagram arrived.
 
@@ -131,11 +124,7 @@ def publish(
     :raises ValueError: no datagram can carry it: it is too long, or no text for version 1; or the app-key is reserved.
     :raises OSError: the datagram cannot be sent, or the server's name is unknown.
     """
-    data = inbus.publish(check_service_name(app_key), app_type, as_payload(payload), version)
-    if len(data) > inbus.MAX_DATAGRAM:
-        raise ValueError(
-            f"a payload of {len(payload)} bytes makes a datagram of {len(data)} bytes, the most is {inbus.MAX_DATAGRAM}"
-        )
+    data = publication(check_service_name(app_key), app_type, as_payload(payload), version)
     family, _, _, _, address = socket.getaddrinfo(*server, type=socket.SOCK_DGRAM)[0]
     with socket.socket(family, socket.SOCK_DGRAM) as sender:
         sender.sendto(data, address)

@@ -1,47 +1,32 @@
-"""A client of the Object System. Source: seed 002: Object System."""
+"""A plain client of the Object System. Source: seed 002: Object System."""
 
 from __future__ import annotations
 
-import ssl
 from typing import Any
 
-from bussrv.client._framed import FramedClient, checked, new_id, says_no_such_service
+from bussrv.client._framed import FramedClient, checked, is_answer_to, new_id
 from bussrv.client._stream import OWN, Timeout, by_one_thread
+from bussrv.client.core.objects import FOR_ANSWERS
 from bussrv.client.core.payload import hyphenated
 from bussrv.client.errors import BusError
 from bussrv.client.events import Object
-from bussrv.client.tls import Tls
-from bussrv.wire.objects import MAX_PAYLOAD
 
 __all__ = ["SUBSCRIBE", "BusError", "Object", "ObjectsClient"]
 
+MODES = ("receive_mode", "receive-mode", "receive")
+
 SUBSCRIBE = (
-    *("receive_mode", "receive-mode", "receive", "types", "subscriptions"),
+    *(*MODES, "types", "subscriptions"),
     *("routing-id", "routing-ids", "role", "user", "secret", "token", "name"),
 )
 """Attributes of a subscription; the server ignores all others."""
-
-MODES = ("receive_mode", "receive-mode", "receive")
-
-FOR_REQUESTS = ("@services/reply", "@error")
-"""The rules of a client that only asks or only publishes: replies to its requests, and nothing of others."""
 
 
 class ObjectsClient(FramedClient):
     """Exchanges objects with other clients and with services: blocking, for one thread, a context manager.
 
-    :ivar routing_id: this client's own address, once it is subscribed.
+    For the errors of every call see :class:`FramedClient`.
     """
-
-    def __init__(
-        self,
-        host: str = "127.0.0.1",
-        port: int = 7890,
-        timeout: float | None = 10.0,
-        max_payload: int = MAX_PAYLOAD,
-        tls: Tls | ssl.SSLContext | None = None,
-    ) -> None:
-        super().__init__(host, port, timeout, max_payload, tls)
 
     def subscribe(self, **attributes: Any) -> dict[str, Any]:
         """Join the network, or change the subscription. Before this, the server forwards no objects of this client.
@@ -51,10 +36,6 @@ class ObjectsClient(FramedClient):
             ``SUBSCRIBE`` has them all. For a server that requires a login: ``user`` and ``secret``, or ``token``.
         :returns: the metadata of ``routing/subscribe/reply``.
         :raises TypeError: there is no such attribute.
-        :raises RuntimeError: another thread uses the client.
-        :raises BusError: the server refused.
-        :raises TimeoutError: no reply came in time.
-        :raises ConnectionError: the connection ended, or the client was closed.
         """
         fields = hyphenated(attributes)
         for name in fields:
@@ -76,16 +57,12 @@ class ObjectsClient(FramedClient):
         for name in attributes:
             if name.replace("_", "-") in ("receive-mode", "receive", "types", "subscriptions"):
                 raise TypeError(f"subscribe_for_requests has no {name!r}: it says itself what the client receives")
-        return self.subscribe(subscriptions=list(FOR_REQUESTS), **attributes)
+        return self.subscribe(subscriptions=list(FOR_ANSWERS), **attributes)
 
     def ping(self, timeout: Timeout = OWN) -> dict[str, Any]:
         """Ask the server for a sign of life.
 
-        :param timeout: the limit in seconds; ``None``: there is none; by default the client's own.
         :returns: the metadata of ``pong``, among it the ``routing-id`` of the server.
-        :raises RuntimeError: the client subscribed to receive nothing.
-        :raises TimeoutError: no reply came in time.
-        :raises ConnectionError: the connection ended, or the client was closed.
         """
         return self._ask({"event": "ping"}, timeout=timeout).metadata
 
@@ -93,14 +70,11 @@ class ObjectsClient(FramedClient):
         """Provide a service: requests for it come as objects, to be answered with :meth:`reply`.
 
         :returns: the metadata of ``services/register/reply``; it comes when the registration is on the server's disk.
-        :raises BusError: the server refused.
-        :raises TimeoutError: no reply came in time.
-        :raises ConnectionError: the connection ended, or the client was closed.
         """
         return self._register_service(name)
 
     def unregister(self, name: str | None = None) -> dict[str, Any]:
-        """Provide a service no longer; without a name: none of them. Returns and raises as :meth:`register` does."""
+        """Provide a service no longer; without a name: none of them. Returns as :meth:`register` does."""
         return self._unregister_service(name)
 
     @by_one_thread
@@ -111,21 +85,16 @@ class ObjectsClient(FramedClient):
         Programs that answer the question without having registered may do so later; their replies are ordinary objects.
 
         :returns: an empty list when nobody does.
-        :raises RuntimeError: the client subscribed to receive nothing.
-        :raises BusError: the server refused.
-        :raises TimeoutError: the answers did not come in time.
-        :raises ConnectionError: the connection ended, or the client was closed.
         """
         self._check_receives("discover")
         question, ping = new_id(), new_id()
-        fields = {"event": "services/discovery", "id": question}
-        deadline = self._deadline(OWN, "no answer to services/discovery")
-        self.send(fields if name is None else {**fields, "name": name})
+        deadline = self._deadline(OWN, "no answer to services/discovery came")
+        self.send({"event": "services/discovery", "id": question} | ({} if name is None else {"name": name}))
         self.send({"event": "ping", "id": ping})
         found: list[dict[str, Any]] = []
         while True:
-            answer = self._wait_for(lambda each: each.metadata.get("in-reply-to") in (question, ping), deadline)
+            answer = self._wait_for(is_answer_to(question, ping), deadline)
             if answer.metadata["in-reply-to"] == ping:
                 return found
-            if not says_no_such_service(answer):
+            if (answer.metadata.get("event"), answer.metadata.get("reason")) != ("error", "no-such-service"):
                 found.append(checked(answer).metadata)

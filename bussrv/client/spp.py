@@ -1,4 +1,4 @@
-"""A client of the Service providing protocol. Source: seed 003: Service providing protocol."""
+"""A plain client of the Service providing protocol. Source: seed 003: Service providing protocol."""
 
 from __future__ import annotations
 
@@ -13,14 +13,10 @@ from bussrv.wire import spp
 class SppClient(StreamClient[spp.Event]):
     """Subscribes to services: blocking, for one thread, a context manager.
 
-    The server offers what it has right after connecting. Events that are not taken are kept.
+    The server offers what it has right after connecting. Events that are not taken are kept. For the errors of every
+    call, and ``timeout``, see :class:`StreamClient`.
 
-    :param timeout: how long connecting, sending and waiting may take unless a call says otherwise, in seconds;
-        ``None`` for ever.
     :param max_packet: the most bytes of data in a packet to accept; as many as a server lets wait for one client.
-    :param tls: connect over TLS; ``None``: in the clear.
-    :raises ConnectionError: the server cannot be reached, or does not prove who it is.
-    :raises TimeoutError: it does not answer.
     """
 
     def __init__(
@@ -54,20 +50,16 @@ class SppClient(StreamClient[spp.Event]):
 
         A server without authentication ignores it, and then this times out.
 
-        :param timeout: the limit in seconds; ``None``: there is none; by default the client's own.
         :raises TypeError: there is both a user and a token.
         :raises PermissionError: the server refused.
-        :raises TimeoutError: it did not answer in time.
         """
         if token is not None and (user or secret):
             raise TypeError("authenticate takes a user with a secret, or a token")
-        deadline = self._deadline(timeout, "no answer to the authentication")
+        deadline = self._deadline(timeout, "no answer to the authentication came")
         code = spp.AUTH_UNCHECKED
         while code == spp.AUTH_UNCHECKED:
             self._send(spp.authenticate(user, secret if token is None else token))
-            answer = self._wait_for(
-                lambda event: isinstance(event, spp.Other) and event.msgtype == spp.AUTH_RESULT, deadline
-            )
+            answer = self._wait_for(_is_auth_result, deadline)
             assert isinstance(answer, spp.Other)
             code = spp.auth_code(answer.data)
         if code != spp.AUTH_ACCEPTED:
@@ -75,14 +67,12 @@ class SppClient(StreamClient[spp.Event]):
             raise PermissionError(f"the server refused the authentication {whose}, with code {code}")
 
     def next_event(self, timeout: Timeout = OWN) -> spp.Event:
-        """The next event that was not taken yet: an ``Offer``, ``Removed``, ``Info``, ``Ignored`` or ``Other``.
-
-        :param timeout: the limit in seconds; ``None``: there is none; by default the client's own.
-        :raises TimeoutError: none came in time.
-        :raises ConnectionError: the connection ended, or the client was closed.
-        :raises bussrv.errors.RemoteProtocolError: the server sent something malformed.
-        """
+        """The next event that was not taken yet: an ``Offer``, ``Removed``, ``Info``, ``Ignored`` or ``Other``."""
         return self._take(timeout)
 
     def _weigh(self, event: spp.Event) -> int:
         return len(event.message) if isinstance(event, spp.Info) else 0
+
+
+def _is_auth_result(event: spp.Event) -> bool:
+    return isinstance(event, spp.Other) and event.msgtype == spp.AUTH_RESULT

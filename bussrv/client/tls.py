@@ -1,8 +1,9 @@
-"""TLS for the clients of stream formats."""
+"""Connections of the clients of stream formats, perhaps over TLS."""
 
 from __future__ import annotations
 
 import os
+import socket
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,9 +69,49 @@ class Tls:
             raise ValueError(f"{certificate} cannot be used{key}: {explain(error)}") from error
 
 
-def explain(error: ssl.SSLError) -> str:
-    """The reason for an error of TLS, in a few words."""
+def secured(tls: Tls | ssl.SSLContext | None, host: str) -> tuple[ssl.SSLContext | None, str]:
+    """The settings of a connection to a host, as the standard library has them, and the name in its certificate.
+
+    :raises OSError, ValueError: as :meth:`Tls.context` does.
+    """
+    if isinstance(tls, Tls):
+        return tls.context(), tls.server_name or host
+    return tls, host
+
+
+def dial(host: str, port: int, timeout: float | None, context: ssl.SSLContext | None, name: str) -> socket.socket:
+    """Connect a socket over TCP, which sends small packets at once.
+
+    :param timeout: the seconds that the server has for each step; ``None`` for ever.
+    :param context, name: see :func:`secured`.
+    :raises ConnectionError: the server cannot be reached, or does not prove who it is.
+    :raises TimeoutError: it does not answer.
+    """
+    where, within = f"{host} port {port}", "" if timeout is None else f" within {timeout:g} s"
+    try:
+        connection = socket.create_connection((host, port), timeout)
+    except TimeoutError as error:
+        raise TimeoutError(f"{where} did not take the connection{within}") from error
+    except OSError as error:
+        raise ConnectionError(f"cannot connect to {where}: {explain(error)}") from error
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if context is None:
+        return connection
+    try:
+        return context.wrap_socket(connection, server_hostname=name)
+    except TimeoutError as error:
+        raise TimeoutError(f"{where} did not finish the TLS handshake{within}") from error
+    except OSError as error:
+        raise ConnectionError(f"no TLS with {where}: {explain(error)}") from error
+    finally:
+        connection.close()  # If it is used, it is the other's now.
+
+
+def explain(error: OSError) -> str:
+    """The reason for an error of a connection, in a few words."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the certificate of the server is not accepted: {error.verify_message.rstrip('.')}"
+    if not isinstance(error, ssl.SSLError):
+        return error.strerror or str(error)
     reason = error.reason or str(error)
     return _PLAINLY.get(reason) or reason.replace("_", " ").lower()

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bussrv.client._stream import MAX_KEPT, MAX_KEPT_BYTES, Deadline, KeptEvents
+from bussrv.client import _stream
+from bussrv.client._stream import MAX_KEPT, MAX_KEPT_BYTES, Deadline
 from bussrv.client.business import BusinessClient
 from bussrv.client.objects import ObjectsClient
 from bussrv.client.spp import SppClient
@@ -293,32 +294,56 @@ def test_states_of_services_count_by_their_bytes(serve):
         assert (client.forgotten, len(client._kept)) == (6, 64)
 
 
+class Kept:
+    """A model of a client: the states of a service that came, as numbers of bytes."""
+
+    def __init__(self, most, most_bytes):
+        self.most, self.most_bytes = most, most_bytes
+        self.coming, self.kept, self.forgotten = [], [], 0
+
+    def take(self, wanted):
+        for index, each in enumerate(self.kept):
+            if wanted in (None, each):
+                return self.kept.pop(index)
+        while self.coming:
+            self.kept.append(self.coming.pop(0))
+            while len(self.kept) > 1 and (len(self.kept) > self.most or sum(self.kept) > self.most_bytes):
+                del self.kept[0]
+                self.forgotten += 1
+            if wanted in (None, self.kept[-1]):
+                return self.kept.pop()
+        return None
+
+
+def taken(client, wanted):
+    try:
+        event = client.next_event() if wanted is None else client.wait_for(lambda each: len(each.message) == wanted)
+    except TimeoutError:
+        return None
+    return len(event.message)
+
+
 @given(
-    st.lists(st.tuples(st.sampled_from(["add", "first", "last", "find", "clear"]), st.integers(0, 9)), max_size=60),
+    st.lists(st.tuples(st.sampled_from(["come", "next", "wait"]), st.integers(0, 9)), max_size=60),
     st.integers(1, 6),
     st.integers(1, 20),
 )
 def test_what_is_kept_is_the_end_of_what_came(steps, most, most_bytes):
-    kept, model = KeptEvents(lambda event: event, most, most_bytes), []
-    forgotten = 0
-    for step, value in steps:
-        if step == "add":
-            kept.add(value)
-            model.append(value)
-            while len(model) > 1 and (len(model) > most or sum(model) > most_bytes):
-                del model[0]
-                forgotten += 1
-        elif step == "find":
-            found = kept.find(lambda event: event == value)  # noqa: B023
-            assert found == (value if value in model else None)
-            if value in model:
-                model.remove(value)
-        elif step == "clear":
-            kept.clear()
-            model.clear()
-        elif model:
-            assert (kept.first() if step == "first" else kept.last()) == model.pop(0 if step == "first" else -1)
-        assert (len(kept), kept.forgotten) == (len(model), forgotten)
+    model = Kept(most, most_bytes)
+    ours, theirs = socket.socketpair()
+    with pytest.MonkeyPatch.context() as patches, theirs:
+        limits = {"MAX_KEPT": most, "MAX_KEPT_BYTES": most_bytes, "_FAREWELL": 0, "dial": lambda *_: ours}
+        for name, value in limits.items():
+            patches.setattr(_stream, name, value)
+        with SppClient(timeout=0) as client:
+            for step, value in steps:
+                if step == "come":
+                    theirs.sendall(spp.info("tv", bytes(value)))
+                    model.coming.append(value)
+                else:
+                    wanted = value if step == "wait" else None
+                    assert taken(client, wanted) == model.take(wanted)
+                    assert (len(client._kept), client.forgotten) == (len(model.kept), model.forgotten)
 
 
 def test_a_closed_client_says_so(serve):

@@ -139,12 +139,17 @@ class InbusCore(Core):
         if not self.is_up:
             raise self.offline()
         _check(service)
-        data = inbus.publish(service, app_type, payload, VERSION)
-        if len(data) > inbus.MAX_DATAGRAM:
-            raise ValueError(
-                f"a payload of {len(payload)} bytes makes a datagram of {len(data)}, the most is {inbus.MAX_DATAGRAM}"
-            )
-        self._output.append(data)
+        self._output.append(publication(service, app_type, payload))
+
+
+def publication(app_key: str, app_type: int, payload: bytes, version: int = VERSION) -> bytes:
+    """The datagram that publishes. :raises ValueError: none can carry that."""
+    data = inbus.publish(app_key, app_type, payload, version)
+    if len(data) > inbus.MAX_DATAGRAM:
+        raise ValueError(
+            f"a payload of {len(payload)} bytes makes a datagram of {len(data)} bytes, the most is {inbus.MAX_DATAGRAM}"
+        )
+    return data
 
 
 def _check(name: str) -> None:

@@ -18,14 +18,27 @@ from bussrv.client.core.names import check_name
 from bussrv.client.core.provided import ProvidedServices
 from bussrv.client.core.requests import Questions
 from bussrv.client.core.rules import ObserverRules
-from bussrv.client.errors import BufferFull, BusError, Lost, error_of
-from bussrv.client.events import Appeared, Change, Gone, Message, Object, Refusal, Reply, Request, Restored
+from bussrv.client.errors import BufferFull, BusError, Lost, error_of, said_in
+from bussrv.client.events import (
+    Appeared,
+    Change,
+    Gone,
+    Message,
+    Object,
+    Refusal,
+    Reply,
+    Request,
+    Restored,
+    came_from,
+)
 from bussrv.client.settings import Buffer, Settings
 from bussrv.errors import JOURNAL_UNAVAILABLE
 from bussrv.values import OCTET_STREAM
 from bussrv.wire.objects import NUL, decode_fields, encode, encode_json
 
-_FOR_ANSWERS = ("@services/reply", "@error")
+FOR_ANSWERS = ("@services/reply", "@error")
+"""The rules of a client that only asks or only publishes: replies to its requests, and nothing of others."""
+
 _FOR_REQUESTS = ("@services/request",)
 _FOR_CHANGES = ("@routing/subscribe/notification", "@routing/disconnect")
 _ANSWERS = frozenset(
@@ -218,7 +231,7 @@ class ObjectsCore(Core):
         """See :class:`~bussrv.client.core.membership.Member`."""
         rules: list[str] = []
         if not self._is_business:
-            rules += _FOR_ANSWERS
+            rules += FOR_ANSWERS
             rules += _FOR_REQUESTS if self._services.has_handlers else ()
             rules += _FOR_CHANGES if self._watchers else ()
         for each in self._observers.values():
@@ -341,12 +354,10 @@ class ObjectsCore(Core):
             self._take_observed(each)
 
     def _take_error(self, each: Arrived) -> None:
-        fields = decode_fields(each.raw)
-        reason, message = str(fields.get("reason", "unknown")), str(fields.get("message", "the server gave no message"))
-        error = error_of(reason, message)
+        error = error_of(*said_in(decode_fields(each.raw)))
         if each.in_reply_to is None:
             self._last_error = error
-            self._tell(Refusal(reason, message))
+            self._tell(Refusal(error.reason, error.message))
         else:
             self._questions.answer(each.in_reply_to, error)
 
@@ -360,8 +371,7 @@ class ObjectsCore(Core):
 
     def _take_change(self, each: Arrived) -> None:
         metadata = decode_fields(each.raw)
-        route = metadata.get("route")
-        routing_id = metadata.get("routing-id", route[0] if isinstance(route, list) and route else None)
+        routing_id = metadata.get("routing-id", came_from(metadata))
         has_come = each.event != "routing/disconnect"
         if not isinstance(routing_id, str) or has_come == (routing_id in self._present):
             return

@@ -9,7 +9,7 @@ from typing import Any
 
 from bussrv.client.core.base import OnAnswer, OnDone, OnRequest
 from bussrv.client.errors import BusError, Closed, Lost
-from bussrv.client.events import Reply, Request
+from bussrv.client.events import Reply, Request, came_from
 
 Ask = Callable[[dict[str, Any], OnAnswer, str], None]
 """Sends an object with a fresh id, and waits for its answer."""
@@ -162,13 +162,14 @@ class ProvidedServices:
         """The metadata of an answer; ``None``: nobody waits for one any more."""
         if self._open.pop(id(request), None) is not request:
             return None
-        asked = request.metadata
-        if asked.get("id") is not None:
-            fields["in-reply-to"] = asked["id"]
-        route = asked.get("route")
-        if isinstance(route, list) and route:
-            fields["to"] = route[0]
-        return fields
+        return {**fields, **answer_to(request.metadata)}
+
+
+def answer_to(asked: dict[str, Any]) -> dict[str, Any]:
+    """The attributes that make an answer of an object, to a request with these attributes."""
+    found = {} if asked.get("id") is None else {"in-reply-to": asked["id"]}
+    asker = came_from(asked)
+    return found if asker is None else {**found, "to": asker}
 
 
 def _tell(service: _Service, error: BusError | None) -> None:

@@ -18,7 +18,7 @@ from bussrv.client.core.inbus import InbusCore
 from bussrv.client.errors import BadLogin, BusError, Closed, Offline
 from bussrv.client.events import Down, Refusal, Restored, State, Up
 from bussrv.client.settings import Backoff
-from bussrv.client.tls import PERHAPS_TLS, Tls, explain
+from bussrv.client.tls import PERHAPS_TLS, Tls, explain, secured
 from bussrv.errors import RemoteProtocolError
 
 log = logging.getLogger("bussrv.client")
@@ -187,16 +187,13 @@ class Driver:
                 lambda: _Datagrams(self, str(address)), remote_addr=(address.host, address.port)
             )
             return
-        context = self._tls.context() if isinstance(self._tls, Tls) else self._tls
-        if context is None and address.tls:
-            context = Tls().context()
-        name = self._tls.server_name if isinstance(self._tls, Tls) else None
+        context, name = secured(self._tls or (Tls() if address.tls else None), address.host)
         await self._loop.create_connection(
             lambda: _Stream(self, str(address)),
             address.host,
             address.port,
             ssl=context,
-            server_hostname=(name or address.host) if context is not None else None,
+            server_hostname=None if context is None else name,
         )
 
     def opened(self, transport: Any, address: str) -> None:
