@@ -18,41 +18,17 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from bussrv.client import profiles
+from bussrv.client import errors, events, profiles
 from bussrv.client.address import Address
 from bussrv.client.core.base import Core
 from bussrv.client.core.inbox import MAX_BYTES, MAX_ITEMS, Inbox, Overflow
 from bussrv.client.core.making import make_core
 from bussrv.client.core.payload import OWN_OF_PUBLICATION, OWN_OF_REQUEST, as_attributes, as_payload
 from bussrv.client.core.rules import check_rules
-from bussrv.client.errors import (
-    BadLogin,
-    BufferFull,
-    BusError,
-    Closed,
-    Lost,
-    NoService,
-    Offline,
-    Overflowed,
-    ServiceError,
-    TimedOut,
-    Unsupported,
-)
-from bussrv.client.events import (
-    Appeared,
-    Change,
-    Down,
-    Gap,
-    Gone,
-    Message,
-    Object,
-    Refusal,
-    Reply,
-    Request,
-    Restored,
-    State,
-    Up,
-)
+from bussrv.client.errors import *  # noqa: F403
+from bussrv.client.errors import BusError, Closed, TimedOut
+from bussrv.client.events import *  # noqa: F403
+from bussrv.client.events import Change, Down, Message, Object, Reply, State, Up
 from bussrv.client.settings import Backoff, Buffer, Login, OfflinePolicy, Secret, Settings
 from bussrv.client.shell.driver import Driver
 from bussrv.client.shell.outcome import Outcome
@@ -61,41 +37,9 @@ from bussrv.client.shell.subscription import Subscription
 from bussrv.client.tls import Tls
 from bussrv.values import OCTET_STREAM
 
-__all__ = [
-    "Answer",
-    "Appeared",
-    "Backoff",
-    "BadLogin",
-    "Buffer",
-    "BufferFull",
-    "Bus",
-    "BusError",
-    "Change",
-    "Closed",
-    "Down",
-    "Gap",
-    "Gone",
-    "Handler",
-    "Lost",
-    "Message",
-    "NoService",
-    "Object",
-    "Offline",
-    "Overflowed",
-    "Refusal",
-    "Reply",
-    "Request",
-    "Restored",
-    "Service",
-    "ServiceError",
-    "State",
-    "Subscription",
-    "TimedOut",
-    "Tls",
-    "Unsupported",
-    "Up",
-    "connect",
-]
+__all__ = ["Answer", "Backoff", "Buffer", "Bus", "Handler", "Service", "Subscription", "Tls", "connect"]
+__all__ += errors.__all__
+__all__ += events.__all__
 
 log = logging.getLogger("bussrv.client")
 
@@ -256,6 +200,7 @@ class Bus:
 
     async def publish(
         self,
+        /,
         service: str,
         payload: bytes = b"",
         *,
@@ -315,6 +260,7 @@ class Bus:
 
     async def request(
         self,
+        /,
         service: str,
         payload: bytes = b"",
         *,

@@ -20,19 +20,22 @@ from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, suppress
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
 
-from bussrv.client import aio
-from bussrv.client.aio import Answer
-from bussrv.client.core.inbox import MAX_BYTES, MAX_ITEMS, Overflow
+from bussrv.client import aio, errors, events
+from bussrv.client.aio import Answer, Backoff, Buffer, Tls
+from bussrv.client.core.inbox import MAX_ITEMS
+from bussrv.client.errors import *  # noqa: F403
 from bussrv.client.errors import Closed
-from bussrv.client.events import Change, Gap, Message, Object, Reply, Request, State
-from bussrv.values import OCTET_STREAM
+from bussrv.client.events import *  # noqa: F403
+from bussrv.client.events import Gap, Request
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["Bus", "Handler", "Service", "Subscription", "connect"]
+__all__ = ["Answer", "Backoff", "Buffer", "Bus", "Handler", "Service", "Subscription", "Tls", "connect"]
+__all__ += errors.__all__
+__all__ += events.__all__
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
@@ -70,6 +73,30 @@ class _Loop:
         self._loop.close()
 
 
+def _waiting(
+    method: Callable[Concatenate[aio.Bus, P], Coroutine[Any, Any, Result]],
+) -> Callable[Concatenate[Bus, P], Result]:
+    """A method of the client for asyncio, as one that blocks."""
+
+    @wraps(method)
+    def call(self: Bus, /, *args: P.args, **kwargs: P.kwargs) -> Result:
+        return self._loop.run(method(self._bus, *args, **kwargs))
+
+    return call
+
+
+def _subscribing(
+    method: Callable[Concatenate[aio.Bus, P], aio.Subscription[Item]],
+) -> Callable[Concatenate[Bus, P], Subscription[Item]]:
+    """A method that makes a subscription, as one whose subscription blocks."""
+
+    @wraps(method)
+    def call(self: Bus, /, *args: P.args, **kwargs: P.kwargs) -> Subscription[Item]:
+        return Subscription(self._loop, method(self._bus, *args, **kwargs))
+
+    return call
+
+
 class Bus:
     """A client, to be used with ``with``. Each method is that of :class:`bussrv.client.aio.Bus`, and waits."""
 
@@ -94,10 +121,6 @@ class Bus:
             self._loop.run(self._bus.close())
             self._loop.stop()
 
-    def drain(self, timeout: float = 5.0) -> None:
-        """See :meth:`bussrv.client.aio.Bus.drain`."""
-        self._loop.run(self._bus.drain(timeout))
-
     @property
     def is_up(self) -> bool:
         """See :attr:`bussrv.client.aio.Bus.is_up`."""
@@ -108,37 +131,15 @@ class Bus:
         """See :attr:`bussrv.client.aio.Bus.routing_id`."""
         return self._bus.routing_id
 
-    def publish(
-        self,
-        service: str,
-        payload: bytes = b"",
-        *,
-        type: str = OCTET_STREAM,  # noqa: A002
-        confirm: bool = False,
-        **attributes: Any,
-    ) -> None:
-        """See :meth:`bussrv.client.aio.Bus.publish`."""
-        self._loop.run(self._bus.publish(service, payload, type=type, confirm=confirm, **attributes))
-
-    def flush(self) -> None:
-        """See :meth:`bussrv.client.aio.Bus.flush`."""
-        self._loop.run(self._bus.flush())
-
-    def send(self, metadata: dict[str, Any], payload: bytes = b"") -> None:
-        """See :meth:`bussrv.client.aio.Bus.send`."""
-        self._loop.run(self._bus.send(metadata, payload))
-
-    def request(
-        self,
-        service: str,
-        payload: bytes = b"",
-        *,
-        type: str = OCTET_STREAM,  # noqa: A002
-        timeout: float | None = 10.0,
-        **attributes: Any,
-    ) -> Reply:
-        """See :meth:`bussrv.client.aio.Bus.request`."""
-        return self._loop.run(self._bus.request(service, payload, type=type, timeout=timeout, **attributes))
+    drain = _waiting(aio.Bus.drain)
+    publish = _waiting(aio.Bus.publish)
+    flush = _waiting(aio.Bus.flush)
+    send = _waiting(aio.Bus.send)
+    request = _waiting(aio.Bus.request)
+    subscribe = _subscribing(aio.Bus.subscribe)
+    watch = _subscribing(aio.Bus.watch)
+    states = _subscribing(aio.Bus.states)
+    objects = _subscribing(aio.Bus.objects)
 
     def serve(self, name: str, handler: Handler, *, concurrency: int = 8) -> Service:
         """See :meth:`bussrv.client.aio.Bus.serve`. The handler is called in as many threads as ``concurrency``."""
@@ -149,36 +150,6 @@ class Bus:
         service = self._bus.serve(name, handle, concurrency=concurrency)
         threads = ThreadPoolExecutor(concurrency, f"bussrv.client {name}")
         return Service(self._loop, service, threads)
-
-    def subscribe(
-        self,
-        *services: str,
-        queue: int = MAX_ITEMS,
-        overflow: Overflow = "drop-oldest",
-        queue_bytes: int = MAX_BYTES,
-    ) -> Subscription[Message]:
-        """See :meth:`bussrv.client.aio.Bus.subscribe`."""
-        subscription = self._bus.subscribe(*services, queue=queue, overflow=overflow, queue_bytes=queue_bytes)
-        return Subscription(self._loop, subscription)
-
-    def watch(self, *, queue: int = MAX_ITEMS, overflow: Overflow = "drop-oldest") -> Subscription[Change]:
-        """See :meth:`bussrv.client.aio.Bus.watch`."""
-        return Subscription(self._loop, self._bus.watch(queue=queue, overflow=overflow))
-
-    def states(self) -> Subscription[State]:
-        """See :meth:`bussrv.client.aio.Bus.states`."""
-        return Subscription(self._loop, self._bus.states())
-
-    def objects(
-        self,
-        *rules: str,
-        queue: int = MAX_ITEMS,
-        overflow: Overflow = "drop-oldest",
-        queue_bytes: int = MAX_BYTES,
-    ) -> Subscription[Object]:
-        """See :meth:`bussrv.client.aio.Bus.objects`."""
-        subscription = self._bus.objects(*rules, queue=queue, overflow=overflow, queue_bytes=queue_bytes)
-        return Subscription(self._loop, subscription)
 
 
 class _Entered:
