@@ -10,7 +10,7 @@ from bussrv.client.core.inbox import Inbox
 from bussrv.client.core.making import make_core
 from bussrv.client.events import Message
 from bussrv.client.settings import Settings
-from bussrv.client.shell.driver import MOST_UNSENT, Driver
+from bussrv.client.shell.driver import MOST_UNSENT, Driver, _Stream
 from bussrv.wire.objects import encode
 from tests.client.shells import run
 
@@ -62,7 +62,7 @@ class Transport:
 def opened() -> tuple[Driver, Transport]:
     driver = Driver(lambda tell: make_core(HALL, Settings(), tell), [HALL], None, None, lambda _: None)
     transport = Transport()
-    driver.opened(transport, "hall")
+    _Stream(driver, "hall").connection_made(transport)
     asked = json.loads(transport.sent.split(b"\0")[0])
     driver.received(encode({"event": "routing/subscribe/reply", "in-reply-to": asked["id"]}))
     assert driver.core.is_up
@@ -111,7 +111,7 @@ def test_what_follows_something_malformed_is_not_read() -> None:
             driver.received(chunk)
         assert transport.is_over
         assert [each.payload for each in inbox.take_many(5)] == [b"on"]
-        driver.opened(Transport(), "hall")
+        _Stream(driver, "hall").connection_made(Transport())
         driver.received(PUBLICATION)
         assert len(inbox) == 1
 

@@ -65,14 +65,14 @@ class Driver:
         self._observe = observe
         self._loop = asyncio.get_running_loop()
         self._task: asyncio.Task[None] | None = None
-        self._transport: Any = None
+        self._link: _Stream | None = None
         self._gone: asyncio.Future[BusError] = self._loop.create_future()
         self._error: BusError | None = None
         self._failures = 0
         self._has_heard = False
         self._was_up = False
         self._is_deaf = False
-        self._waiting: list[asyncio.Future[None]] = []
+        self._changed = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
         self._is_flushing = False
         self._unflushed = 0
@@ -98,7 +98,7 @@ class Driver:
                 raise error
             if error is not None and not patiently and self._failures >= len(self._addresses):
                 raise error if isinstance(error, Offline) else Offline(error.message) from error
-            await self._change()
+            await self._changed.wait()
 
     def commanded(self) -> None:
         """The core was given a command: send what it says, with all that is said in this turn of the loop."""
@@ -125,17 +125,17 @@ class Driver:
         # Others have their turn, also if the server takes everything at once.
         await asyncio.sleep(0)
         while self._is_write_paused and not self.is_closed:
-            await self._change()
+            await self._changed.wait()
 
-    async def close(self, error: BusError | None = None) -> None:
+    async def close(self) -> None:
         """End the connection, after everything that was sent; and connect no more."""
         task, self._task = self._task, None
         if task is None:
             return
         self.is_closed = True
-        error = error or Closed("the client is closed")
+        error = Closed("the client is closed")
         self.core.close(error)
-        if self._transport is not None:
+        if self._link is not None:
             self._end(error)
             await asyncio.wait([self._gone], timeout=FAREWELL)
         self._abort()
@@ -182,29 +182,22 @@ class Driver:
         return await self._gone
 
     async def _open(self, address: Address) -> None:
-        if isinstance(self.core, InbusCore):
-            await self._loop.create_datagram_endpoint(
-                lambda: _Datagrams(self, str(address)), remote_addr=(address.host, address.port)
-            )
+        core, host, port = self.core, address.host, address.port
+        if isinstance(core, InbusCore):
+            datagrams = _Datagrams(self, str(address), core)
+            await self._loop.create_datagram_endpoint(lambda: datagrams, remote_addr=(host, port))
             return
-        context, name = secured(self._tls or (Tls() if address.tls else None), address.host)
+        context, name = secured(self._tls or (Tls() if address.tls else None), host)
+        stream = _Stream(self, str(address))
         await self._loop.create_connection(
-            lambda: _Stream(self, str(address)),
-            address.host,
-            address.port,
-            ssl=context,
-            server_hostname=None if context is None else name,
+            lambda: stream, host, port, ssl=context, server_hostname=None if context is None else name
         )
 
-    def opened(self, transport: Any, address: str) -> None:
-        """The transport is connected."""
-        self._transport = transport
+    def opened(self, link: _Stream) -> None:
+        """The link is there."""
+        self._link = link
         self._is_write_paused = self._is_deaf = False
-        if isinstance(self.core, InbusCore):
-            self.core.own = transport.get_extra_info("sockname")[:2]
-        else:
-            _keep_alive(transport.get_extra_info("socket"), self.core.settings.silence)
-        self._tell_core(lambda: self.core.opened(address, self._loop.time()))
+        self._tell_core(lambda: self.core.opened(link.address, self._loop.time()))
 
     def received(self, data: bytes) -> None:
         """Bytes, or a datagram, came."""
@@ -214,12 +207,12 @@ class Driver:
         self._tell_core(lambda: self.core.received(data, self._loop.time()))
 
     def lost(self, error: Exception | None) -> None:
-        """The transport is gone."""
+        """The link is gone."""
         words = "the server closed the connection" if error is None else f"the connection broke: {_why(error)}"
         if not self._has_heard:
             words = f"{words}, {PERHAPS_TLS}"
         ended = self._error or self.core.why(lost_error("connection-lost", words))
-        self._transport = None
+        self._link = None
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -245,12 +238,14 @@ class Driver:
             self._read_on()
 
     def _read_on(self) -> None:
-        if self._transport is not None and not isinstance(self.core, InbusCore) and not self._has_much_unsent:
-            self._transport.resume_reading()
+        if self._link is not None and not self._has_much_unsent:
+            self._link.read(wanted=True)
 
     @property
     def _has_much_unsent(self) -> bool:
-        return self._is_write_paused and self._transport.get_write_buffer_size() > MOST_UNSENT
+        if not self._is_write_paused or self._link is None:
+            return False
+        return bool(self._link.transport.get_write_buffer_size() > MOST_UNSENT)
 
     def _tell_core(self, tell: Callable[[], None]) -> None:
         """Tell the core something, and do what follows from it."""
@@ -269,49 +264,34 @@ class Driver:
             self._flush()
         if core.ending is not None:
             self._end(core.ending)
-        elif (core.is_paused or self._has_much_unsent) and not isinstance(core, InbusCore):
-            self._transport.pause_reading()
+        elif self._link is not None and (core.is_paused or self._has_much_unsent):
+            self._link.read(wanted=False)
         self._arm()
 
     def _flush(self) -> None:
         self._is_flushing = False
         self._unflushed = 0
-        transport = self._transport
-        if transport is None or not self.core.has_output:
-            return
-        output = self.core.take_output()
-        if isinstance(self.core, InbusCore):
-            for datagram in output:
-                transport.sendto(datagram)
-        else:
-            transport.write(output[0] if len(output) == 1 else b"".join(output))
+        if self._link is not None and self.core.has_output:
+            self._link.send(self.core.take_output())
 
     def _end(self, error: BusError) -> None:
         """End the connection for this reason."""
         self.core.ending = None
-        transport = self._transport
-        if self._error is not None or transport is None or transport.is_closing():
-            return
-        self._error = error
-        self._flush()
-        if not isinstance(self.core, InbusCore):
-            transport.write(self.core.farewell())
-            self._loop.call_later(FAREWELL, transport.abort)
-            if transport.can_write_eof():
-                # Not closed before the server has read everything: closing with unread bytes may destroy it.
-                transport.write_eof()
-                return
-        transport.close()
+        link = self._link
+        if self._error is None and link is not None and not link.transport.is_closing():
+            self._error = error
+            self._flush()
+            link.end(self.core.farewell())
 
     def _abort(self) -> None:
-        if self._transport is not None:
-            self._transport.abort()
+        if self._link is not None:
+            self._link.transport.abort()
 
     def _arm(self) -> None:
         """Call the core when its next deadline is reached."""
         deadline = self.core.deadline()
         timer = self._timer
-        if deadline is None or self._transport is None or (timer is not None and timer.when() <= deadline):
+        if deadline is None or self._link is None or (timer is not None and timer.when() <= deadline):
             return
         if timer is not None:
             timer.cancel()
@@ -338,73 +318,90 @@ class Driver:
         self._observe(state)
         self._notify()
 
-    async def _change(self) -> None:
-        waiting = self._loop.create_future()
-        self._waiting.append(waiting)
-        try:
-            await waiting
-        finally:
-            if waiting in self._waiting:
-                self._waiting.remove(waiting)
-
     def _notify(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        for each in waiting:
-            if not each.done():
-                each.set_result(None)
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
 
 
 class _Stream(asyncio.Protocol):
-    """A TCP connection, perhaps with TLS."""
+    """A TCP connection, perhaps with TLS.
+
+    :ivar address: the address of the server, for people.
+    """
 
     def __init__(self, driver: Driver, address: str) -> None:
+        self.address = address
+        self.transport: Any = None
         self._driver = driver
-        self._address = address
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """See :class:`asyncio.Protocol`."""
-        self._driver.opened(transport, self._address)
+        self.transport = transport
+        _keep_alive(transport.get_extra_info("socket"), self._driver.core.settings.silence)
+        self._driver.opened(self)
 
     def data_received(self, data: bytes) -> None:
-        """See :class:`asyncio.Protocol`."""
         self._driver.received(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """See :class:`asyncio.Protocol`."""
         self._driver.lost(exc)
 
     def pause_writing(self) -> None:
-        """See :class:`asyncio.Protocol`."""
         self._driver.pause_writing()
 
     def resume_writing(self) -> None:
-        """See :class:`asyncio.Protocol`."""
         self._driver.write_on()
 
+    def send(self, output: list[bytes]) -> None:
+        """Send what the core says."""
+        self.transport.write(output[0] if len(output) == 1 else b"".join(output))
 
-class _Datagrams(asyncio.DatagramProtocol):
+    def read(self, *, wanted: bool) -> None:
+        """Read on, or no more at the moment."""
+        if wanted:
+            self.transport.resume_reading()
+        else:
+            self.transport.pause_reading()
+
+    def end(self, farewell: bytes) -> None:
+        """Close, after everything that was sent, and this."""
+        transport = self.transport
+        transport.write(farewell)
+        asyncio.get_running_loop().call_later(FAREWELL, transport.abort)
+        if transport.can_write_eof():
+            # Not closed before the server has read everything: closing with unread bytes may destroy it.
+            transport.write_eof()
+        else:
+            transport.close()
+
+
+class _Datagrams(_Stream, asyncio.DatagramProtocol):
     """A UDP socket that is connected to the server: so nobody else can send to it, and refusals are told."""
 
-    def __init__(self, driver: Driver, address: str) -> None:
-        self._driver = driver
-        self._address = address
+    def __init__(self, driver: Driver, address: str, core: InbusCore) -> None:
+        super().__init__(driver, address)
+        self._core = core
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """See :class:`asyncio.DatagramProtocol`."""
-        self._driver.opened(transport, self._address)
+        self.transport = transport
+        self._core.own = transport.get_extra_info("sockname")[:2]
+        self._driver.opened(self)
 
     def datagram_received(self, data: bytes, addr: Any) -> None:
-        """See :class:`asyncio.DatagramProtocol`."""
         self._driver.received(data)
 
     def error_received(self, exc: Exception) -> None:
-        """See :class:`asyncio.DatagramProtocol`."""
         if isinstance(exc, OSError):
             self._driver.refused(exc)
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        """See :class:`asyncio.DatagramProtocol`."""
-        self._driver.lost(exc)
+    def send(self, output: list[bytes]) -> None:
+        for datagram in output:
+            self.transport.sendto(datagram)
+
+    def read(self, *, wanted: bool) -> None:
+        """The system drops what is not read. So everything is."""
+
+    def end(self, farewell: bytes) -> None:
+        self.transport.close()
 
 
 def _keep_alive(sock: socket.socket | None, silence: float) -> None:
