@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, Literal, NoReturn, TypeAlias
 
 from bussrv.client.core.inbox import Inbox
 from bussrv.client.errors import BusError, Lost, Offline, Unsupported
-from bussrv.client.events import Change, Message, Object, Reply, Request, State, Up
+from bussrv.client.events import Appeared, Change, Gone, Message, Object, Reply, Request, State, Up
 from bussrv.client.settings import Settings
 
 OnAnswer: TypeAlias = Callable[[Reply | BusError], None]
@@ -51,6 +51,9 @@ class Core:
     CONFIRMS = False
     """Whether the server can say what it took."""
 
+    WATCHES: Literal["service", "session", None] = None
+    """The kind of what appears and goes; ``None``: the wire format does not say."""
+
     def __init__(self, settings: Settings, tell: Tell) -> None:
         self.settings = settings
         self.is_up = False
@@ -63,6 +66,8 @@ class Core:
         self._output: list[bytes] = []
         self._inboxes: dict[str, list[Inbox[Message]]] = {}
         self._full: set[Inbox[Any]] = set()
+        self._watchers: list[Inbox[Change]] = []
+        self._present: set[str] = set()
         self._was_up = False
         self._has_left = False
         self._published = self._confirmed = 0
@@ -90,6 +95,8 @@ class Core:
 
     def lost(self, error: BusError, now: float) -> None:
         """The connection is gone: whoever waits is told, and each subscription has a gap."""
+        for name in sorted(self._present):
+            self._go(name)
         if self._was_up:
             for inbox in self._each_inbox():
                 inbox.gap(error.reason)
@@ -139,7 +146,7 @@ class Core:
 
     def close(self, error: BusError) -> None:
         """Nothing more is wanted: subscriptions end."""
-        for inbox in self._each_inbox():
+        for inbox in (*self._each_inbox(), *self._watchers):
             inbox.end(error)
 
     # Commands. A wire format that cannot do something raises Unsupported.
@@ -222,11 +229,16 @@ class Core:
 
     def watch(self, inbox: Inbox[Change]) -> None:
         """Put what appears and goes into an inbox, until :meth:`unwatch`."""
-        self._cannot("watch who comes and goes")
+        if self.WATCHES is None:
+            self._cannot("watch who comes and goes")
+        self._connect(inbox)
+        self._watchers.append(inbox)
 
     def unwatch(self, inbox: Inbox[Change]) -> None:
         """Put nothing into it any more."""
-        self._cannot("watch who comes and goes")
+        self._relieve(inbox)
+        if inbox in self._watchers:
+            self._watchers.remove(inbox)
 
     def offline(self) -> Offline:
         """The error of a command that needs a connection, while there is none."""
@@ -243,6 +255,25 @@ class Core:
         """The server has accepted the client."""
         self.is_up = self._was_up = True
         self._tell(Up(self.address, self.routing_id))
+
+    def _appear(self, name: str) -> bool:
+        """It is there. :returns: whether it was not before."""
+        is_new = name not in self._present
+        if is_new:
+            self._present.add(name)
+            self._tell_watchers(Appeared, name)
+        return is_new
+
+    def _go(self, name: str) -> None:
+        """It is there no more, if it was."""
+        if name in self._present:
+            self._present.discard(name)
+            self._tell_watchers(Gone, name)
+
+    def _tell_watchers(self, change: type[Change], name: str) -> None:
+        if self.WATCHES is not None:
+            for inbox in self._watchers:
+                inbox.put(change(self.WATCHES, name), 0)
 
     def _cannot(self, what: str) -> NoReturn:
         raise Unsupported(f"a client of {self.NAME} cannot {what}")

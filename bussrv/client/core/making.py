@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from functools import partial
 
 from bussrv.client.address import Address
 from bussrv.client.core.base import Core, Tell
-from bussrv.client.core.framing import Framing, PlainFraming, WebSocketFraming
+from bussrv.client.core.framing import PlainFraming, WebSocketFraming
 from bussrv.client.core.inbus import InbusCore
 from bussrv.client.core.objects import ObjectsCore
 from bussrv.client.core.spp import SppCore
@@ -20,10 +20,5 @@ def make_core(address: Address, settings: Settings, tell: Tell) -> Core:
     if address.format == "inbus":
         return InbusCore(settings, tell)
 
-    def framing() -> Framing:
-        if address.format == "websocket":
-            return WebSocketFraming(address, settings.max_payload)
-        return PlainFraming(settings.max_payload)
-
-    name: Literal["objects", "business", "websocket"] = address.format
-    return ObjectsCore(settings, tell, framing, name)
+    framing = partial(WebSocketFraming, address) if address.format == "websocket" else PlainFraming
+    return ObjectsCore(settings, tell, partial(framing, settings.max_payload), address.format)

@@ -20,9 +20,7 @@ from bussrv.client.core.requests import Questions
 from bussrv.client.core.rules import ObserverRules
 from bussrv.client.errors import BufferFull, BusError, Lost, error_of, said_in
 from bussrv.client.events import (
-    Appeared,
     Change,
-    Gone,
     Message,
     Object,
     Refusal,
@@ -86,14 +84,13 @@ class ObjectsCore(Core):
         self._framing = make_framing()
         self._frame = self._framing.frame
         self._is_business = name == "business"
+        self.WATCHES = None if self._is_business else "session"
         self._questions = Questions()
         self._membership = Membership(self, settings, is_business=self._is_business)
         self._services = ProvidedServices(self.ask, self._registration)
         # Anybody may send a pong. Members with rules get the server's only.
         self._answers = _ANSWERS if self._is_business else _ANSWERS | {"pong"}
         self._observers: dict[Inbox[Object], ObserverRules] = {}
-        self._watchers: list[Inbox[Change]] = []
-        self._present: set[str] = set()
         self._join_by: float | None = None
         self._leave_by: float | None = None
         self._has_pinged = False
@@ -150,10 +147,6 @@ class ObjectsCore(Core):
         self._refused.clear()
         self._membership.lost()
         self._services.lost()
-        for inbox in self._watchers:
-            for each in sorted(self._present):
-                inbox.put(Gone("session", each), 0)
-        self._present.clear()
         super().lost(error, now)
         self._questions.lose(error, self._taken)
 
@@ -197,8 +190,6 @@ class ObjectsCore(Core):
     def close(self, error: BusError) -> None:
         """See :class:`Core`."""
         super().close(error)
-        for watcher in self._watchers:
-            watcher.end(error)
         self._membership.fail(error)
         self._services.fail(error)
         kept, self._kept, self._kept_bytes = self._kept, deque(), 0
@@ -372,13 +363,8 @@ class ObjectsCore(Core):
     def _take_change(self, each: Arrived) -> None:
         metadata = decode_fields(each.raw)
         routing_id = metadata.get("routing-id", came_from(metadata))
-        has_come = each.event != "routing/disconnect"
-        if not isinstance(routing_id, str) or has_come == (routing_id in self._present):
-            return
-        (self._present.add if has_come else self._present.discard)(routing_id)
-        change: Change = Appeared("session", routing_id) if has_come else Gone("session", routing_id)
-        for inbox in self._watchers:
-            inbox.put(change, 0)
+        if isinstance(routing_id, str):
+            (self._go if each.event == "routing/disconnect" else self._appear)(routing_id)
 
     # Subscriptions.
 
@@ -414,17 +400,12 @@ class ObjectsCore(Core):
 
     def watch(self, inbox: Inbox[Change]) -> None:
         """See :class:`Core`. Sessions that were there before are not told."""
-        if self._is_business:
-            self._cannot("watch who comes and goes")
-        self._connect(inbox)
-        self._watchers.append(inbox)
+        super().watch(inbox)
         self._membership.change()
 
     def unwatch(self, inbox: Inbox[Change]) -> None:
         """See :class:`Core`."""
-        self._relieve(inbox)
-        if inbox in self._watchers:
-            self._watchers.remove(inbox)
+        super().unwatch(inbox)
         self._membership.change()
 
     # Publications.

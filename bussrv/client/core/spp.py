@@ -9,7 +9,7 @@ from bussrv.client.core.base import Core, OnDone, Tell, lost_error
 from bussrv.client.core.inbox import Inbox
 from bussrv.client.core.names import check_name, has_wildcard, matches
 from bussrv.client.errors import BadLogin, BusError
-from bussrv.client.events import Appeared, Change, Gone, Message, Restored
+from bussrv.client.events import Appeared, Change, Message, Restored
 from bussrv.client.settings import Settings
 from bussrv.values import MAX_SERVICE_NAME, check_known_name
 from bussrv.wire import spp
@@ -26,14 +26,13 @@ class SppCore(Core):
     """
 
     NAME = "spp"
+    WATCHES = "service"
 
     def __init__(self, settings: Settings, tell: Tell) -> None:
         super().__init__(settings, tell)
         self._reader = self._make_reader()
-        self._offered: set[str] = set()
         self._subscribed: set[str] = set()
         self._patterns: dict[Inbox[Any], list[str]] = {}
-        self._watchers: list[Inbox[Change]] = []
         self._log_in_by: float | None = None
         self._is_back = False
 
@@ -62,7 +61,7 @@ class SppCore(Core):
         if self._is_back:
             self._tell(Restored(tuple(self._inboxes), ()))
         self._is_back = True
-        for name in self._offered & self._inboxes.keys():
+        for name in self._present & self._inboxes.keys():
             self._want(name)
 
     def received(self, data: bytes, now: float) -> None:
@@ -77,7 +76,7 @@ class SppCore(Core):
                 for inbox in self._inboxes.get(event.service, ()):
                     inbox.put(message, len(event.message))
             elif isinstance(event, spp.Offer):
-                self._appear(event.service)
+                self._offer(event.service)
             elif isinstance(event, spp.Removed):
                 self._go(event.service)
             elif isinstance(event, spp.Other) and event.msgtype == spp.AUTH_RESULT:
@@ -91,11 +90,10 @@ class SppCore(Core):
         elif not self.is_up:
             self._come_up()
 
-    def _appear(self, service: str) -> None:
-        if service in self._offered:
+    def _offer(self, service: str) -> None:
+        """It is offered. Subscribers stay subscribed when it is so no more."""
+        if not self._appear(service):
             return
-        self._offered.add(service)
-        self._tell_watchers(Appeared("service", service))
         for inbox, patterns in self._patterns.items():
             if matches(service, patterns) and inbox not in self._inboxes.get(service, ()):
                 self._add_inbox(inbox, [service])
@@ -103,24 +101,12 @@ class SppCore(Core):
             # Perhaps again: what was asked for while the service went, the server has ignored.
             self._want(service)
 
-    def _go(self, service: str) -> None:
-        """It is offered no more. Subscribers stay subscribed."""
-        if service in self._offered:
-            self._offered.discard(service)
-            self._tell_watchers(Gone("service", service))
-
     def _want(self, service: str) -> None:
         self._subscribed.add(service)
         self._output.append(spp.subscribe(service))
 
-    def _tell_watchers(self, change: Change) -> None:
-        for inbox in self._watchers:
-            inbox.put(change, 0)
-
     def lost(self, error: BusError, now: float) -> None:
         """See :class:`Core`."""
-        for service in sorted(self._offered):
-            self._go(service)
         self._subscribed.clear()
         self._log_in_by = None
         super().lost(error, now)
@@ -137,12 +123,6 @@ class SppCore(Core):
         """See :class:`Core`."""
         return None if self._has_left else self._log_in_by
 
-    def close(self, error: BusError) -> None:
-        """See :class:`Core`."""
-        super().close(error)
-        for inbox in self._watchers:
-            inbox.end(error)
-
     def subscribe(self, inbox: Inbox[Message], names: Collection[str], done: OnDone) -> None:
         """See :class:`Core`. The first message is the state of the service. Names may have ``*`` and ``?``: they stand
         for all services that are offered, now or later, and match.
@@ -150,12 +130,12 @@ class SppCore(Core):
         for name in names:
             check_name(name, check_known_name)
         self._patterns[inbox] = patterns = [name for name in names if has_wildcard(name)]
-        names = dict.fromkeys((*names, *(each for each in sorted(self._offered) if matches(each, patterns))))
+        names = dict.fromkeys((*names, *(each for each in sorted(self._present) if matches(each, patterns))))
         self._add_inbox(inbox, names)
         if self.is_up:
             for name in names:
                 # Also if it is subscribed already: so this inbox gets the state, too.
-                if name in self._offered or name in self._subscribed:
+                if name in self._present or name in self._subscribed:
                     self._want(name)
         done(None)
 
@@ -167,15 +147,8 @@ class SppCore(Core):
                 self._subscribed.discard(name)
                 self._output.append(spp.unsubscribe(name))
 
-    def watch(self, inbox: Inbox[Any]) -> None:
+    def watch(self, inbox: Inbox[Change]) -> None:
         """See :class:`Core`. Services that are offered already are told at once."""
-        self._connect(inbox)
-        self._watchers.append(inbox)
-        for service in sorted(self._offered):
+        super().watch(inbox)
+        for service in sorted(self._present):
             inbox.put(Appeared("service", service), 0)
-
-    def unwatch(self, inbox: Inbox[Any]) -> None:
-        """See :class:`Core`."""
-        self._relieve(inbox)
-        if inbox in self._watchers:
-            self._watchers.remove(inbox)

@@ -154,7 +154,7 @@ class SppMachine(RuleBasedStateMachine):
         assert self.core.is_up
         wanted = {name for names in self.subscribers.values() for name in names}
         assert wanted & self.offered <= self.subscribed <= wanted
-        assert self.core._offered == self.offered == set(self.state)
+        assert self.core._present == self.offered == set(self.state)
         for inbox, names in self.subscribers.items():
             for name in self.offered.intersection(names):
                 assert self.state[name] in (FRESH, self.latest.get((inbox, name)))
@@ -172,7 +172,7 @@ class SppMachine(RuleBasedStateMachine):
             assert isinstance(change, (Appeared, Gone))
             assert isinstance(change, Appeared) == (change.name not in self.seen)
             (self.seen.add if isinstance(change, Appeared) else self.seen.discard)(change.name)
-        assert self.seen == self.core._offered
+        assert self.seen == self.core._present
 
     def teardown(self) -> None:
         if hasattr(self, "core"):
