@@ -16,17 +16,17 @@ import logging
 import ssl
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from bussrv.client import errors, events, profiles
 from bussrv.client.address import Address
-from bussrv.client.core.base import Core
+from bussrv.client.core.base import Core, OnDone
 from bussrv.client.core.inbox import MAX_BYTES, MAX_ITEMS, Inbox, Overflow
-from bussrv.client.core.making import make_core
 from bussrv.client.core.payload import OWN_OF_PUBLICATION, OWN_OF_REQUEST, as_attributes, as_payload
 from bussrv.client.core.rules import check_rules
 from bussrv.client.errors import *  # noqa: F403
-from bussrv.client.errors import BusError, Closed, TimedOut
+from bussrv.client.errors import Closed, TimedOut
 from bussrv.client.events import *  # noqa: F403
 from bussrv.client.events import Change, Down, Message, Object, Reply, State, Up
 from bussrv.client.settings import Backoff, Buffer, Login, OfflinePolicy, Secret, Settings
@@ -44,6 +44,8 @@ __all__ += events.__all__
 log = logging.getLogger("bussrv.client")
 
 _MAX_STATES = 100
+
+Item = TypeVar("Item")
 
 
 def connect(
@@ -108,7 +110,7 @@ def connect(
     if not (secret is token is None or tls or insecure):
         _check_secrecy(addresses)
     settings = Settings(login, tuple(routing_ids), offline, timeout, silence, lease, max_payload)
-    return Bus(addresses, settings, tls, reconnect, on_state)
+    return Bus(partial(Driver, addresses, settings, tls, reconnect), offline, on_state)
 
 
 def _check_secrecy(addresses: Sequence[Address]) -> None:
@@ -126,16 +128,12 @@ class Bus:
 
     def __init__(
         self,
-        addresses: Sequence[Address],
-        settings: Settings,
-        tls: Tls | ssl.SSLContext | None,
-        reconnect: Backoff | None,
+        make_driver: Callable[[Callable[[State], None]], Driver],
+        offline: OfflinePolicy,
         on_state: Callable[[State], None] | None,
     ) -> None:
-        self._addresses = addresses
-        self._settings = settings
-        self._tls = tls
-        self._reconnect = reconnect
+        self._make_driver = make_driver
+        self._offline = offline
         self._on_state = on_state
         self._state: Up | Down | None = None
         self._state_inboxes: list[Inbox[State]] = []
@@ -148,8 +146,8 @@ class Bus:
         self._driver = self._make_driver(self._observe)
         self._driver.start()
         try:
-            if not isinstance(self._settings.offline, Buffer):
-                await self._driver.wait_until_up(patiently=self._settings.offline == "wait")
+            if not isinstance(self._offline, Buffer):
+                await self._driver.wait_until_up(patiently=self._offline == "wait")
         except BaseException:
             await self._driver.close()
             raise
@@ -229,10 +227,7 @@ class Bus:
             if driver.published(len(payload)):
                 await driver.written()
             return
-        done = Outcome()
-        core.publish(service, as_payload(payload), type, attributes, done.done)
-        driver.commanded()
-        await done.future
+        await self._done(partial(core.publish, service, as_payload(payload), type, attributes))
 
     async def flush(self) -> None:
         """Return when the server took everything that was sent.
@@ -241,10 +236,7 @@ class Bus:
         :raises Lost: the connection ended before.
         """
         await self._wait_until_up()
-        done = Outcome()
-        self._core.flush(done.done)
-        self._open_driver().commanded()
-        await done.future
+        await self._done(self._core.flush)
 
     async def send(self, metadata: dict[str, Any], payload: bytes = b"") -> None:
         """Send an object of the object network as it is; ``size`` is added.
@@ -280,25 +272,15 @@ class Bus:
         """
         if attributes:
             attributes = as_attributes(attributes, OWN_OF_REQUEST)
-        loop = asyncio.get_running_loop()
-        deadline = None if timeout is None else loop.time() + timeout
+        deadline = None if timeout is None else asyncio.get_running_loop().time() + timeout
         core = self._core
         if not core.is_up:
             await self._wait_until_up(timeout)
-        future: asyncio.Future[Reply] = loop.create_future()
-
-        def done(answer: Reply | BusError) -> None:
-            if future.done():
-                return
-            if isinstance(answer, BusError):
-                future.set_exception(answer)
-            else:
-                future.set_result(answer)
-
-        identifier = core.request(service, as_payload(payload), type, attributes, done, deadline)
+        outcome: Outcome[Reply] = Outcome()
+        identifier = core.request(service, as_payload(payload), type, attributes, outcome.done, deadline)
         self._open_driver().commanded()
         try:
-            return await future
+            return await outcome.future
         except asyncio.CancelledError:
             core.forget(identifier)
             raise
@@ -337,38 +319,21 @@ class Bus:
         names = tuple(dict.fromkeys(services))
         inbox: Inbox[Message] = Inbox(queue, overflow, queue_bytes)
 
-        @asynccontextmanager
-        async def subscribed() -> AsyncIterator[None]:
-            await self._ready()
-            done = Outcome()
-            try:
-                self._core.subscribe(inbox, names, done.done)
-                self._open_driver().commanded()
-                if self._core.is_up:
-                    await done.future
-                yield
-            finally:
-                self._core.unsubscribe(inbox, names)
-                self._open_driver().commanded()
-
-        return Subscription(inbox, subscribed)
+        return self._subscription(
+            inbox,
+            lambda done: self._core.subscribe(inbox, names, done),
+            lambda: self._core.unsubscribe(inbox, names),
+        )
 
     def watch(self, *, queue: int = MAX_ITEMS, overflow: Overflow = "drop-oldest") -> Subscription[Change]:
         """Be told who appears and goes: services over SPP, sessions in the object network."""
         inbox: Inbox[Change] = Inbox(queue, overflow)
 
-        @asynccontextmanager
-        async def watched() -> AsyncIterator[None]:
-            await self._ready()
+        def begin(done: OnDone) -> None:
             self._core.watch(inbox)
-            self._open_driver().commanded()
-            try:
-                yield
-            finally:
-                self._core.unwatch(inbox)
-                self._open_driver().commanded()
+            done(None)
 
-        return Subscription(inbox, watched)
+        return self._subscription(inbox, begin, lambda: self._core.unwatch(inbox))
 
     def states(self) -> Subscription[State]:
         """Be told of the states of the connection, within ``async with``; first of the present one. The last one is a
@@ -407,11 +372,11 @@ class Bus:
         @asynccontextmanager
         async def observed() -> AsyncIterator[None]:
             driver = self._make_driver(lambda _: None)
-            done = Outcome()
+            done: Outcome[None] = Outcome()
             driver.core.observe(inbox, checked, done.done)
             driver.start()
             try:
-                await driver.wait_until_up(patiently=self._settings.offline != "raise")
+                await driver.wait_until_up(patiently=self._offline != "raise")
                 await done.future
                 yield
             finally:
@@ -422,6 +387,34 @@ class Bus:
 
     # Inside.
 
+    def _subscription(
+        self, inbox: Inbox[Item], begin: Callable[[OnDone], None], end: Callable[[], None]
+    ) -> Subscription[Item]:
+        """:param begin, end: tell the core. If there is a connection, entering waits until the first is done."""
+
+        @asynccontextmanager
+        async def subscribed() -> AsyncIterator[None]:
+            await self._ready()
+            done: Outcome[None] = Outcome()
+            try:
+                begin(done.done)
+                self._open_driver().commanded()
+                if self._core.is_up:
+                    await done.future
+                yield
+            finally:
+                end()
+                self._open_driver().commanded()
+
+        return Subscription(inbox, subscribed)
+
+    async def _done(self, command: Callable[[OnDone], None]) -> None:
+        """Give the core a command, and wait until the server has done it."""
+        outcome: Outcome[None] = Outcome()
+        command(outcome.done)
+        self._open_driver().commanded()
+        await outcome.future
+
     @property
     def _core(self) -> Core:
         return self._open_driver().core
@@ -431,17 +424,11 @@ class Bus:
             raise RuntimeError("use the client with: async with connect(...) as bus")
         return self._driver
 
-    def _make_driver(self, observe: Callable[[State], None]) -> Driver:
-        address = self._addresses[0]
-        return Driver(
-            lambda tell: make_core(address, self._settings, tell), self._addresses, self._tls, self._reconnect, observe
-        )
-
     async def _ready(self) -> None:
         """Before something that is kept for the next connection: raise or wait, if ``offline`` says so."""
         if self._open_driver().is_closed:
             raise Closed("the client is closed")
-        if not isinstance(self._settings.offline, Buffer):
+        if not isinstance(self._offline, Buffer):
             await self._wait_until_up()
             if not self._core.is_up:
                 raise self._core.offline()
@@ -450,7 +437,7 @@ class Bus:
         driver = self._open_driver()
         if driver.is_closed:
             raise Closed("the client is closed")
-        if driver.core.is_up or self._settings.offline == "raise":
+        if driver.core.is_up or self._offline == "raise":
             return  # If there is no connection, the core says so.
         try:
             await asyncio.wait_for(driver.wait_until_up(patiently=True), timeout)

@@ -7,7 +7,6 @@ from typing import Any
 
 from bussrv.client.address import Address
 from bussrv.client.core.inbox import Inbox
-from bussrv.client.core.making import make_core
 from bussrv.client.events import Message
 from bussrv.client.settings import Settings
 from bussrv.client.shell.driver import MOST_UNSENT, Driver, _Stream
@@ -60,7 +59,7 @@ class Transport:
 
 
 def opened() -> tuple[Driver, Transport]:
-    driver = Driver(lambda tell: make_core(HALL, Settings(), tell), [HALL], None, None, lambda _: None)
+    driver = Driver([HALL], Settings(), None, None, lambda _: None)
     transport = Transport()
     _Stream(driver, "hall").connection_made(transport)
     asked = json.loads(transport.sent.split(b"\0")[0])

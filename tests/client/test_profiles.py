@@ -61,9 +61,10 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Address, Login,
     seen: list[Any] = []
 
     class Noted(Bus):
-        def __init__(self, addresses: Any, settings: Any, tls: Any, *rest: Any) -> None:
+        def __init__(self, make_driver: Any, *rest: Any) -> None:
+            addresses, settings, tls, _ = make_driver.args
             seen[:] = [*addresses, settings.login, tls]
-            super().__init__(addresses, settings, tls, *rest)
+            super().__init__(make_driver, *rest)
 
     monkeypatch.setattr(aio, "Bus", Noted)
 

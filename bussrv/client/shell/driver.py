@@ -15,9 +15,10 @@ from typing import Any
 from bussrv.client.address import Address
 from bussrv.client.core.base import Core, lost_error
 from bussrv.client.core.inbus import InbusCore
+from bussrv.client.core.making import make_core
 from bussrv.client.errors import BadLogin, BusError, Closed, Offline
 from bussrv.client.events import Down, Refusal, Restored, State, Up
-from bussrv.client.settings import Backoff
+from bussrv.client.settings import Backoff, Settings
 from bussrv.client.tls import PERHAPS_TLS, Tls, explain, secured
 from bussrv.errors import RemoteProtocolError
 
@@ -42,7 +43,7 @@ _NUMBER = re.compile(r"\[Errno (\d+)\]")
 class Driver:
     """One core, and its connections.
 
-    :param make_core: makes the core, which is given whom to tell of states.
+    :param addresses: of servers, to be tried in turn; they have one wire format.
     :param observe: is told of every state.
     :ivar core: the core.
     :ivar is_closed: whether it connects no more: the program has closed it, or ``reconnect`` says so.
@@ -50,13 +51,13 @@ class Driver:
 
     def __init__(
         self,
-        make_core: Callable[[Callable[[State], None]], Core],
         addresses: Sequence[Address],
+        settings: Settings,
         tls: Tls | ssl.SSLContext | None,
         reconnect: Backoff | None,
         observe: Callable[[State], None],
     ) -> None:
-        self.core = make_core(self._tell)
+        self.core: Core = make_core(addresses[0], settings, self._tell)
         self.core.resume = self._read_on
         self.is_closed = False
         self._addresses = addresses

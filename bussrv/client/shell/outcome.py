@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Generic, TypeVar
 
 from bussrv.client.errors import BusError
 
+Answer = TypeVar("Answer")
 
-class Outcome:
-    """Whether a command was carried out; also after nobody waits for it any more."""
+
+class Outcome(Generic[Answer]):
+    """The answer to a command, such as ``None``: it was carried out; also after nobody waits for it any more."""
 
     def __init__(self) -> None:
-        self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
 
-    def done(self, error: BusError | None) -> None:
+    def done(self, answer: Answer | BusError) -> None:
         """The command was carried out, or not."""
         if self.future.done():
             return
-        if error is None:
-            self.future.set_result(None)
-        else:
-            self.future.set_exception(error)
+        if isinstance(answer, BusError):
+            self.future.set_exception(answer)
             self.future.exception()  # nobody needs to ask for it
-
-    def ignore(self, _: BusError | None) -> None:
-        """It is over, and how does not matter."""
-        if not self.future.done():
-            self.future.set_result(None)
+        else:
+            self.future.set_result(answer)

@@ -58,7 +58,7 @@ class Service:
         self._concurrency = concurrency
         self._accepted: deque[Request] = deque()
         self._running: set[asyncio.Task[None]] = set()
-        self._registration: Outcome | None = None
+        self._registration: Outcome[None] | None = None
         self._is_provided = False
         self._is_finishing = False
 
@@ -120,13 +120,14 @@ class Service:
             await asyncio.wait(self._running)
 
     def _withdraw(self) -> asyncio.Future[None]:
-        done = Outcome()
+        """:returns: is done when the service is withdrawn; if that fails, nobody minds."""
+        done: Outcome[None] = Outcome()
         if self._is_provided:
             self._is_provided = False
-            self._driver.core.withdraw(self._name, done.ignore)
+            self._driver.core.withdraw(self._name, lambda _: done.done(None))
             self._driver.commanded()
         else:
-            done.ignore(None)
+            done.done(None)
         return done.future
 
     def _accept(self, request: Request) -> None:
