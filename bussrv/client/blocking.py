@@ -80,7 +80,7 @@ def _waiting(
 
     @wraps(method)
     def call(self: Bus, /, *args: P.args, **kwargs: P.kwargs) -> Result:
-        return self._loop.run(method(self._bus, *args, **kwargs))
+        return self.run(lambda bus: method(bus, *args, **kwargs))
 
     return call
 
@@ -120,6 +120,10 @@ class Bus:
         with suppress(Closed):  # It was closed before.
             self._loop.run(self._bus.close())
             self._loop.stop()
+
+    def run(self, work: Callable[[aio.Bus], Coroutine[Any, Any, Result]]) -> Result:
+        """Run a coroutine with the client for asyncio, in its loop: such as many calls at the same time."""
+        return self._loop.run(work(self._bus))
 
     @property
     def is_up(self) -> bool:

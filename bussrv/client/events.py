@@ -30,6 +30,7 @@ __all__ = [
 class _Carried(Struct, frozen=True, gc=False):
     """A payload on a service, with the metadata that it came with.
 
+    :ivar service: the service.
     :ivar type: the content type of the payload; ``None``: the wire format, or the sender, does not say.
     :ivar raw: the metadata as it came, a JSON object.
     """
@@ -55,7 +56,8 @@ def came_from(metadata: dict[str, Any]) -> str | None:
 class Message(_Carried, frozen=True, gc=False):
     """A publication on a service, or its state.
 
-    :ivar service: the service.
+    In a ``match`` statement its parts are, in this order: service, payload, type, raw. Those of a :class:`Reply` and a
+    :class:`Request` are the same.
     """
 
     @property

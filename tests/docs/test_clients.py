@@ -27,7 +27,7 @@ from tests.net.tls.tls_clients import Place
 pytestmark = pytest.mark.processes
 
 PAGE = "docs/how-to/clients.md"
-FIRST, SECURE, PUBLISH, LISTEN, COUNT, ASK, SERVE, REPORT, CHAT, DEVICES, BLOCKING, TWISTED, UVLOOP = blocks(
+FIRST, SECURE, PUBLISH, LISTEN, COUNT, ASK, SERVE, REPORT, CHAT, DEVICES, BLOCKING, TOGETHER, TWISTED, UVLOOP = blocks(
     PAGE, "python"
 )
 
@@ -216,6 +216,10 @@ def test_devices(server: RunningServer) -> None:
 
 def test_blocking(server: RunningServer) -> None:
     assert output(BLOCKING, server) == "b'hello'\ntv b'channel 5'\n"
+
+
+def test_many_calls_of_the_client_that_blocks(server: RunningServer) -> None:
+    assert output(TOGETHER, server) == ""
 
 
 def test_other_loops(server: RunningServer) -> None:
