@@ -8,8 +8,9 @@ import json
 import socket
 import ssl
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 
@@ -52,55 +53,41 @@ class ServerSentEvent(NamedTuple):
     data: str
 
 
-class EventReader:
+def read_events(lines: Iterable[bytes], most: int = MAX_EVENT) -> Iterator[ServerSentEvent]:
     """Lines in, events out. Source: the HTML standard, "Server-sent events", as far as the admin interface uses it::
 
         stream = *( line LF )
         line   = ":" comment | "id: " text | "event: " text | "data: " text | ""
 
-    An empty line ends an event. Lines end with LF or CR LF.
+    An empty line ends an event. Lines end with LF or CR LF. An id holds until there is another one.
 
-    :ivar last_id: the id that was given last.
+    :raises RemoteProtocolError: a line is not UTF-8, or an event has more than ``most`` bytes.
     """
-
-    def __init__(self, most: int = MAX_EVENT) -> None:
-        self.last_id = ""
-        self._most = most
-        self._clear()
-
-    def _clear(self) -> None:
-        self._event = ""
-        self._data: list[str] = []
-        self._size = 0
-
-    def feed(self, line: bytes) -> ServerSentEvent | None:
-        """Take a line, with its end. :returns: the event that it ends; ``None``: none.
-
-        :raises RemoteProtocolError: it is not UTF-8, or the line or the event is too large.
-        """
-        self._size += len(line)
-        if self._size > self._most:
-            raise RemoteProtocolError("too-large", f"an event of the stream has more than {self._most} bytes")
-        try:
-            text = line.decode().rstrip("\r\n")
-        except UnicodeDecodeError as error:
-            raise RemoteProtocolError("bad-utf-8", "a line of the stream of events is not UTF-8") from error
-        if not text:
-            return self._complete()
-        name, _, value = text.partition(":")
+    last_id, name, data, size = "", "", list[str](), 0
+    for line in lines:
+        size += len(line)
+        if size > most:
+            raise RemoteProtocolError("too-large", f"an event of the stream has more than {most} bytes")
+        text = _text(line)
+        field, _, value = text.partition(":")
         value = value.removeprefix(" ")
-        if name == "id" and "\0" not in value:
-            self.last_id = value
-        elif name == "event":
-            self._event = value
-        elif name == "data":
-            self._data.append(value)
-        return None
+        if field == "id" and "\0" not in value:
+            last_id = value
+        elif field == "event":
+            name = value
+        elif field == "data":
+            data.append(value)
+        elif not text:
+            if data:
+                yield ServerSentEvent(last_id, name or "message", "\n".join(data))
+            name, data, size = "", [], 0
 
-    def _complete(self) -> ServerSentEvent | None:
-        found = ServerSentEvent(self.last_id, self._event or "message", "\n".join(self._data)) if self._data else None
-        self._clear()
-        return found
+
+def _text(line: bytes) -> str:
+    try:
+        return line.decode().rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        raise RemoteProtocolError("bad-utf-8", "a line of the stream of events is not UTF-8") from error
 
 
 class AdminError(BussrvError):
@@ -168,19 +155,18 @@ class AdminClient:
 
         :param most: at most so many; ``None``: all.
         """
-        cursor, left, pages = None, most, 0
-        while left is None or left > 0:
+        cursor, left = None, most
+        for _ in range(MAX_PAGES):
+            if left == 0:
+                return
             limit = PAGE if left is None else min(left, PAGE)
-            items, cursor = _page(
-                path, self.call("GET", path, {"limit": limit, "after": cursor, **query}, most=MAX_PAGE), limit
-            )
+            answer = self.call("GET", path, {"limit": limit, "after": cursor, **query}, most=MAX_PAGE)
+            items, cursor = _page(path, answer, limit)
             yield from items
             left = None if left is None else left - len(items)
             if cursor is None:
                 return
-            pages += 1
-            if pages >= MAX_PAGES:
-                raise RemoteProtocolError("too-large", f"{path} does not end after {MAX_PAGES} pages")
+        raise RemoteProtocolError("too-large", f"{path} does not end after {MAX_PAGES} pages")
 
     def call(
         self,
@@ -224,11 +210,7 @@ class AdminClient:
                 raise _problem(answer.status, _read(answer))
             if not answer.headers.get("Content-Type", "").startswith("text/event-stream"):
                 raise RemoteProtocolError("bad-answer", f"{path} is no stream of events")
-            reader = EventReader()
-            while line := answer.readline(MAX_EVENT + 1):
-                event = reader.feed(line)
-                if event is not None:
-                    yield event
+            yield from read_events(iter(partial(answer.readline, MAX_EVENT + 1), b""))
 
     def resuming(self, path: str, last_id: str = "", **query: Any) -> Iterator[ServerSentEvent]:
         """The events of a stream without an end. If it ends or breaks, continue after the last event that came.

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from bussrv.client.admin import EventReader, ServerSentEvent
+from bussrv.client.admin import ServerSentEvent, read_events
 from bussrv.errors import RemoteProtocolError
 
 
 def read(text: str, most: int = 1000) -> list[ServerSentEvent]:
-    reader = EventReader(most)
-    found = (reader.feed(line) for line in text.encode().splitlines(keepends=True))
-    return [each for each in found if each is not None]
+    return list(read_events(text.encode().splitlines(keepends=True), most))
 
 
 @pytest.mark.parametrize(
@@ -41,4 +39,4 @@ def test_an_event_is_bounded() -> None:
 
 def test_what_is_not_utf_8() -> None:
     with pytest.raises(RemoteProtocolError, match="not UTF-8"):
-        EventReader().feed(b"data: \xff\n")
+        list(read_events([b"data: \xff\n"]))
