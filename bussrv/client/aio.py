@@ -318,7 +318,6 @@ class Bus:
                 raise TypeError(f"the name of a service is a string, not {type(each).__name__}: subscribe(*names)")
         names = tuple(dict.fromkeys(services))
         inbox: Inbox[Message] = Inbox(queue, overflow, queue_bytes)
-
         return self._subscription(
             inbox,
             lambda done: self._core.subscribe(inbox, names, done),

@@ -6,8 +6,8 @@ from typing import Any
 
 from bussrv.client._framed import FramedClient, checked, is_answer_to, new_id
 from bussrv.client._stream import OWN, Timeout, by_one_thread
-from bussrv.client.core.objects import FOR_ANSWERS
 from bussrv.client.core.payload import hyphenated
+from bussrv.client.core.rules import FOR_REQUESTS
 from bussrv.client.errors import BusError
 from bussrv.client.events import Object
 
@@ -57,7 +57,7 @@ class ObjectsClient(FramedClient):
         for name in attributes:
             if name.replace("_", "-") in ("receive-mode", "receive", "types", "subscriptions"):
                 raise TypeError(f"subscribe_for_requests has no {name!r}: it says itself what the client receives")
-        return self.subscribe(subscriptions=list(FOR_ANSWERS), **attributes)
+        return self.subscribe(subscriptions=list(FOR_REQUESTS), **attributes)
 
     def ping(self, timeout: Timeout = OWN) -> dict[str, Any]:
         """Ask the server for a sign of life.

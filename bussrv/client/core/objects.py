@@ -17,7 +17,7 @@ from bussrv.client.core.membership import Membership, Wanted
 from bussrv.client.core.names import check_name
 from bussrv.client.core.provided import ProvidedServices
 from bussrv.client.core.requests import Questions
-from bussrv.client.core.rules import ObserverRules
+from bussrv.client.core.rules import FOR_REQUESTS, ObserverRules
 from bussrv.client.errors import BufferFull, BusError, Lost, error_of, said_in
 from bussrv.client.events import (
     Change,
@@ -34,10 +34,7 @@ from bussrv.errors import JOURNAL_UNAVAILABLE
 from bussrv.values import OCTET_STREAM
 from bussrv.wire.objects import NUL, decode_fields, encode, encode_json
 
-FOR_ANSWERS = ("@services/reply", "@error")
-"""The rules of a client that only asks or only publishes: replies to its requests, and nothing of others."""
-
-_FOR_REQUESTS = ("@services/request",)
+_FOR_HANDLERS = ("@services/request",)
 _FOR_CHANGES = ("@routing/subscribe/notification", "@routing/disconnect")
 _ANSWERS = frozenset(
     {
@@ -222,8 +219,8 @@ class ObjectsCore(Core):
         """See :class:`~bussrv.client.core.membership.Member`."""
         rules: list[str] = []
         if not self._is_business:
-            rules += FOR_ANSWERS
-            rules += _FOR_REQUESTS if self._services.has_handlers else ()
+            rules += FOR_REQUESTS
+            rules += _FOR_HANDLERS if self._services.has_handlers else ()
             rules += _FOR_CHANGES if self._watchers else ()
         for each in self._observers.values():
             rules += each.texts

@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any
 
+FOR_REQUESTS = ("@services/reply", "@error")
+"""The rules of a client that only asks or only publishes: replies to its requests, and nothing of others."""
+
 
 def check_rules(rules: Collection[str]) -> tuple[str, ...]:
     """:returns: the rules without blanks around them; of none: all objects.
