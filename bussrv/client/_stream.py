@@ -14,7 +14,7 @@ from enum import Enum
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
 
-from bussrv.client.tls import PERHAPS_TLS, Tls, dial, explain, secured
+from bussrv.client.tls import PERHAPS_TLS, Tls, dial, explain, place, secured
 from bussrv.errors import RemoteProtocolError
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class StreamClient(Generic[Event]):
         self.timeout = timeout
         self.forgotten = 0
         self._reader = reader
-        self._where = f"{host} port {port}"
+        self._where = place(host, port)
         self._kept: deque[Event] = deque()
         self._kept_bytes = 0
         self._closed = False

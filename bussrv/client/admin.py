@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import http.client
 import json
-import socket
 import ssl
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,7 +13,7 @@ from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 
-from bussrv.client.tls import PERHAPS_TLS, Tls, dial, explain, secured
+from bussrv.client.tls import PERHAPS_TLS, Tls, dial, explain, place, secured
 from bussrv.errors import BussrvError, RemoteProtocolError
 
 __all__ = ["AdminClient", "AdminError", "ServerSentEvent"]
@@ -130,7 +129,7 @@ class AdminClient:
         base: str = "",
     ) -> None:
         self._host, self._port, self._timeout, self._base = host, port, timeout, base.rstrip("/")
-        self._secured = secured(tls, host)
+        self._context, self._server_name = secured(tls, host)
         self._headers = {"Accept": "application/json", "User-Agent": "bussrv"}
         if token is not None:
             self._headers["Authorization"] = f"Bearer {token}"
@@ -245,56 +244,27 @@ class AdminClient:
         )
         sent = None if method == "GET" else json.dumps({} if body is None else body).encode()
         fields = {**self._headers, **headers, **({} if sent is None else {"Content-Type": "application/json"})}
-        connection = _Connection(self._host, self._port, self._timeout, *self._secured)
-        with closing(connection), _plainly(connection):
-            connection.request(method, target, sent, fields)
-            answer = connection.getresponse()
-            connection.is_silent = False
+        where, is_tcp = place(self._host, self._port), self._port is not None
+        connection = http.client.HTTPConnection(self._host if is_tcp else "localhost", self._port or 80)
+        connection.sock = dial(self._host, self._port, self._timeout, self._context, self._server_name)
+        with closing(connection):
+            with _plainly(where, f", {PERHAPS_TLS}" if is_tcp and self._context is None else ""):
+                connection.request(method, target, sent, fields)
+                answer = connection.getresponse()
             if "text/event-stream" in headers.get("Accept", "") and connection.sock is not None:
                 connection.sock.settimeout(max(self._timeout, SILENCE))
-            yield answer
-
-
-class _Connection(http.client.HTTPConnection):
-    """A connection over TCP, TLS or a UNIX socket.
-
-    :ivar is_silent: whether it is one over TCP, and the server has sent nothing yet.
-    """
-
-    def __init__(
-        self, host: str, port: int | None, timeout: float, context: ssl.SSLContext | None, server_name: str
-    ) -> None:
-        super().__init__("localhost" if port is None else host, port or 80, timeout)
-        self._place, self._is_unix = host, port is None
-        self._context, self._server_name = context, server_name
-        self.is_silent = port is not None and context is None
-        self.where = f"unix:{host}" if port is None else f"{host} port {port}"
-
-    def connect(self) -> None:
-        if not self._is_unix:
-            self.sock = dial(self.host, self.port, self.timeout, self._context, self._server_name)
-            return
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
-        try:
-            self.sock.connect(self._place)
-        except TimeoutError:
-            raise TimeoutError(f"{self.where} did not take the connection within {self.timeout:g} s") from None
-        except OSError as error:
-            raise ConnectionError(f"cannot connect to {self.where}: {explain(error)}") from error
+            with _plainly(where):
+                yield answer
 
 
 @contextmanager
-def _plainly(connection: _Connection) -> Iterator[None]:
-    where = connection.where
+def _plainly(where: str, hint: str = "") -> Iterator[None]:
+    """:param hint: follows the sentence if the server closes the connection."""
     try:
         yield
     except TimeoutError as error:
-        raise TimeoutError(str(error) if where in str(error) else f"{where} did not answer in time") from error
+        raise TimeoutError(f"{where} did not answer in time") from error
     except ConnectionError as error:
-        if where in str(error):
-            raise
-        hint = f", {PERHAPS_TLS}" if connection.is_silent else ""
         raise ConnectionError(f"{where} closed the connection{hint}") from error
     except ssl.SSLError as error:
         raise ConnectionError(f"the connection to {where} broke: {explain(error)}") from error

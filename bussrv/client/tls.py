@@ -79,22 +79,24 @@ def secured(tls: Tls | ssl.SSLContext | None, host: str) -> tuple[ssl.SSLContext
     return tls, host
 
 
-def dial(host: str, port: int, timeout: float | None, context: ssl.SSLContext | None, name: str) -> socket.socket:
-    """Connect a socket over TCP, which sends small packets at once.
+def dial(
+    host: str, port: int | None, timeout: float | None, context: ssl.SSLContext | None, name: str
+) -> socket.socket:
+    """Connect a socket.
 
+    :param host: the host; of a UNIX socket, its path, with ``port=None``.
     :param timeout: the seconds that the server has for each step; ``None`` for ever.
     :param context, name: see :func:`secured`.
     :raises ConnectionError: the server cannot be reached, or does not prove who it is.
     :raises TimeoutError: it does not answer.
     """
-    where, within = f"{host} port {port}", "" if timeout is None else f" within {timeout:g} s"
+    where, within = place(host, port), "" if timeout is None else f" within {timeout:g} s"
     try:
-        connection = socket.create_connection((host, port), timeout)
+        connection = _connected(host, port, timeout)
     except TimeoutError as error:
         raise TimeoutError(f"{where} did not take the connection{within}") from error
     except OSError as error:
         raise ConnectionError(f"cannot connect to {where}: {explain(error)}") from error
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if context is None:
         return connection
     try:
@@ -105,6 +107,27 @@ def dial(host: str, port: int, timeout: float | None, context: ssl.SSLContext | 
         raise ConnectionError(f"no TLS with {where}: {explain(error)}") from error
     finally:
         connection.close()  # If it is used, it is the other's now.
+
+
+def place(host: str, port: int | None) -> str:
+    """The place of a server, for sentences; the arguments are those of :func:`dial`."""
+    return f"unix:{host}" if port is None else f"{host} port {port}"
+
+
+def _connected(host: str, port: int | None, timeout: float | None) -> socket.socket:
+    if port is not None:
+        connection = socket.create_connection((host, port), timeout)
+        # Small packets are sent at once.
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return connection
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        connection.settimeout(timeout)
+        connection.connect(host)
+    except OSError:
+        connection.close()
+        raise
+    return connection
 
 
 def explain(error: OSError) -> str:
