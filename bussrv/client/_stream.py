@@ -68,12 +68,13 @@ class Deadline:
 
         :raises TimeoutError: when that look was taken.
         """
-        if self._end is None or (left := self._end - time.monotonic()) > 0:
-            return None if self._end is None else left
-        if self._looked:
+        if self._end is None:
+            return None
+        left = self._end - time.monotonic()
+        if left <= 0 and self._looked:
             raise TimeoutError(self._message)
-        self._looked = True
-        return 0.0
+        self._looked = left <= 0
+        return max(left, 0.0)
 
 
 def by_one_thread(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:

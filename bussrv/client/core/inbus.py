@@ -7,7 +7,7 @@ datagram comes, or when no such answer does.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from bussrv.client.core.base import Core, OnDone, Tell
@@ -91,19 +91,18 @@ class InbusCore(Core):
         """See :class:`Core`."""
         return self._renew_at if self._up_at is None else self._up_at
 
-    @property
-    def _is_open(self) -> bool:
-        """Whether datagrams can be sent; also before the server counts as back."""
-        return self._renew_at is not None
-
     def _renew(self, now: float) -> None:
         self._renew_at = now + self.settings.lease
-        self._output += [inbus.subscribe(name, *self.own, VERSION) for name in self._inboxes]
+        self._say(inbus.subscribe, self._inboxes)
+
+    def _say(self, make: Callable[[str, str, int, int], bytes], names: Iterable[str]) -> None:
+        """Send a datagram for each name, if there is a socket; also before the server counts as back."""
+        if self._renew_at is not None:
+            self._output += [make(name, *self.own, VERSION) for name in names]
 
     def close(self, error: BusError) -> None:
         """See :class:`Core`. The server is told that nothing more is wanted."""
-        if self._is_open:
-            self._output += [inbus.unsubscribe(name, *self.own, VERSION) for name in self._inboxes]
+        self._say(inbus.unsubscribe, self._inboxes)
         super().close(error)
 
     def subscribe(self, inbox: Inbox[Message], names: Collection[str], done: OnDone) -> None:
@@ -112,15 +111,12 @@ class InbusCore(Core):
             _check(name)
         new = [name for name in names if name not in self._inboxes]
         self._add_inbox(inbox, names)
-        if self._is_open:
-            self._output += [inbus.subscribe(name, *self.own, VERSION) for name in new]
+        self._say(inbus.subscribe, new)
         done(None)
 
     def unsubscribe(self, inbox: Inbox[Message], names: Collection[str]) -> None:
         """See :class:`Core`."""
-        unwanted = self._remove_inbox(inbox, names)
-        if self._is_open:
-            self._output += [inbus.unsubscribe(name, *self.own, VERSION) for name in unwanted]
+        self._say(inbus.unsubscribe, self._remove_inbox(inbox, names))
 
     def publish(
         self, service: str, payload: bytes, content_type: str | None, attributes: dict[str, Any], done: OnDone | None

@@ -87,7 +87,8 @@ class ObjectsCore(Core):
         self._services = ProvidedServices(self.ask, self._registration)
         # Anybody may send a pong. Members with rules get the server's only.
         self._answers = _ANSWERS if self._is_business else _ANSWERS | {"pong"}
-        self._observers: dict[Inbox[Object], ObserverRules] = {}
+        self._observer: Inbox[Object] | None = None
+        self._rules = ObserverRules(())
         self._join_by: float | None = None
         self._leave_by: float | None = None
         self._has_pinged = False
@@ -129,8 +130,8 @@ class ObjectsCore(Core):
             for each in found:
                 if each.event is not None:
                     self._take_event(each, now)
-                elif self._observers:
-                    self._take_observed(each)
+                elif self._observer is not None:
+                    self._take_observed(each, self._observer)
                 else:
                     self._take_publication(each)
         if self._leave_by is not None:
@@ -222,8 +223,7 @@ class ObjectsCore(Core):
             rules += FOR_REQUESTS
             rules += _FOR_HANDLERS if self._services.has_handlers else ()
             rules += _FOR_CHANGES if self._watchers else ()
-        for each in self._observers.values():
-            rules += each.texts
+        rules += self._rules.texts
         # Of a rule that is there twice, the later one counts.
         return Wanted(tuple(self._inboxes), tuple(reversed(dict.fromkeys(reversed(rules)))))
 
@@ -262,10 +262,9 @@ class ObjectsCore(Core):
             for inbox in list(self._inboxes.get(service, ())):
                 inbox.end(error)
                 self._remove_inbox(inbox, tuple(self._inboxes))
-        for observer, rules in list(self._observers.items()):
-            if not set(rules.texts).isdisjoint(refused.rules):
-                observer.end(error)
-                self.unobserve(observer)
+        if self._observer is not None and not set(self._rules.texts).isdisjoint(refused.rules):
+            self._observer.end(error)
+            self.unobserve(self._observer)
         if not set(_FOR_CHANGES).isdisjoint(refused.rules):
             for watcher in list(self._watchers):
                 watcher.end(error)
@@ -317,12 +316,10 @@ class ObjectsCore(Core):
         is_clear = len(self._inboxes) == 1 and self._membership.is_settled
         return next(iter(self._inboxes)) if is_clear else None
 
-    def _take_observed(self, each: Arrived) -> None:
+    def _take_observed(self, each: Arrived, observer: Inbox[Object]) -> None:
         metadata = decode_fields(each.raw)
-        obj = Object(metadata, each.payload, len(each.raw) + len(each.payload))
-        for inbox, rules in self._observers.items():
-            if rules.match(metadata):
-                inbox.put(obj, len(obj.payload))
+        if self._rules.match(metadata):
+            observer.put(Object(metadata, each.payload, len(each.raw) + len(each.payload)), len(each.payload))
 
     def _take_event(self, each: Arrived, now: float) -> None:
         event = each.event or ""
@@ -338,8 +335,8 @@ class ObjectsCore(Core):
             self._leave_by = now + max(0, within) / 2
         elif event in _CHANGES and self._watchers:
             self._take_change(each)
-        if self._observers:
-            self._take_observed(each)
+        if self._observer is not None:
+            self._take_observed(each, self._observer)
 
     def _take_error(self, each: Arrived) -> None:
         error = error_of(*said_in(decode_fields(each.raw)))
@@ -383,16 +380,16 @@ class ObjectsCore(Core):
         only observer has the rules to itself: they may exclude objects.
         """
         assert not self._inboxes
-        assert not self._observers
+        assert self._observer is None
         self._connect(inbox)
-        self._observers[inbox] = ObserverRules(rules)
+        self._observer, self._rules = inbox, ObserverRules(rules)
         self._membership.wait(inbox, Wanted((), tuple(rules)), done)
 
     def unobserve(self, inbox: Inbox[Object]) -> None:
         """See :class:`Core`."""
         self._membership.forget(inbox)
         self._relieve(inbox)
-        self._observers.pop(inbox, None)
+        self._observer, self._rules = None, ObserverRules(())
         self._membership.change()
 
     def watch(self, inbox: Inbox[Change]) -> None:
@@ -564,7 +561,7 @@ class ObjectsCore(Core):
         self._questions.add(identifier, done, what, self._said, None)
 
     def _each_inbox(self) -> Iterable[Inbox[Any]]:
-        return [*super()._each_inbox(), *self._observers]
+        return super()._each_inbox() if self._observer is None else [self._observer]
 
     def _emit(self, data: bytes) -> None:
         self._said += 1
