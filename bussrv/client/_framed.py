@@ -108,11 +108,19 @@ class FramedClient(StreamClient[Object]):
         self.send(fields | ({"type": type} if payload else {}), payload)
 
     def _register_service(self, name: str) -> dict[str, Any]:
+        """Provide a service: requests for it come as objects, to be answered with :meth:`reply`.
+
+        :returns: the metadata of ``services/register/reply``; it comes when the registration is on the server's disk.
+        """
         answer = self._ask({"event": "services/register", "name": name}).metadata
         self._names.add(name)
         return answer
 
-    def _unregister_service(self, name: str | None) -> dict[str, Any]:
+    def _unregister_service(self, name: str | None = None) -> dict[str, Any]:
+        """Provide a service no longer; without a name: none.
+
+        :returns: the metadata of ``services/unregister/reply``.
+        """
         self._names.intersection_update(() if name is None else self._names - {name})
         return self._ask({"event": "services/unregister"} | ({} if name is None else {"name": name})).metadata
 

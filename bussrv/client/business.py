@@ -61,16 +61,8 @@ class BusinessClient(FramedClient):
         fields = {"event": "client/register", "receive": receive, "subscribe": subscribe}
         return self._join(fields | {key: value for key, value in optional.items() if value is not None}, receive)
 
-    def register_service(self, name: str) -> dict[str, Any]:
-        """Provide a service: requests for it come as objects, to be answered with :meth:`reply`.
-
-        :returns: the metadata of ``services/register/reply``; it comes when the registration is on the server's disk.
-        """
-        return self._register_service(name)
-
-    def unregister_service(self, name: str | None = None) -> dict[str, Any]:
-        """Provide a service no longer; without a name: none. Returns as :meth:`register_service` does."""
-        return self._unregister_service(name)
+    register_service = FramedClient._register_service
+    unregister_service = FramedClient._unregister_service
 
     def services(self) -> list[str]:
         """The names of every service, from ``services/list``.

@@ -66,16 +66,8 @@ class ObjectsClient(FramedClient):
         """
         return self._ask({"event": "ping"}, timeout=timeout).metadata
 
-    def register(self, name: str) -> dict[str, Any]:
-        """Provide a service: requests for it come as objects, to be answered with :meth:`reply`.
-
-        :returns: the metadata of ``services/register/reply``; it comes when the registration is on the server's disk.
-        """
-        return self._register_service(name)
-
-    def unregister(self, name: str | None = None) -> dict[str, Any]:
-        """Provide a service no longer; without a name: none of them. Returns as :meth:`register` does."""
-        return self._unregister_service(name)
+    register = FramedClient._register_service
+    unregister = FramedClient._unregister_service
 
     @by_one_thread
     def discover(self, name: str | None = None) -> list[dict[str, Any]]:

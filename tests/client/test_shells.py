@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from bussrv.client import aio, blocking, errors, events
 from bussrv.client.aio import (
     Appeared,
     BadLogin,
@@ -731,3 +732,9 @@ def test_cancelling_takes_nothing(server: RunningServer) -> None:
             await bus.publish("whole", b"%d" % number)
 
     run(work())
+
+
+def test_both_shells_have_the_same_names() -> None:
+    assert sorted(aio.__all__) == sorted(blocking.__all__)
+    for name in (*errors.__all__, *events.__all__):
+        assert getattr(blocking, name) is getattr(aio, name)
