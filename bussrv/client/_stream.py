@@ -187,13 +187,11 @@ class StreamClient(Generic[Event]):
                 return self._unkeep(index)
         while True:
             latest = self._read(deadline)
-            # Kept before it is looked at: a predicate that raises must not lose it.
-            self._keep(latest)
-            is_wanted = predicate(latest)
-            if is_wanted or not keeps_others:
-                self._unkeep(-1)
-            if is_wanted:
-                return latest
+            if keeps_others:
+                # Before it is looked at: a predicate that raises must not lose it.
+                self._keep(latest)
+            if predicate(latest):
+                return self._unkeep(-1) if keeps_others else latest
 
     def _keep(self, event: Event) -> None:
         self._kept.append(event)

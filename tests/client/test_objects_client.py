@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from bussrv.client import _framed, objects
+from bussrv.client import _framed, _stream, objects
 from bussrv.client._stream import MAX_KEPT
 from bussrv.client.business import BusinessClient
 from bussrv.client.objects import BusError, Object, ObjectsClient
@@ -398,6 +398,19 @@ def test_the_loop_of_a_service_keeps_nothing(join):
     assert (len(client._kept), client.forgotten) == (0, 0)
     with pytest.raises(ConnectionError):
         next(asked)
+
+
+def test_the_loop_of_a_service_drops_nothing_that_was_kept_before(join, monkeypatch):
+    def script(peer):
+        for event in ("kept", "awaited", "dropped", "services/request"):
+            peer.tell({"event": event})
+        peer.until_closed()
+
+    client = join(script)
+    client.wait_for(lambda each: each.metadata["event"] == "awaited")
+    monkeypatch.setattr(_stream, "MAX_KEPT", 1)
+    assert next(client.requests()).metadata == {"event": "services/request"}
+    assert client.receive().metadata == {"event": "kept"}
 
 
 def test_the_loop_of_a_service_may_be_limited_in_time(join):
