@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -51,28 +51,8 @@ class Arrived(Struct, gc=False):
 _decode = msgspec.json.Decoder(_Head).decode
 
 
-class Framing(Protocol):
-    """Makes bytes of objects, and objects of bytes, over one connection."""
-
-    def greeting(self) -> bytes:
-        """The bytes to send before everything else."""
-
-    def frame(self, data: bytes) -> bytes:
-        """The bytes that carry an object; empty: they come later, with :meth:`feed`."""
-
-    def feed(self, data: bytes, found: list[Arrived]) -> bytes:
-        """Bytes came. :returns: what is to be sent.
-
-        :param found: is given the objects in them; also those before something malformed.
-        :raises RemoteProtocolError: they are malformed.
-        """
-
-    def farewell(self) -> bytes:
-        """The bytes to send before the connection is closed."""
-
-
 class PlainFraming:
-    """Objects one after the other.
+    """Objects one after the other. Makes bytes of objects, and objects of bytes, over one connection.
 
     :param max_payload: the most bytes of a payload.
     """
@@ -83,19 +63,23 @@ class PlainFraming:
         self._needed = 0
 
     def greeting(self) -> bytes:
-        """Nothing."""
+        """The bytes to send before everything else: none."""
         return b""
 
     def frame(self, data: bytes) -> bytes:
-        """The object itself."""
+        """The bytes that carry an object: the object itself."""
         return data
 
     def farewell(self) -> bytes:
-        """Nothing."""
+        """The bytes to send before the connection is closed: none."""
         return b""
 
     def feed(self, data: bytes, found: list[Arrived]) -> bytes:
-        """See :class:`Framing`."""
+        """Bytes came. :returns: what is to be sent.
+
+        :param found: is given the objects in them; also those before something malformed.
+        :raises RemoteProtocolError: they are malformed.
+        """
         if self._rest:
             self._rest += data
             if len(self._rest) < self._needed:
@@ -182,7 +166,7 @@ class WebSocketFraming:
         return self._connection.send(ws.Request(str(self._address), self._address.path, subprotocols=[SUBPROTOCOL]))
 
     def frame(self, data: bytes) -> bytes:
-        """A message; nothing after a close frame."""
+        """A message; nothing after a close frame. Before the upgrade: it comes later, with :meth:`feed`."""
         if self._waiting is not None:
             self._waiting.append(data)
         elif self._connection.state is ConnectionState.OPEN:
@@ -197,7 +181,7 @@ class WebSocketFraming:
             return b""  # It was sent already, in answer to the server's.
 
     def feed(self, data: bytes, found: list[Arrived]) -> bytes:
-        """See :class:`Framing`."""
+        """See :class:`PlainFraming`."""
         output: list[bytes] = []
         try:
             self._connection.receive_data(data)
@@ -242,6 +226,9 @@ class WebSocketFraming:
             if len(objects) != 1 or not self._reader.is_between:
                 raise RemoteProtocolError("bad-message", "a message of the server is not one whole object")
             found += objects
+
+
+Framing: TypeAlias = PlainFraming | WebSocketFraming
 
 
 def _bad_frame(why: object) -> RemoteProtocolError:

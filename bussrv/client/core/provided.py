@@ -68,15 +68,13 @@ class ProvidedServices:
         """How many requests are not answered."""
         return len(self._open)
 
-    def add(self, name: str, on_request: OnRequest | None, done: OnDone | None) -> None:
+    def add(self, name: str, on_request: OnRequest | None, done: OnDone) -> None:
         """Provide a service. :raises ValueError: it has a handler already."""
         service = self._services.setdefault(name, _Service(None))
         if on_request is not None:
             if service.on_request is not None:
                 raise ValueError(f"{name} is served by this client already")
             service.on_request = on_request
-        if done is None:
-            return
         if service.is_registered:
             done(None)
         else:
