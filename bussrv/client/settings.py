@@ -84,15 +84,9 @@ def _now(secret: Secret) -> str | None:
 
 @dataclass(frozen=True)
 class Settings:
-    """What a core needs to know.
+    """What a core needs to know. See :func:`bussrv.client.aio.connect`, which takes the same as arguments.
 
-    :ivar routing_ids: further routing ids, which other clients may have, too.
-    :ivar offline: what to do with a publication while the server is away.
-    :ivar timeout: the seconds that the server has for accepting the client.
-    :ivar silence: the seconds without a byte after which the connection counts as broken. A core that can asks the
-        server for a sign of life after half of it.
-    :ivar lease: the seconds between two renewals of a subscription that has a lease.
-    :ivar max_payload: the most bytes of a payload to accept.
+    :ivar silence: a core that can asks the server for a sign of life after half of it.
     """
 
     login: Login = Login()

@@ -400,7 +400,7 @@ def test_the_loop_of_a_service_keeps_nothing(join):
         next(asked)
 
 
-def test_the_loop_of_a_service_drops_nothing_that_was_kept_before(join, monkeypatch):
+def test_the_loop_of_a_service_drops_nothing_kept_before(join, monkeypatch):
     def script(peer):
         for event in ("kept", "awaited", "dropped", "services/request"):
             peer.tell({"event": event})

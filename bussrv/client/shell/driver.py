@@ -19,7 +19,7 @@ from bussrv.client.core.making import make_core
 from bussrv.client.errors import BadLogin, BusError, Closed, Offline
 from bussrv.client.events import Down, Refusal, Restored, State, Up
 from bussrv.client.settings import Backoff, Settings
-from bussrv.client.tls import PERHAPS_TLS, Tls, explain, secured
+from bussrv.client.tls import PERHAPS_TLS, Tls, explain, place, secured
 from bussrv.errors import RemoteProtocolError
 
 log = logging.getLogger("bussrv.client")
@@ -177,7 +177,7 @@ class Driver:
         except (asyncio.TimeoutError, OSError) as error:
             self._abort()
             reason = "timed-out" if isinstance(error, asyncio.TimeoutError) else "offline"
-            return Offline(f"cannot connect to {address.host} port {address.port}: {_why(error)}", reason)
+            return Offline(f"cannot connect to {place(address.host, address.port)}: {_why(error)}", reason)
         except (ValueError, UnicodeError) as error:
             return Offline(f"{address} cannot be used: {error}")
         return await self._gone
@@ -420,12 +420,10 @@ def _keep_alive(sock: socket.socket | None, silence: float) -> None:
 
 
 def _why(error: Exception) -> str:
-    if isinstance(error, ssl.SSLError):
-        return explain(error)
     if isinstance(error, asyncio.TimeoutError):
         return "it did not answer in time"
     # The event loop names every address that it tried, and the number of each error.
     numbers = dict.fromkeys(_NUMBER.findall(str(error)))
-    if numbers:
+    if numbers and not isinstance(error, ssl.SSLError):
         return ", ".join(os.strerror(int(each)) for each in numbers)
-    return getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return (explain(error) if isinstance(error, OSError) else str(error)) or type(error).__name__
