@@ -123,6 +123,11 @@ class Core:
         return self._published - self._confirmed
 
     @property
+    def is_alone(self) -> bool:
+        """Whether at most one exchange is under way, so that nothing else is likely to be sent together with it."""
+        return False
+
+    @property
     def has_output(self) -> bool:
         """Whether bytes wait to be sent."""
         return bool(self._output) and not self._has_left

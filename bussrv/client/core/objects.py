@@ -168,12 +168,18 @@ class ObjectsCore(Core):
 
     def deadline(self) -> float | None:
         """See :class:`Core`."""
-        times = [self._questions.next_deadline()]
-        if not self._has_left:
-            times += [self._join_by, self._leave_by]
+        first = self._questions.next_deadline()
         if self.is_up:
-            times.append(self.heard + self.settings.silence / (1 if self._has_pinged else 2))
-        return min((each for each in times if each is not None), default=None)
+            silent = self.heard + self.settings.silence / (1 if self._has_pinged else 2)
+            first = silent if first is None or silent < first else first
+        if self._has_left or self._join_by is self._leave_by:
+            return first  # Neither is set, as a rule. This is asked for each request and each chunk.
+        return min(each for each in (first, self._join_by, self._leave_by) if each is not None)
+
+    @property
+    def is_alone(self) -> bool:
+        """See :class:`Core`."""
+        return len(self._questions) + self._services.open_requests <= 1
 
     def take_output(self) -> list[bytes]:
         """See :class:`Core`."""

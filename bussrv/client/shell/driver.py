@@ -33,6 +33,9 @@ STEADY = 5.0
 MOST_UNSENT = 32 << 20
 """Bytes that the server has not taken, with which nothing more is read: what is read may ask for yet more answers."""
 
+MOST_READ = 64 << 10
+"""The most bytes of one read."""
+
 _FLUSH = 64 << 10
 _HEAD = 64
 _PROBES = 3
@@ -102,10 +105,16 @@ class Driver:
             await self._changed.wait()
 
     def commanded(self) -> None:
-        """The core was given a command: send what it says, with all that is said in this turn of the loop."""
+        """The core was given a command: send what it says, with all that is said in this turn of the loop.
+
+        If nothing else is under way, nothing is to be waited for: it is sent at once.
+        """
         if not self._is_flushing:
-            self._is_flushing = True
-            self._loop.call_soon(self._flush)
+            if self.core.is_alone:
+                self._flush()
+            else:
+                self._is_flushing = True
+                self._loop.call_soon(self._flush)
             self._arm()
 
     def published(self, size: int) -> bool:
@@ -324,8 +333,11 @@ class Driver:
         changed.set()
 
 
-class _Stream(asyncio.Protocol):
+class _Stream(asyncio.BufferedProtocol):
     """A TCP connection, perhaps with TLS.
+
+    It reads into memory of its own. Otherwise the loop takes new memory for each read, and gives it back: three system
+    calls more.
 
     :ivar address: the address of the server, for people.
     """
@@ -334,14 +346,18 @@ class _Stream(asyncio.Protocol):
         self.address = address
         self.transport: Any = None
         self._driver = driver
+        self._room = memoryview(bytearray(MOST_READ))
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport
         _keep_alive(transport.get_extra_info("socket"), self._driver.core.settings.silence)
         self._driver.opened(self)
 
-    def data_received(self, data: bytes) -> None:
-        self._driver.received(data)
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._room
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._driver.received(bytes(self._room[:nbytes]))
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._driver.lost(exc)
