@@ -123,6 +123,7 @@ class Bus:
         self._origins = Origins(registry, self.access, server_id)
         self._flush_schedule = turns = FlushSchedule(fanout.flush, reactor)
         self.delivery, self.totals, self.flush_soon = turns.delivery, Totals(), turns.read
+        self.poll_ends = turns.poll_ends
         self._hosted = HostedSubscribers(shared, receivers, fanout, turns.wait)
         self._reports: dict[str, Callable[[], object]] = {}
         self._rights = rights = SendRights(registry, self.access, self.counters)
@@ -494,6 +495,11 @@ class Bus:
             self._fanout.send_one(server.group, session_id)
         else:
             self._receivers.catch_up(session_id)
+
+    def poll_begins(self) -> None:
+        """Connections of a port are about to be read; see :class:`IBus`."""
+        self.slices.begin_turn()
+        self._flush_schedule.poll_begins()
 
     def flush(self, since: float = NEVER) -> None:
         """Send what was routed and published."""

@@ -1,4 +1,4 @@
-"""When collected frames are sent: after each chunk of input, or once for all connections read in a reactor turn."""
+"""When collected frames are sent: after each chunk of input, or once for all connections that are read together."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ NEVER = inf
 
 
 class FlushSchedule:
-    """Sends at once for a connection that sends alone, and at the end of the reactor turn if several send.
+    """Sends at once for a connection that sends alone, and later if several send.
 
     In the second case a reactor turn is likely to read several connections, and each receiver gets all their frames in
-    one piece.
+    one piece: when all connections of a port have been read, if they are polled together, and otherwise at the end of
+    the reactor turn.
 
     :param flush: sends collected frames, and returns whether there were any.
     :param reactor: calls at the end of the reactor turn.
@@ -36,6 +37,19 @@ class FlushSchedule:
         self._latest = ""
         self._size = 0
         self._since = NEVER
+        self._is_polled = self._is_put_off = False
+
+    def poll_begins(self) -> None:
+        """Connections that are polled together are about to be read. :meth:`poll_ends` is called after that."""
+        self._is_polled = True
+
+    def poll_ends(self) -> None:
+        """All of them have been read: send what was put off. That is sooner than the end of the reactor turn, and costs
+        less.
+        """
+        self._is_polled = False
+        if self._is_put_off:
+            self._send()
 
     def read(self, session_id: str, size: int, since: float = NEVER) -> float:
         """A chunk of ``size`` bytes of a session was routed; its frames are collected.
@@ -45,13 +59,15 @@ class FlushSchedule:
         """
         if since < self._since:
             self._since = since
-        is_awaited = self._end.is_awaited
+        is_awaited = self._is_put_off or self._end.is_awaited
         is_alone = session_id == self._latest and not is_awaited
         self._latest = session_id
         self._size += size
         if is_alone or self._size > MOST_PUT_OFF:
             return self._send()
-        if not is_awaited:
+        if self._is_polled:
+            self._is_put_off = True
+        elif not is_awaited:
             self._end.wait()
         return NEVER
 
@@ -69,6 +85,7 @@ class FlushSchedule:
 
     def _send(self) -> float:
         self._size = 0
+        self._is_put_off = False
         since, self._since = self._since, NEVER
         if self._flush() and since is not NEVER:
             now: float = self._reactor.seconds()

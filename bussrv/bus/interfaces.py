@@ -285,6 +285,12 @@ class ISending(Interface):
         :returns: see :meth:`bussrv.bus.flush_schedule.FlushSchedule.read`.
         """
 
+    def poll_begins() -> None:
+        """Connections of a port are about to be read, one after the other, in one call of the reactor."""
+
+    def poll_ends() -> None:
+        """They have been read; to be called after each :meth:`poll_begins`, whatever happened."""
+
 
 class ILinks(Interface):
     """The links to other servers that are up."""

@@ -122,7 +122,8 @@ class StreamPort(Service):
 
     def _listening(self, port: IListeningPort) -> None:
         self._port = port
-        be_prompt(port, self._outer, self._port_factory.bus.slices.begin_turn)
+        bus = self._port_factory.bus
+        be_prompt(port, self._outer, bus.poll_begins, bus.poll_ends)
         watch_accepting(port, self._description, self.reactor)
         bound_send_buffer(port, self._port_factory.bus.settings.send_buffer)
         address = peer_text(port.getHost()).removeprefix(f"{UNIX}:")

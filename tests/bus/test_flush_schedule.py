@@ -42,6 +42,26 @@ def test_others_are_served_together_at_the_end_of_the_turn():
     assert not passing.clock.getDelayedCalls()
 
 
+def test_connections_that_are_polled_together_are_served_when_all_have_been_read():
+    passing = Passing()
+    for names, served in (("a", 1), ("ba", 2), ("", 2), ("aa", 4), ("b", 5)):
+        passing.turns.poll_begins()
+        for name in names:
+            passing.turns.read(name, 1)
+        passing.turns.poll_ends()
+        assert passing.count == served
+    assert not passing.clock.getDelayedCalls()
+
+
+def test_who_is_read_after_a_poll_does_not_wait_for_the_next_one():
+    passing = Passing()
+    passing.turns.poll_begins()
+    passing.turns.poll_ends()
+    passing.turns.read("a", 1)
+    passing.clock.advance(0)
+    assert passing.count == 1
+
+
 def test_a_session_alone_waits_for_the_turn_others_were_read_in():
     passing = Passing()
     for name in "abb":

@@ -41,12 +41,16 @@ class SharedPoll:
 
     :param reactor: polls this, as long as there are any.
     :param begin: is called before connections are read, once in a turn of the reactor.
+    :param end: is called after that.
     :param losses: ends connections of the port that are lost.
     """
 
-    def __init__(self, reactor: Any, begin: Callable[[], object], losses: Losses) -> None:
+    def __init__(
+        self, reactor: Any, begin: Callable[[], object], end: Callable[[], object], losses: Losses
+    ) -> None:
         self._reactor = reactor
         self._begin = begin
+        self._end = end
         self._losses = losses
         self._connections: dict[int, Any] = {}
         self._epoll: Any = None
@@ -88,6 +92,16 @@ class SharedPoll:
     def doRead(self) -> None:
         """Read every connection that can be read, each once."""
         self._begin()
+        try:
+            self._read_all()
+        finally:
+            try:
+                self._end()
+            except Exception:
+                # Raised to the reactor, it would end all connections.
+                self._complain("serving connections failed ({suppressed} more not logged)")
+
+    def _read_all(self) -> None:
         connections = self._connections
         left = 0 if self._losses.is_busy else MOST_LOST
         for number, event in self._epoll.poll(0, len(connections)):
@@ -101,16 +115,15 @@ class SharedPoll:
             try:
                 why = connection.doRead() if event & select.EPOLLIN else main.CONNECTION_DONE
             except Exception as error:
-                self._complain()
+                self._complain("reading a connection failed ({suppressed} more not logged)")
                 why = error
             if why is not None:
                 connection.stopReading()
                 self._reactor._disconnectSelectable(connection, why, True)
 
-    def _complain(self) -> None:
+    def _complain(self, text: str) -> None:
         suppressed = self._complaints.admit("")
         if suppressed is not None:
-            text = "reading a connection failed ({suppressed} more not logged)"
             log.failure(text, event="connection.failed", suppressed=suppressed)
 
     def connectionLost(self, reason: Any) -> None:

@@ -213,19 +213,19 @@ class PromptServer(tcp.Server):
         return sent
 
 
-def be_prompt(port: Any, factory: Any, begin: Callable[[], object]) -> None:
+def be_prompt(port: Any, factory: Any, begin: Callable[[], object], end: Callable[[], object]) -> None:
     """Make connections of ``port`` send immediately, and be polled together, if it is one of plain TCP for ``factory``.
 
     Other ports have another transport of this package between protocol and connection, which does its own sending.
 
-    :param begin: see :class:`bussrv.net.transport.shared_poll.SharedPoll`.
+    :param begin: see :class:`bussrv.net.transport.shared_poll.SharedPoll`; so is ``end``.
     """
     is_plain = isinstance(port, tcp.Port) and port.transport is tcp.Server and port.factory is factory
     if is_plain:
         port.transport = PromptServer
         port.losses = losses = Losses(port.reactor)
         if can_share(port.reactor):
-            port.shared_poll = SharedPoll(port.reactor, begin, losses)
+            port.shared_poll = SharedPoll(port.reactor, begin, end, losses)
 
 
 def bound_send_buffer(port: Any, size: int) -> None:

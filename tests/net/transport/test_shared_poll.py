@@ -77,8 +77,8 @@ class Scene:
 
     def __init__(self, reactor: Any, is_shared: bool, can_half_close: bool) -> None:
         self.reactor = reactor
-        self.turns = 0
-        self.poll = SharedPoll(reactor, self._begin_turn, Losses(reactor)) if is_shared else None
+        self.turns = self.ended = 0
+        self.poll = SharedPoll(reactor, self._begin_turn, self._end_turn, Losses(reactor)) if is_shared else None
         port = SimpleNamespace(shared_poll=self.poll, _realPortNumber=0)
         self.ours: list[Any] = []
         self.theirs: list[socket.socket] = []
@@ -96,7 +96,12 @@ class Scene:
             self.protocols.append(protocol)
 
     def _begin_turn(self) -> None:
+        assert self.turns == self.ended
         self.turns += 1
+
+    def _end_turn(self) -> None:
+        self.ended += 1
+        raise ZeroDivisionError  # That ends no connection.
 
     def settle(self) -> None:
         for _ in range(4):

@@ -270,7 +270,7 @@ def test_a_port_that_serves_through_something_else_keeps_its_own():
     serverFromString(reactor, "tcp:0:interface=127.0.0.1").listen(Network().factory("objects")).addCallback(
         ports.append
     )
-    be_prompt(ports[0], None, lambda: None)
+    be_prompt(ports[0], None, lambda: None, lambda: None)
     assert ports[0].transport is tcp.Server
     ports[0].stopListening()
 
