@@ -85,6 +85,7 @@ class ObjectReader(StreamReader[BusObject | BadObject]):
     :param max_payload: the most bytes of payload.
     :param max_nesting: how deep metadata may nest.
     :ivar limits: these limits, as they are now.
+    :ivar last_event: the ``event`` of the last object of the batch that was read last.
     """
 
     def __init__(
@@ -102,6 +103,7 @@ class ObjectReader(StreamReader[BusObject | BadObject]):
         self._ahead: Iterator[BusObject] = iter(())
         self._singles: deque[BusObject] = deque()
         self.ends: frozenset[str] = frozenset()
+        self.last_event: str | None = None
         self._longest = FIRST_BATCH
         self._to_read = 0
         self._longest_read = 1
@@ -197,14 +199,35 @@ class ObjectReader(StreamReader[BusObject | BadObject]):
 
     def _read_ahead(self) -> list[BusObject]:
         """The next objects, up to one that the plain reader has to look at."""
-        objs: list[BusObject] = []
         whole = self._buffer.whole()
         if whole is None:
-            return objs
+            return []
         data, first = whole
         most = min(self._longest, self._to_read or LONGEST_BATCH)
         self._longest = min(2 * self._longest, LONGEST_BATCH)
-        find, length, begin = data.find, len(data), first
+        objs, end, single = self._read_some(data, first, most)
+        if single is not None:
+            self._singles.append(single)
+            end += len(single.metadata) + 1 + len(single.payload)
+        self._buffer.skip(end - first)
+        self._to_read -= min(self._to_read, len(objs) + len(self._singles))
+        self.last_event = objs[-1].head.event if objs else None
+        return objs
+
+    def read_chunk(self, data: bytes) -> tuple[list[BusObject], int]:
+        """Read the objects at the beginning of a chunk that comes while nothing is left here, without taking it.
+
+        :returns: as many as a batch has, and the place after them.
+        """
+        objs, end, _ = self._read_some(data, 0, LONGEST_BATCH)
+        self._to_read -= min(self._to_read, len(objs))
+        return objs, end
+
+    def _read_some(self, data: bytes, begin: int, most: int) -> tuple[list[BusObject], int, BusObject | None]:
+        """:returns: objects, the place after them, and the next one if it ends batches."""
+        objs: list[BusObject] = []
+        single: BusObject | None = None
+        find, length = data.find, len(data)
         max_metadata, max_payload = self._max_metadata, self._max_payload
         max_nesting, short, medium = self._max_nesting, 2 * self._max_nesting, 5 * self._max_nesting - 3
         ends = self.ends
@@ -222,16 +245,15 @@ class ObjectReader(StreamReader[BusObject | BadObject]):
                 is_flat = end - begin <= short or end - begin + 3 * metadata.count(b"[") <= medium
                 if not (is_flat and metadata.isascii()):
                     check_text(metadata, max_nesting)
-                begin = after
+                obj = BusObject(metadata, head, data[end + 1 : after])
                 if head.event is not None and head.event in ends:
-                    self._singles.append(BusObject(metadata, head, data[end + 1 : after]))
+                    single = obj
                     break
-                objs.append(BusObject(metadata, head, data[end + 1 : after]))
+                begin = after
+                objs.append(obj)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, RemoteProtocolError):
             pass  # The object is read again by _read_event, which raises the exact error or is more tolerant.
-        self._buffer.skip(begin - first)
-        self._to_read -= min(self._to_read, len(objs) + len(self._singles))
-        return objs
+        return objs, begin, single
 
     def _read_event(self) -> BusObject | BadObject | None:
         if self._waiting is None and not self._read_metadata():

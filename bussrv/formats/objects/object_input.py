@@ -27,6 +27,9 @@ Route = Callable[[str, ObjectReader], ScanResult | None]
 RouteBatch = Callable[[str, Iterator[BusObject]], BusObject | None]
 """Routes objects of a session, up to one that has to be routed by itself. That one is taken from the batch."""
 
+_EXCHANGE = b'"services/re'
+_EARLY = 256
+
 NextObject = BusObject | BadObject | Literal[State.READING_DIRECTLY] | None
 
 
@@ -38,7 +41,7 @@ class ObjectInput:
     :ivar has_partial: whether the beginning of an object waits, as far as is known.
     """
 
-    __slots__ = ("_bus", "_reader", "_route", "_route_batch", "has_partial")
+    __slots__ = ("_bus", "_exchanges", "_reader", "_route", "_route_batch", "has_partial")
 
     def __init__(self, reader: ObjectReader, bus: IBus, route: Route, route_batch: RouteBatch) -> None:
         self._reader = reader
@@ -46,6 +49,7 @@ class ObjectInput:
         self._route = route
         self._route_batch = route_batch
         self.has_partial = True
+        self._exchanges = False
 
     def serve(self, sender: StreamProtocol, data: bytes) -> bool:
         """Route a chunk as it comes. :returns: whether that was done; otherwise it is to be read."""
@@ -53,6 +57,10 @@ class ObjectInput:
         if not bus.slices.is_free:
             return False
         begin = sender.reactor.seconds()
+        if self._exchanges and data.find(_EXCHANGE, 0, _EARLY) >= 0:
+            return self._serve_exchanges(sender, data, begin)
+        if not self._reader.is_clear:
+            return False
         try:
             routed = bus.compiled_router.route_chunk(sender.session_id, self._reader, data, self.has_partial)
         except Exception:
@@ -75,6 +83,35 @@ class ObjectInput:
             sender.input.was_routed(size)
         return True
 
+    def _serve_exchanges(self, sender: StreamProtocol, data: bytes, begin: float) -> bool:
+        """Route a chunk of requests and replies as it comes, if the one before was such, too."""
+        bus, reader, size = self._bus, self._reader, len(data)
+        if not reader.is_empty:
+            return False
+        objs, end = reader.read_chunk(data)
+        if not objs:
+            return False
+        batch, sender.traffic.bytes_in = iter(objs), sender.traffic.bytes_in + size
+        try:
+            left = self._route_batch(sender.session_id, batch)
+        except Exception:
+            sender.serving_failed(Failure())
+            bus.flush(begin)
+            return True
+        unrouted = objs[len(objs) - length_hint(batch) - (left is not None) :]
+        sender.traffic.objects_in += len(objs) - len(unrouted)
+        if unrouted or end < size:
+            # They are read again. That is rare.
+            reader.feed(data[end - sum(len(each.metadata) + 1 + len(each.payload) for each in unrouted) :])
+            bus.slices.spend(sender.reactor.seconds() - begin)
+            sender.input.go_on(size, begin)
+            return True
+        sent_at = bus.flush_soon(sender.session_id, size, begin)
+        bus.slices.spend((sender.reactor.seconds() if sent_at is NEVER else sent_at) - begin)
+        if size >= LARGE_INPUT:
+            sender.input.was_routed(size)
+        return True
+
     def next_event(self, sender: StreamProtocol) -> NextObject:
         """The next object to be served or routed by itself; objects before it are routed in batches."""
         reader, read, session_id = self._reader, sender.input, sender.session_id
@@ -90,6 +127,8 @@ class ObjectInput:
             batch = reader.batch()
             if not length_hint(batch):
                 event = reader.next_event()
+                if event is None and self._exchanges and reader.is_empty and sender.factory.in_turns:
+                    return State.READING_DIRECTLY
                 if not isinstance(event, BusObject) or event.head.event not in EXCHANGED:
                     return event
                 # Its payload came in several chunks. It has a plan, too.
@@ -97,5 +136,6 @@ class ObjectInput:
             before = length_hint(batch)
             obj = self._route_batch(session_id, batch)
             sender.traffic.objects_in += before - length_hint(batch) - (obj is not None)
+            self._exchanges = obj is None and reader.last_event in EXCHANGED
             if obj is not None or read.serves_no_more():
                 return obj
