@@ -32,7 +32,7 @@
 #endif
 
 /* Changes with every change of how Python and this file call each other. */
-#define INTERFACE 8
+#define INTERFACE 9
 
 #define MOST_OBJECTS 1024  /* the most objects of one pass */
 #define MOST_PLANS 128     /* the most route plans of a table */
@@ -782,6 +782,139 @@ scan_object(Cursor *cursor, const Limits *limits, Head *head, Object *object)
         return verdict == INCOMPLETE && cursor->end - object->begin > limits->max_metadata ? NEEDS_PYTHON : verdict;
     }
     return take_payload(cursor, limits, head, object);
+}
+
+/* Requests and replies: those that say nothing unusual, so that a few texts tell what becomes of them. */
+
+enum { NAME = 256, ANSWERED = 512 };
+
+#define MOST_EXCHANGES 128 /* the most of one pass */
+#define LONGEST_ID 120     /* the most bytes of an id that Python compares as it is; see key_of() in records.py */
+
+/* What a scan of one has found. head has what other objects have, too. */
+typedef struct {
+    Head head;
+    int is_reply;
+    Span name;     /* with its quotes */
+    Span answered; /* in-reply-to */
+    Span to;
+} Exchange;
+
+static int
+is_text(const Span *text, const char *wanted)
+{
+    return text->size == (Py_ssize_t)strlen(wanted) && !memcmp(text->begin, wanted, (size_t)text->size);
+}
+
+static int
+exchange_attribute(const Span *key)
+{
+    return is_text(key, "name") ? NAME : is_text(key, "in-reply-to") ? ANSWERED : attribute(key);
+}
+
+static Verdict
+scan_exchange_attribute(Cursor *cursor, Exchange *exchange, int name)
+{
+    Verdict verdict;
+    switch (name) {
+    case NAME:
+        exchange->name.begin = cursor->at;
+        verdict = scan_any_string(cursor);
+        exchange->name.size = cursor->at - exchange->name.begin;
+        return verdict;
+    case ANSWERED:
+        return scan_plain(cursor, &exchange->answered);
+    case TO:
+        return scan_plain(cursor, &exchange->to);
+    case ID:
+        return scan_plain(cursor, &exchange->head.id);
+    case NATURES:
+    case ROUTE:
+        return NEEDS_PYTHON;
+    default:
+        return scan_attribute(cursor, &exchange->head, name);
+    }
+}
+
+/* One key with its value. What names a service in another way is left to Python. */
+static Verdict
+scan_exchange_member(Cursor *cursor, Exchange *exchange)
+{
+    Span key;
+    Head *head = &exchange->head;
+    Verdict verdict = scan_plain(cursor, &key);
+    int name;
+    if (verdict != CONTINUE) {
+        return verdict;
+    }
+    name = exchange_attribute(&key);
+    if (name & head->seen || is_text(&key, "service") || (!name && !is_new_key(head, &key))) {
+        return NEEDS_PYTHON;
+    }
+    head->seen |= name;
+    skip_blanks(cursor);
+    if (!take(cursor, ':')) {
+        return NEEDS_PYTHON;
+    }
+    skip_blanks(cursor);
+    return scan_exchange_attribute(cursor, exchange, name);
+}
+
+/* How many keys the metadata has; 0: it is not plain. It has as many colons. */
+static int
+scan_exchange_metadata(Cursor *cursor, Exchange *exchange)
+{
+    const unsigned char *at = cursor->at;
+    int keys = 0, colons = 0;
+    skip_blanks(cursor);
+    if (!take(cursor, '{')) {
+        return 0;
+    }
+    do {
+        skip_blanks(cursor);
+        if (scan_exchange_member(cursor, exchange) != CONTINUE || (skip_blanks(cursor) && peek(cursor) == '}')) {
+            return 0;
+        }
+        keys++;
+    } while (take(cursor, ','));
+    if (!take(cursor, '}')) {
+        return 0;
+    }
+    for (; at < cursor->at; at++) {
+        colons += *at == ':';
+    }
+    return colons == keys ? keys : 0;
+}
+
+static int
+is_plain_exchange(Exchange *exchange)
+{
+    const int seen = exchange->head.seen;
+    exchange->is_reply = is_text(&exchange->head.event, "services/reply");
+    if (exchange->is_reply) {
+        return seen & ANSWERED && exchange->answered.size <= LONGEST_ID;
+    }
+    return is_text(&exchange->head.event, "services/request") && seen & ID && !(seen & (TO | ANSWERED))
+        && exchange->head.id.size <= LONGEST_ID;
+}
+
+/* Returns whether there is a whole and plain one. */
+static int
+scan_exchange(Cursor *cursor, const Limits *limits, Exchange *exchange, Object *object)
+{
+    Head *head = &exchange->head;
+    head->max_nesting = limits->max_nesting;
+    head->seen = head->is_sender_null = head->number = 0;
+    head->size = head->route.size = 0;
+    head->event.begin = cursor->at;
+    head->event.size = 0;
+    head->type = head->id = exchange->name = exchange->answered = exchange->to = head->event;
+    object->begin = cursor->at;
+    if (!scan_exchange_metadata(cursor, exchange) || !is_plain_exchange(exchange)) {
+        return 0;
+    }
+    object->metadata = cursor->at - object->begin;
+    return take(cursor, 0) && take_payload(cursor, limits, head, object) == CONTINUE;
 }
 
 /* An object by which those like it are taken in fewer steps. They have another id and another size of the payload, and
@@ -1792,6 +1925,124 @@ static PyType_Slot seen_slots[] = {
 
 static PyType_Spec seen_spec = {"bussrv._speedups.Seen", sizeof(Seen), 0, Py_TPFLAGS_DEFAULT, seen_slots};
 
+/* What the plan of an exchange depends on, as text: whether there is a type, whether there is a payload, both names. */
+static PyObject *
+exchange_key(const Exchange *exchange)
+{
+    char text[LONGEST_KEY + 3], *to = text;
+    const Head *head = &exchange->head;
+    if (exchange->name.size + head->type.size > LONGEST_KEY) {
+        return NULL;
+    }
+    *to++ = (char)('0' + ((head->seen & TYPE) != 0) + 2 * (head->size > 0));
+    memcpy(to, exchange->name.begin, (size_t)exchange->name.size);
+    to += exchange->name.size;
+    *to++ = 0;
+    memcpy(to, head->type.begin, (size_t)head->type.size);
+    return PyBytes_FromStringAndSize(text, to + head->type.size - text);
+}
+
+/* An id as Python compares it. */
+static PyObject *
+exchange_id(const Span *id)
+{
+    char text[LONGEST_ID + 4] = "str ";
+    memcpy(text + 4, id->begin, (size_t)id->size);
+    return PyUnicode_DecodeUTF8(text, id->size + 4, NULL);
+}
+
+/* Returns (is_reply, id, key, frame, to, ids, end); NULL without an exception: it is left to Python. */
+static PyObject *
+make_exchange(const Exchange *exchange, const Object *object, const Added *added, Py_ssize_t end)
+{
+    const Span *id = exchange->is_reply ? &exchange->answered : &exchange->head.id;
+    PyObject *key = exchange_key(exchange), *frame, *name, *to;
+    char *text;
+    if (key == NULL) {
+        return NULL;
+    }
+    frame = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)size_of(object, added));
+    if (frame != NULL && (text = PyBytes_AsString(frame)) != NULL) {
+        write_object(text, object, added);
+    }
+    name = exchange_id(id);
+    if (exchange->head.seen & TO) {
+        to = PyUnicode_DecodeUTF8((const char *)exchange->to.begin, exchange->to.size, NULL);
+    } else {
+        to = Py_None;
+        Py_INCREF(to);
+    }
+    if (frame == NULL || name == NULL || to == NULL) {
+        Py_DECREF(key);
+        Py_XDECREF(frame);
+        Py_XDECREF(name);
+        Py_XDECREF(to);
+        return NULL;
+    }
+    return Py_BuildValue("(NNNNNNn)", PyBool_FromLong(exchange->is_reply), name, key, frame, to,
+                         PyBool_FromLong(object->id != 0), end);
+}
+
+PyDoc_STRVAR(exchanges_doc,
+"exchanges(sender, data, made)\n--\n\n"
+"Read the plain requests and replies that data begins with, up to 128. made is the number of the latest id that was made.\n"
+"Returns [(is_reply, id, key, frame, to, ids, end), ...]: the id of the request as it is compared, what its plan depends on,\n"
+"the bytes that are forwarded, the addressee or None, whether an id was made, and the place after it.");
+
+static PyObject *
+exchanges(PyObject *module, PyObject *const *arguments, Py_ssize_t given)
+{
+    Types *types = PyModule_GetState(module);
+    Exchange exchange;
+    Object object;
+    Cursor cursor;
+    Sender *sender;
+    Added added;
+    PyObject *found;
+    char *data;
+    Py_ssize_t size;
+    uint64_t made;
+    int number;
+    if (!wants_arguments(given, 3)) {
+        return NULL;
+    }
+    if (Py_TYPE(arguments[0]) != types->sender) {
+        PyErr_SetString(PyExc_TypeError, "a Sender is wanted");
+        return NULL;
+    }
+    sender = (Sender *)arguments[0];
+    made = PyLong_AsUnsignedLongLong(arguments[2]);
+    if (PyErr_Occurred() || PyBytes_AsStringAndSize(arguments[1], &data, &size) < 0) {
+        return NULL;
+    }
+    added = sender->added;
+    if (PyBytes_AsStringAndSize(added.tails, &added.tail, &added.tail_size) < 0) {
+        return NULL;
+    }
+    found = PyList_New(0);
+    cursor.at = (const unsigned char *)data;
+    cursor.end = cursor.at + size;
+    open_window(&cursor);
+    for (number = 0; found != NULL && number < MOST_EXCHANGES; number++) {
+        PyObject *one;
+        int failed;
+        if (!scan_exchange(&cursor, &sender->limits, &exchange, &object)) {
+            break;
+        }
+        object.id = exchange.head.seen & ID ? 0 : ++made;
+        one = make_exchange(&exchange, &object, &added, cursor.at - (const unsigned char *)data);
+        if (one == NULL && !PyErr_Occurred()) {
+            break;
+        }
+        failed = one == NULL || PyList_Append(found, one) < 0;
+        Py_XDECREF(one);
+        if (failed) {
+            Py_CLEAR(found);
+        }
+    }
+    return found;
+}
+
 /* Connections do not block, so the interpreter's lock is kept: to get it back from the journal's thread would take longer
  * than the call. */
 static PyObject *
@@ -1817,6 +2068,7 @@ send_bytes(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t g
 }
 
 static PyMethodDef module_methods[] = {
+    {"exchanges", (PyCFunction)(void (*)(void))exchanges, METH_FASTCALL, exchanges_doc},
     {"receive", receive, METH_O, "receive(connection)\n--\n\nThe bytes that came; none: no more will come. It raises OSError."},
     {"send", (PyCFunction)(void (*)(void))send_bytes, METH_FASTCALL,
      "send(connection, data)\n--\n\nSend bytes as far as there is room. Returns how many were sent. It raises OSError."},

@@ -11,6 +11,10 @@ class _Connection(Protocol):
 def receive(connection: _Connection, /) -> bytes: ...
 def send(connection: _Connection, data: bytes, /) -> int: ...
 
+def exchanges(
+    sender: Sender, data: bytes, made: int, /
+) -> list[tuple[bool, str, bytes, bytes, str | None, bool, int]]: ...
+
 class Seen:
     capacity: int
     @property

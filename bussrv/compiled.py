@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from types import ModuleType
 
-INTERFACE = 8
+INTERFACE = 9
 """Of the module that this code calls. A file that an earlier build left behind may have another one."""
 
 SWITCH = "BUSSRV_PURE"

@@ -27,6 +27,7 @@ from bussrv.bus.routing.audience import Audience
 from bussrv.bus.routing.batch import BatchRouter
 from bussrv.bus.routing.compiled import CompiledRouter
 from bussrv.bus.routing.compiled_forward import CompiledForwarder
+from bussrv.bus.routing.exchanges import CompiledExchanges
 from bussrv.bus.routing.forward import Forwarder
 from bussrv.bus.routing.object_ids import ObjectIds
 from bussrv.bus.routing.parts import RoutingParts
@@ -165,6 +166,7 @@ class Bus:
         self.compiled_router = CompiledRouter(
             parts, registry=registry, origins=self._origins, batches=self._batches, ids=self._ids
         )
+        self._exchanges = CompiledExchanges(parts, registry=registry, batches=self._batches, ids=self._ids)
         self._seen = newest(settings.max_seen)
         self._forwarder = Forwarder(
             shared,
@@ -340,6 +342,12 @@ class Bus:
         return self._batches.route_batch(
             self._origins.of(session_id), self.registry.state.provided_by(session_id), batch
         )
+
+    def route_exchanges(self, session_id: str, data: bytes, limits: tuple[int, int, int]) -> tuple[int, int]:
+        """Route the plain requests and replies at the beginning of a chunk of a member; see :class:`IBus`."""
+        if self._receivers.group_of(session_id) is None:
+            return 0, 0
+        return self._exchanges.route(self._origins.of(session_id), data, limits)
 
     # Links.
 

@@ -146,6 +146,13 @@ class IRouting(Interface):
     def publish_many(session_id: str, publications: Sequence[Publication]) -> None:
         """Deliver publications as :meth:`publish` does. They differ in nothing but their payloads; none is empty."""
 
+    def route_exchanges(session_id: str, data: bytes, limits: tuple[int, int, int]) -> tuple[int, int]:
+        """Route plain requests and replies as :meth:`route` does: those at the beginning of a chunk of a member.
+
+        :param limits: see :class:`bussrv.wire.objects.ObjectReader`.
+        :returns: the place after them, and how many they are; ``(0, 0)`` without the compiled module.
+        """
+
     def publish(session_id: str, publication: Publication) -> None:
         """Deliver a publication to all sessions that want it, in every wire format."""
 

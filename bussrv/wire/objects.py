@@ -145,6 +145,11 @@ class ObjectReader(StreamReader[BusObject | BadObject]):
         return not (self._has_read or len(self._buffer)) and self._error is None
 
     @property
+    def is_idle(self) -> bool:
+        """Whether nothing is left, so that the next chunk may be read by :meth:`read_chunk`."""
+        return self.is_empty
+
+    @property
     def is_clear(self) -> bool:
         """Whether the bytes that wait are the beginning of an object, which need not be read here; see :meth:`skip`."""
         return not (self._to_read or self._has_read) and self._error is None

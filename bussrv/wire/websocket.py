@@ -133,6 +133,11 @@ class WebSocketReader(ObjectReader):
         return False
 
     @property
+    def is_idle(self) -> bool:
+        """See :class:`ObjectReader`. Chunks are no objects."""
+        return False
+
+    @property
     def is_open(self) -> bool:
         """Whether the upgrade was granted."""
         return self._frames is not None

@@ -123,18 +123,27 @@ class OpenRequests:
 
         :param now: what ``seconds`` said, not long ago.
         """
+        ask = self.open_plain(session, routing_id, key_of(request_id), asked, now)
+        return ask or self.open(session, routing_id, request_id, bytes(requester_id), asked)
+
+    def open_plain(self, session: str, routing_id: str, key: str, asked: Targets, now: float) -> OpenRequest | None:
+        """Do as :meth:`open_for_one` does, if it is the usual case; otherwise nothing.
+
+        :param key: its id as :func:`key_of` has it.
+        :raises OverLimit: as :meth:`open` does.
+        """
         self._forget_some(now)
-        key = key_of(request_id)
-        asker, given = self._askers.get(session, _NOTHING).get(""), self._given.get(asked.session or "")
-        if (
-            asker is None
-            or given is None
-            or key in given
-            or key in self._given_to_several
-            or asker.size >= min(self._most_of_one, self._most - self._size)
-            or (len(key) == DIGEST or key[0] == "f")  # perhaps a digest, or a float
-        ):
-            return self.open(session, routing_id, request_id, bytes(requester_id), asked)
+        ways = self._ways(session, asked)
+        is_unclear = len(key) == DIGEST or key[0] == "f"  # perhaps a digest, or a float
+        if ways is None or is_unclear or key in ways[1] or key in self._given_to_several:
+            return None
+        most = self._most_of_one
+        if ways[0].size >= most or ways[0].size >= self._most - self._size:
+            self._make_room(ways[0], 1, None)
+            ways = self._ways(session, asked)  # What was closed may have been the last.
+            if ways is None:
+                return None
+        asker, given = ways
         ask = given[key] = OpenRequest(asker, routing_id, asked, now, 1, key)
         if asked.asks is not None:
             asked.asks[ask] = None
@@ -143,6 +152,11 @@ class OpenRequests:
         self._size += 1
         self._shown[key] = self._shown.get(key, 0) + 1
         return ask
+
+    def _ways(self, session: str, asked: Targets) -> tuple[Requester, dict[str, OpenRequest]] | None:
+        """A client of this server that asks, and what the asked session was given; ``None``: one has nothing open."""
+        asker, given = self._askers.get(session, _NOTHING).get(""), self._given.get(asked.session or "")
+        return None if asker is None or given is None else (asker, given)
 
     def of_provider(self, session: str, service: str, *, behind: str | None = None) -> Targets:
         """A provider of a service, as the only one who is given a request.
@@ -267,6 +281,16 @@ class OpenRequests:
         key = key_of(reply_id) if is_id(reply_id) else ""
         ask = self._given.get(session, _NOTHING).get(key) or self._given_to_several.get(key)
         return ask if ask is not None and self._is_open(ask, self.seconds() if now is None else now) else None
+
+    def given_plain(self, session: str, key: str, now: float) -> OpenRequest | None:
+        """As :meth:`given`, for a request that only this session was given, under its own id, by a client of this server.
+
+        :param key: the id of the reply, as :func:`key_of` has it.
+        """
+        ask = self._given.get(session, _NOTHING).get(key)
+        if ask is None or ask.provider_id is not None or ask.asker.is_remote or not self._is_open(ask, now):
+            return None
+        return ask
 
     def went_over(self, link: str, reply_id: Any, to: Iterable[str] | None) -> OpenRequest | None:
         """The open request that the reply of another server is for.

@@ -16,7 +16,7 @@ or changed here before all is certain.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Set
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, field
@@ -48,6 +48,9 @@ MOST_PLANS = 256
 
 LONGEST_KEY = 1024
 """The most characters of a key that is remembered. Senders determine its length."""
+
+if TYPE_CHECKING:
+    from bussrv._speedups import Sender
 
 _NOTHING = Raw(b"")
 _decode = msgspec.json.Decoder(str | int).decode
@@ -99,6 +102,8 @@ class SourcePlans(Struct):
     :ivar tail: what ends metadata as it is forwarded, its NUL included.
     :ivar is_plain: whether there is one colon in it: the route has none.
     :ivar replies: ``None``: such replies are not plain.
+    :ivar asks: some of ``requests`` by the keys of the compiled module; ``answers``: some of ``replies``, likewise.
+    :ivar sender: the source as the compiled module takes it, with these ``limits``.
     """
 
     source: Source
@@ -109,6 +114,10 @@ class SourcePlans(Struct):
     everyone: BatchPlans
     requests: dict[tuple[str | None, bool, bytes, bytes], RequestPlan] = field(default_factory=dict)
     replies: dict[tuple[str | None, bool, str], Group | None] = field(default_factory=dict)
+    asks: dict[bytes, RequestPlan] = field(default_factory=dict)
+    answers: dict[tuple[bytes, str], Group] = field(default_factory=dict)
+    limits: tuple[int, int, int] | None = None
+    sender: Sender | None = None
 
 
 class BatchRouter:
@@ -155,7 +164,7 @@ class BatchRouter:
         :returns: that object, taken from the batch but not routed; ``None`` at the end of the batch, and after an
             interruption: then go on with the rest of it, unless the sender is over a limit now.
         """
-        table = self._table(source, provided)
+        table = self.plans_of(source, provided)
         taken: list[BusObject] | None = [] if self._taps.is_on else None
         try:
             left = self._route(table, batch if taken is None else _noted(batch, taken), taken is None)
@@ -167,8 +176,9 @@ class BatchRouter:
             self._taps.saw_batch(source.origin, provided, taken, self._audience.others_of)
         return left
 
-    def _table(self, source: Source, provided: Set[str]) -> SourcePlans:
-        """The plans of a source, which are of the present generation."""
+    def plans_of(self, source: Source, provided: Set[str]) -> SourcePlans:
+        """The plans of a source, which are of the present generation, for a batch that begins."""
+        self._most_asked = self.asked + MOST_GROUPS_ASKED
         if len(self._tables) > MOST_TABLES:
             self._tables.clear()
             self._shared.clear()
@@ -195,7 +205,7 @@ class BatchRouter:
         cut, new_id, fanout = source.cut, self._new_id, self._fanout
         exchanges = exchanges and source.origin.link is None
         made, asked_before, is_long = 0, self._receivers.groups_asked, False
-        self._most_asked, self._now = self.asked + MOST_GROUPS_ASKED, None
+        self._now = None
         for obj in batch:
             head = obj.head
             event = head.event
@@ -303,11 +313,7 @@ class BatchRouter:
         if head.id is UNSET or head.id is None or head.to is not None or head.natures or head.route:
             return False
         fields = decode_raw(obj.metadata)
-        name, service = fields.get("name", _NOTHING), fields.get("service", _NOTHING)
-        key = (head.type, head.size > 0, bytes(name), bytes(service))
-        plan = table.requests.get(key)
-        if plan is None or plan.services != self._audience.services:
-            plan = self._request_plan(table, key, obj)
+        plan = self._plan_of_request(table, obj, fields)
         if plan is None or plan.one_of is None:
             return False
         provider, group, asked = plan.able[self._audience.next_of(plan.one_of)]
@@ -322,6 +328,19 @@ class BatchRouter:
             frame = encode(ask.as_shown(frame[: len(frame) - len(obj.payload) - 1]), obj.payload)
         self._fanout.add_frame_for_one(group, provider, frame)
         return True
+
+    def request_plan(self, table: SourcePlans, obj: BusObject) -> RequestPlan | None:
+        """The plan of requests like this one; ``None``: too much was asked for it, so it is to be found later."""
+        return self._plan_of_request(table, obj, decode_raw(obj.metadata))
+
+    def _plan_of_request(self, table: SourcePlans, obj: BusObject, fields: dict[str, Raw]) -> RequestPlan | None:
+        head = obj.head
+        name, service = fields.get("name", _NOTHING), fields.get("service", _NOTHING)
+        key = (head.type, head.size > 0, bytes(name), bytes(service))
+        plan = table.requests.get(key)
+        if plan is None or plan.services != self._audience.services:
+            plan = self._request_plan(table, key, obj)
+        return plan
 
     def _request_plan(
         self, table: SourcePlans, key: tuple[str | None, bool, bytes, bytes], obj: BusObject
@@ -371,13 +390,17 @@ class BatchRouter:
         if ask is None or ask.asked.session != origin.sender or ask.provider_id is not None or ask.asker.is_remote:
             return False
         asker = ask.asker.session
-        key = (head.type, head.size > 0, asker)
-        group = table.replies[key] if key in table.replies else self._reply_plan(table, key, obj)
+        group = self.reply_group(table, obj, asker)
         if group is None:
             return False
         self._requests.answered(ask)
         self._fanout.add_frame_for_one(group, asker, self._frame(table, obj, says_once))
         return True
+
+    def reply_group(self, table: SourcePlans, obj: BusObject, asker: str) -> Group | None:
+        """The group of the asker of replies like this one; ``None``: they are not plain."""
+        key = (obj.head.type, obj.head.size > 0, asker)
+        return table.replies[key] if key in table.replies else self._reply_plan(table, key, obj)
 
     def _reply_plan(self, table: SourcePlans, key: tuple[str | None, bool, str], obj: BusObject) -> Group | None:
         """Find, and remember, the group of the asker of replies like this one."""

@@ -84,25 +84,19 @@ class ObjectInput:
         return True
 
     def _serve_exchanges(self, sender: StreamProtocol, data: bytes, begin: float) -> bool:
-        """Route a chunk of requests and replies as it comes, if the one before was such, too."""
+        """Route a chunk of requests and replies as it comes, after others."""
         bus, reader, size = self._bus, self._reader, len(data)
-        if not reader.is_empty:
+        if not reader.is_idle:
             return False
-        objs, end = reader.read_chunk(data)
-        if not objs:
-            return False
-        batch, sender.traffic.bytes_in = iter(objs), sender.traffic.bytes_in + size
+        sender.traffic.bytes_in += size
         try:
-            left = self._route_batch(sender.session_id, batch)
+            end = self._route_exchanges(sender, data)
         except Exception:
             sender.serving_failed(Failure())
             bus.flush(begin)
             return True
-        unrouted = objs[len(objs) - length_hint(batch) - (left is not None) :]
-        sender.traffic.objects_in += len(objs) - len(unrouted)
-        if unrouted or end < size:
-            # They are read again. That is rare.
-            reader.feed(data[end - sum(len(each.metadata) + 1 + len(each.payload) for each in unrouted) :])
+        if end < size:
+            reader.feed(data[end:] if end else data)
             bus.slices.spend(sender.reactor.seconds() - begin)
             sender.input.go_on(size, begin)
             return True
@@ -111,6 +105,21 @@ class ObjectInput:
         if size >= LARGE_INPUT:
             sender.input.was_routed(size)
         return True
+
+    def _route_exchanges(self, sender: StreamProtocol, data: bytes) -> int:
+        """:returns: the place after the objects that were routed."""
+        session_id = sender.session_id
+        end, count = self._bus.route_exchanges(session_id, data, self._reader.limits)
+        sender.traffic.objects_in += count
+        if end == len(data):
+            return end
+        objs, after = self._reader.read_chunk(data[end:] if end else data)
+        batch = iter(objs)
+        left = self._route_batch(session_id, batch)
+        unrouted = objs[len(objs) - length_hint(batch) - (left is not None) :]
+        sender.traffic.objects_in += len(objs) - len(unrouted)
+        # Those are read again, which is rare.
+        return end + after - sum(len(each.metadata) + 1 + len(each.payload) for each in unrouted)
 
     def next_event(self, sender: StreamProtocol) -> NextObject:
         """The next object to be served or routed by itself; objects before it are routed in batches."""
@@ -127,7 +136,7 @@ class ObjectInput:
             batch = reader.batch()
             if not length_hint(batch):
                 event = reader.next_event()
-                if event is None and self._exchanges and reader.is_empty and sender.factory.in_turns:
+                if event is None and self._exchanges and reader.is_idle and sender.factory.in_turns:
                     return State.READING_DIRECTLY
                 if not isinstance(event, BusObject) or event.head.event not in EXCHANGED:
                     return event
