@@ -272,13 +272,14 @@ class Bus:
         """
         if attributes:
             attributes = as_attributes(attributes, OWN_OF_REQUEST)
-        deadline = None if timeout is None else asyncio.get_running_loop().time() + timeout
+        driver = self._driver or self._open_driver()
+        deadline = None if timeout is None else driver.loop.time() + timeout
         core = self._core
         if not core.is_up:
             await self._wait_until_up(timeout)
         outcome: Outcome[Reply] = Outcome()
         identifier = core.request(service, as_payload(payload), type, attributes, outcome.done, deadline)
-        self._open_driver().commanded()
+        driver.commanded()
         try:
             return await outcome.future
         except asyncio.CancelledError:

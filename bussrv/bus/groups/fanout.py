@@ -123,6 +123,8 @@ class Group:
     def share(self, session_id: str) -> list[bytes | Joined]:
         """The frames collected for one member."""
         pending = [] if session_id == self.except_for else self.pending
+        if not pending:
+            return [each.frame for each in self.overrides.get(session_id, ()) if each.frame is not None]
         frames: list[bytes | Joined] = []
         begin = 0
         for each in self.overrides.get(session_id, ()):

@@ -7,12 +7,24 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+import msgspec
+
 from bussrv.client.core.base import OnAnswer, OnDone, OnRequest
 from bussrv.client.errors import BusError, Closed, Lost
 from bussrv.client.events import Reply, Request, came_from
 
 Ask = Callable[[dict[str, Any], OnAnswer, str], None]
 """Sends an object with a fresh id, and waits for its answer."""
+
+
+class _Asked(msgspec.Struct, gc=False):
+    """The attributes of a request that its answer repeats."""
+
+    id: Any = None
+    route: Any = None
+
+
+_decode_asked = msgspec.json.Decoder(_Asked).decode
 
 
 @dataclass
@@ -160,7 +172,16 @@ class ProvidedServices:
         """The metadata of an answer; ``None``: nobody waits for one any more."""
         if self._open.pop(id(request), None) is not request:
             return None
-        return {**fields, **answer_to(request.metadata)}
+        try:
+            asked = _decode_asked(request.raw)
+        except msgspec.DecodeError:
+            # There is a number that no double can hold.
+            return fields | answer_to(request.metadata)
+        if asked.id is not None:
+            fields["in-reply-to"] = asked.id
+        if isinstance(asked.route, list) and asked.route:
+            fields["to"] = asked.route[0]
+        return fields
 
 
 def answer_to(asked: dict[str, Any]) -> dict[str, Any]:

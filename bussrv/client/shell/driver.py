@@ -49,6 +49,7 @@ class Driver:
     :param addresses: of servers, to be tried in turn; they have one wire format.
     :param observe: is told of every state.
     :ivar core: the core.
+    :ivar loop: the event loop of the client. To ask for the running one takes a system call before Python 3.12.
     :ivar is_closed: whether it connects no more: the program has closed it, or ``reconnect`` says so.
     """
 
@@ -67,10 +68,10 @@ class Driver:
         self._tls = tls
         self._reconnect = reconnect
         self._observe = observe
-        self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
         self._task: asyncio.Task[None] | None = None
         self._link: _Stream | None = None
-        self._gone: asyncio.Future[BusError] = self._loop.create_future()
+        self._gone: asyncio.Future[BusError] = self.loop.create_future()
         self._error: BusError | None = None
         self._failures = 0
         self._has_heard = False
@@ -86,7 +87,7 @@ class Driver:
 
     def start(self) -> None:
         """Begin to connect."""
-        self._task = self._loop.create_task(self._run())
+        self._task = self.loop.create_task(self._run())
 
     async def wait_until_up(self, *, patiently: bool) -> None:
         """Wait until the server accepts the client.
@@ -114,7 +115,7 @@ class Driver:
                 self._flush()
             else:
                 self._is_flushing = True
-                self._loop.call_soon(self._flush)
+                self.loop.call_soon(self._flush)
             self._arm()
 
     def published(self, size: int) -> bool:
@@ -125,7 +126,7 @@ class Driver:
         """
         if not self._is_flushing:
             self._is_flushing = True
-            self._loop.call_soon(self._flush)
+            self.loop.call_soon(self._flush)
         self._unflushed += size + _HEAD
         return self._unflushed >= _FLUSH or self._is_write_paused
 
@@ -160,10 +161,10 @@ class Driver:
         while True:
             address = self._addresses[turn % len(self._addresses)]
             turn += 1
-            begun = self._loop.time()
+            begun = self.loop.time()
             error = await self._use(address)
             # A server that accepts a client and then fails is not asked ever faster.
-            is_steady = self._was_up and self._loop.time() - begun >= STEADY
+            is_steady = self._was_up and self.loop.time() - begun >= STEADY
             self._failures = 1 if is_steady else self._failures + 1
             self._error = error
             backoff = None if self.is_closed else self._reconnect
@@ -178,7 +179,7 @@ class Driver:
 
     async def _use(self, address: Address) -> BusError:
         """Use one connection until it ends. :returns: why it ended."""
-        self._gone = self._loop.create_future()
+        self._gone = self.loop.create_future()
         self._error = None
         self._has_heard = self._was_up = False
         try:
@@ -195,11 +196,11 @@ class Driver:
         core, host, port = self.core, address.host, address.port
         if isinstance(core, InbusCore):
             datagrams = _Datagrams(self, str(address), core)
-            await self._loop.create_datagram_endpoint(lambda: datagrams, remote_addr=(host, port))
+            await self.loop.create_datagram_endpoint(lambda: datagrams, remote_addr=(host, port))
             return
         context, name = secured(self._tls or (Tls() if address.tls else None), host)
         stream = _Stream(self, str(address))
-        await self._loop.create_connection(
+        await self.loop.create_connection(
             lambda: stream, host, port, ssl=context, server_hostname=None if context is None else name
         )
 
@@ -207,14 +208,14 @@ class Driver:
         """The link is there."""
         self._link = link
         self._is_write_paused = self._is_deaf = False
-        self._tell_core(lambda: self.core.opened(link.address, self._loop.time()))
+        self._tell_core(lambda: self.core.opened(link.address, self.loop.time()))
 
     def received(self, data: bytes) -> None:
         """Bytes, or a datagram, came."""
         self._has_heard = True
         if self._is_deaf:
             return
-        self._tell_core(lambda: self.core.received(data, self._loop.time()))
+        self._tell_core(lambda: self.core.received(data, self.loop.time()))
 
     def lost(self, error: Exception | None) -> None:
         """The link is gone."""
@@ -226,7 +227,7 @@ class Driver:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self.core.lost(ended, self._loop.time())
+        self.core.lost(ended, self.loop.time())
         if not self._gone.done():
             self._gone.set_result(ended)
         self.write_on()
@@ -305,11 +306,11 @@ class Driver:
             return
         if timer is not None:
             timer.cancel()
-        self._timer = self._loop.call_at(deadline, self._tick)
+        self._timer = self.loop.call_at(deadline, self._tick)
 
     def _tick(self) -> None:
         self._timer = None
-        self._tell_core(lambda: self.core.tick(self._loop.time()))
+        self._tell_core(lambda: self.core.tick(self.loop.time()))
 
     # Who waits.
 

@@ -141,7 +141,7 @@ class Service:
             self._reject(request, "too-many-requests", f"{len(self._accepted)} requests wait for {self._name}")
 
     def _run(self, request: Request) -> None:
-        task = asyncio.get_running_loop().create_task(self._handle(request))
+        task = self._driver.loop.create_task(self._handle(request))
         self._running.add(task)
         task.add_done_callback(self._ran)
 

@@ -45,9 +45,7 @@ class SharedPoll:
     :param losses: ends connections of the port that are lost.
     """
 
-    def __init__(
-        self, reactor: Any, begin: Callable[[], object], end: Callable[[], object], losses: Losses
-    ) -> None:
+    def __init__(self, reactor: Any, begin: Callable[[], object], end: Callable[[], object], losses: Losses) -> None:
         self._reactor = reactor
         self._begin = begin
         self._end = end
