@@ -283,11 +283,11 @@ class OpenRequests:
         return ask if ask is not None and self._is_open(ask, self.seconds() if now is None else now) else None
 
     def given_plain(self, session: str, key: str, now: float) -> OpenRequest | None:
-        """As :meth:`given`, for a request that only this session was given, under its own id, by a client of this server.
+        """As :meth:`given`, for a request of a client of this server that only this session was given, under its own id.
 
         :param key: the id of the reply, as :func:`key_of` has it.
         """
-        ask = self._given.get(session, _NOTHING).get(key)
+        ask: OpenRequest | None = self._given.get(session, _NOTHING).get(key)
         if ask is None or ask.provider_id is not None or ask.asker.is_remote or not self._is_open(ask, now):
             return None
         return ask

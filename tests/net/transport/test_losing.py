@@ -77,7 +77,9 @@ class Noting(Protocol):
 def test_a_client_is_read_while_many_others_are_lost(waits: bool) -> None:
     reactor = epollreactor.EPollReactor()
     losses, lost = Losses(reactor), list[Noting]()
-    port = SimpleNamespace(shared_poll=SharedPoll(reactor, lambda: None, lambda: None, losses), losses=losses, _realPortNumber=0)
+    port = SimpleNamespace(
+        shared_poll=SharedPoll(reactor, lambda: None, lambda: None, losses), losses=losses, _realPortNumber=0
+    )
     ends: list[socket.socket] = []
     protocols: list[Noting] = []
 
