@@ -169,7 +169,7 @@ typedef struct {
     Span keys[MOST_KEYS];
 } Head;
 
-static int
+HOT int
 attribute_of_some_size(const Span *name)
 {
     const char *text = (const char *)name->begin;
@@ -507,7 +507,7 @@ scan_size(Cursor *cursor, Head *head)
     return verdict;
 }
 
-static Verdict
+HOT Verdict
 scan_natures(Cursor *cursor, Head *head)
 {
     int number = 0;
@@ -899,7 +899,7 @@ is_plain_exchange(Exchange *exchange)
 }
 
 /* Returns whether there is a whole and plain one. */
-static int
+static NOT_INLINE int
 scan_exchange(Cursor *cursor, const Limits *limits, Exchange *exchange, Object *object)
 {
     Head *head = &exchange->head;
@@ -1347,7 +1347,7 @@ write_id(char *to, const Added *added, uint64_t number)
     return to + digits + 1;
 }
 
-static char *
+HOT char *
 write_object(char *to, const Object *object, const Added *added)
 {
     to = copy(to, object->begin, (size_t)(object->metadata - added->cut));
@@ -1952,7 +1952,7 @@ exchange_id(const Span *id)
 }
 
 /* Returns (is_reply, id, key, frame, to, ids, end); NULL without an exception: it is left to Python. */
-static PyObject *
+static NOT_INLINE PyObject *
 make_exchange(const Exchange *exchange, const Object *object, const Added *added, Py_ssize_t end)
 {
     const Span *id = exchange->is_reply ? &exchange->answered : &exchange->head.id;
