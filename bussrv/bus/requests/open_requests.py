@@ -283,7 +283,7 @@ class OpenRequests:
         return ask if ask is not None and self._is_open(ask, self.seconds() if now is None else now) else None
 
     def given_plain(self, session: str, key: str, now: float) -> OpenRequest | None:
-        """As :meth:`given`, for a request of a client of this server that only this session was given, under its own id.
+        """As :meth:`given`, for a request of a client of this server that this session alone was given, by its own id.
 
         :param key: the id of the reply, as :func:`key_of` has it.
         """

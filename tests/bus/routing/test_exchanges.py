@@ -1,0 +1,97 @@
+"""What the compiled module reads of requests and replies is what the reader and the plain router make of them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bussrv.bus.requests.records import key_of
+from bussrv.bus.routing.object_ids import ObjectIds
+from bussrv.compiled import SPEEDUPS
+from bussrv.wire.forwarded import route_ending, with_route
+from bussrv.wire.objects import MAX_METADATA, MAX_NESTING, MAX_PAYLOAD, NUL, BusObject, ObjectReader, encode
+
+pytestmark = pytest.mark.skipif(SPEEDUPS is None, reason="the compiled module is not there, or is switched off")
+
+LIMITS = (MAX_METADATA, MAX_PAYLOAD, MAX_NESTING)
+ROUTE = b'["c1","hall"]'
+IDS = ObjectIds("prefix-")
+
+KEYS = ('"event"', '"name"', '"id"', '"type"', '"in-reply-to"', '"to"', '"x"')
+ODD_KEYS = ('"service"', '"sender"', '"natures"', '"route"', '"\\u0069d"', '"\u00e9"', "7", '"size"')
+VALUES = (
+    '"tv"',
+    '"a"',
+    '"b"',
+    '"text/plain"',
+    '""',
+    '"\u00e9\U0001f600"',
+    '"' + "i" * 120 + '"',
+    '"' + "\u00e9" * 60 + '"',
+)
+ODD_VALUES = (
+    *('"a:b"', '"\\u0061"', "null", "1", "1.5", "[1]", '{"id":1}', '["a"]', "true", '"', "-", ""),
+    '"' + "i" * 121 + '"',
+)
+EVENTS = ('"services/request"', '"services/reply"')
+
+
+@st.composite
+def streams(draw: st.DrawFn) -> bytes:
+    """Objects that are mostly plain requests and replies; the last one is cut, perhaps."""
+    said = b""
+    for _ in range(draw(st.integers(1, 4))):
+        is_odd = draw(st.integers(0, 3)) == 0
+        event = draw(st.sampled_from(EVENTS))
+        usual = [("id", '"a"'), ("name", '"tv"')] if "request" in event else [("in-reply-to", '"a"')]
+        members = [("event", event), *usual] if not is_odd or draw(st.booleans()) else []
+        pairs = [f'"{key}":{draw(st.sampled_from(VALUES)) if key != "event" else value}' for key, value in members]
+        further = draw(st.lists(st.sampled_from(KEYS + ODD_KEYS if is_odd else KEYS[3:4] + KEYS[5:]), max_size=2))
+        values = st.sampled_from((*VALUES, *ODD_VALUES, *EVENTS) if is_odd else VALUES)
+        pairs += [f"{key}:{draw(values)}" for key in further]
+        payload = draw(st.binary(max_size=4))
+        pairs += [f'"size":{len(payload)}'] if payload or draw(st.booleans()) else []
+        order = draw(st.permutations(pairs))
+        blank = draw(st.sampled_from(("", "", "", " ", "\n")))
+        said += ("{" + f"{blank},{blank}".join(order) + blank * is_odd + "}").encode() + NUL + payload
+    return said[: draw(st.integers(0, len(said)))] if draw(st.integers(0, 3)) == 0 else said
+
+
+@given(streams())
+def test_what_is_taken_is_what_the_reader_says(data: bytes) -> None:
+    assert SPEEDUPS is not None
+    sender = SPEEDUPS.Sender(LIMITS, route_ending(ROUTE) + NUL, IDS.opening, IDS.digits, None)
+    reader = ObjectReader()
+    reader.feed(data)
+    ids, begin = ObjectIds(IDS.prefix), 0
+    for is_reply, key, about, frame, to, makes_id, end in SPEEDUPS.exchanges(sender, data, 0):
+        obj = reader.next_event()
+        assert isinstance(obj, BusObject)
+        fields = json.loads(obj.metadata)
+        assert end - begin == len(obj.metadata) + 1 + len(obj.payload)
+        assert obj.head.event == ("services/reply" if is_reply else "services/request")
+        assert key == key_of(fields["in-reply-to" if is_reply else "id"])
+        assert to == obj.head.to
+        assert makes_id == ("id" not in fields)
+        # What the plan depends on; the name is there as it was written.
+        flags, (name, _, kind) = about[0] - ord("0"), about[1:].partition(NUL)
+        assert (flags & 1, flags >> 1) == (obj.head.type is not None, obj.head.size > 0)
+        assert kind.decode() == (obj.head.type or "")
+        assert json.loads(name or "null") == fields.get("name")
+        assert not {"service", "natures", "route"} & fields.keys()
+        assert len(fields) == obj.metadata.count(b":")
+        assert frame == encode(with_route(obj, ROUTE, ids), obj.payload)
+        begin = end
+
+
+def test_plain_ones_are_taken() -> None:
+    assert SPEEDUPS is not None
+    sender = SPEEDUPS.Sender(LIMITS, route_ending(ROUTE) + NUL, IDS.opening, IDS.digits, None)
+    request = b'{"event":"services/request","name":"tv","id":"a","type":"a/b","size":3}\0\0\0\0'
+    reply = b'{"event":"services/reply","name":"tv","in-reply-to":"a","to":"c2"}\0'
+    taken = SPEEDUPS.exchanges(sender, (request + reply) * 100, 0)
+    assert len(taken) == 128
+    assert taken[-1][-1] == 64 * len(request + reply)
