@@ -256,7 +256,8 @@ def compare(messages: int, rounds: int) -> None:
         rows = {name: tuple(map(statistics.median, zip(*found[scenario, name], strict=True))) for name in places}
         said = [f"{name} {cpu:.1f} us CPU, {took:.1f} us" for name, (cpu, took) in rows.items()]
         if len(rows) > 1:
-            said.append(f"ratio of CPU {rows[Nats.NAME][0] / rows[Bussrv.NAME][0]:.2f}")
+            cpu, took = (theirs / ours for theirs, ours in zip(rows[Nats.NAME], rows[Bussrv.NAME], strict=True))
+            said.append(f"ratio of CPU {cpu:.2f}, of time {took:.2f}")
         print(f"{scenario:24}", "; ".join(said))
 
 

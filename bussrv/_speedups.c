@@ -3,7 +3,7 @@
  *
  * The readers and routers in Python say what is right; this file does the same for most objects, without an object of
  * Python for each. It takes a strict subset: whatever it does not take is left to Python, which is also the only
- * source of errors. bussrv/bus/routing/compiled.py calls it. The end of this file receives and sends for
+ * source of errors. bussrv/bus/routing/compiled.py and exchanges.py call it. The end of this file receives and sends for
  * bussrv/net/transport/tcp.py.
  *
  *   object = metadata NUL payload                                    see bussrv/wire/objects.py

@@ -42,7 +42,7 @@ def test_others_are_served_together_at_the_end_of_the_turn():
     assert not passing.clock.getDelayedCalls()
 
 
-def test_connections_that_are_polled_together_are_served_when_all_have_been_read():
+def test_who_is_polled_together_is_served_when_all_are_read():
     passing = Passing()
     for names, served in (("a", 1), ("ba", 2), ("", 2), ("aa", 4), ("b", 5)):
         passing.turns.poll_begins()

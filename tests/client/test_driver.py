@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -113,5 +114,26 @@ def test_what_follows_something_malformed_is_not_read() -> None:
         _Stream(driver, "hall").connection_made(Transport())
         driver.received(PUBLICATION)
         assert len(inbox) == 1
+
+    run(check())
+
+
+def test_a_request_alone_is_sent_at_once_and_others_together() -> None:
+    async def check() -> None:
+        driver, transport = opened()
+        ids = []
+
+        def ask() -> int:
+            """Ask, and return how many requests have been sent so far."""
+            ids.append(driver.core.request("clock", b"", "a/b", {}, lambda _: None, None))
+            driver.commanded()
+            return transport.sent.count(b"services/request")
+
+        assert [ask() for _ in range(3)] == [1, 1, 1]
+        await asyncio.sleep(0)
+        assert transport.sent.count(b"services/request") == 3
+        for each in ids:
+            driver.received(encode({"event": "services/reply", "in-reply-to": each}))
+        assert ask() == 4
 
     run(check())

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 Limits = tuple[int, int, int]
 """As :attr:`bussrv.wire.objects.ObjectReader.limits`."""
 
+Exchange = tuple[bool, str, bytes, bytes, str | None, bool, int]
+"""A request or reply as the compiled module returns it: whether it is a reply, the id of the request, what its plan
+depends on, its frame, its addressee, whether an id was made for it, and the place after it."""
+
 
 class CompiledExchanges:
     """Routes the plain requests and replies of members, while no tap is open."""
@@ -50,14 +54,9 @@ class CompiledExchanges:
         if not table.is_plain or source.cut > 1:
             return 0, 0
         now, ids, end, count = self._requests.seconds(), self._ids, 0, 0
-        for is_reply, key, about, frame, to, makes_id, after in SPEEDUPS.exchanges(
-            self._sender(table, limits), data, ids.made
-        ):
-            if is_reply:
-                is_routed = self._answer(table, key, about, frame, to, now, data, end)
-            else:
-                is_routed = self._ask(table, key, about, frame, now, data, end)
-            if not is_routed:
+        for exchange in SPEEDUPS.exchanges(self._sender(table, limits), data, ids.made):
+            is_reply, _, _, _, _, makes_id, after = exchange
+            if not (self._answer if is_reply else self._ask)(table, exchange, now, data, end):
                 break
             ids.made += makes_id
             end, count = after, count + 1
@@ -71,10 +70,9 @@ class CompiledExchanges:
             table.limits, table.sender = limits, SPEEDUPS.Sender(limits, table.tail, ids.opening, ids.digits, None)
         return table.sender
 
-    def _ask(
-        self, table: SourcePlans, key: str, about: bytes, frame: bytes, now: float, data: bytes, begin: int
-    ) -> bool:
+    def _ask(self, table: SourcePlans, exchange: Exchange, now: float, data: bytes, begin: int) -> bool:
         """Give a request to the next provider. :returns: whether it is plain, so that it was given."""
+        _, key, about, frame, _, _, _ = exchange
         audience, plan = self._audience, table.asks.get(about)
         if plan is None or plan.services != audience.services:
             plan = self._plan(table, about, data, begin)
@@ -99,18 +97,9 @@ class CompiledExchanges:
             table.asks[about] = plan
         return plan
 
-    def _answer(
-        self,
-        table: SourcePlans,
-        key: str,
-        about: bytes,
-        frame: bytes,
-        to: str | None,
-        now: float,
-        data: bytes,
-        begin: int,
-    ) -> bool:
+    def _answer(self, table: SourcePlans, exchange: Exchange, now: float, data: bytes, begin: int) -> bool:
         """Give a reply to the asker. :returns: whether it is plain, so that it was given."""
+        _, key, about, frame, to, _, _ = exchange
         ask = self._requests.given_plain(table.source.origin.sender, key, now)
         if ask is None or (to is not None and to != ask.routing_id) or ask.asker.session not in self._state.sessions:
             return False
