@@ -650,6 +650,31 @@ def test_the_last_rule_that_matches_decides(connect: Connect, server: RunningSer
     run(work())
 
 
+@pytest.mark.parametrize("kind", [*MEMBERS, "spp"])
+def test_patterns(connect: Connect, server: RunningServer, kind: str) -> None:
+    """Each message comes once, however many names and patterns cover its service. SPP may begin with a later one."""
+    at = f"patterns/{kind}/{'blocking' if connect is SHELLS['blocking'] else 'aio'}"
+    names = [f"{at}/early", f"{at}/late", f"{at}/deep/late"]
+
+    async def work() -> None:
+        async with connect(url(server, "objects")) as bus, connect(url(server, kind)) as other:
+            await bus.publish(names[0], b"0", confirm=True)
+            wanted = (f"{at}/+", names[0], f"patterns/{kind}/#", f"{at}x/+")
+            async with other.subscribe(*wanted) as events, other.subscribe(names[1]) as late:
+                for number in range(1, 4):
+                    for name in (*names, f"other/{at}"):
+                        await bus.publish(name, b"%d" % number, confirm=True)
+                seen: dict[str, list[bytes]] = {name: [] for name in names}
+                while any(payloads[-1:] != [b"3"] for payloads in seen.values()):
+                    for each in await received(events, 1):
+                        seen[each.service].append(each.payload)
+                if kind != "spp":
+                    assert list(seen.values()) == [[b"1", b"2", b"3"]] * 3
+                assert {each.service for each in await received(late, 1)} == {names[1]}
+
+    run(work())
+
+
 def test_names_with_wildcards_over_spp(connect: Connect, server: RunningServer) -> None:
     way = "blocking" if connect is SHELLS["blocking"] else "aio"
     lamp, door = f"yard/{way}/lamp", f"yard/{way}/door"

@@ -72,15 +72,15 @@ def receiving(
     from bussrv.cli.traffic.joining import joined
     from bussrv.client.blocking import connect
     from bussrv.client.core.inbox import Overflow
-    from bussrv.client.core.names import has_wildcard
+    from bussrv.client.core.names import has_wildcard, is_wide
 
-    is_pattern = any(map(has_wildcard, names))
-    if wire_format == "inbus" and is_pattern:
+    has_wildcards = any(map(has_wildcard, names))
+    if wire_format == "inbus" and any(map(is_wide, names)):
         raise ValueError("a subscription over Inbus is to a service by its whole name")
     # A stream is read only as fast as its publications are shown. Datagrams come anyway.
     overflow: Overflow = "drop-oldest" if wire_format == "inbus" else "pause"
     with joined(connect, connection, wire_format, reconnect=reconnect) as bus:
-        if is_pattern and wire_format in RULES:
+        if has_wildcards and wire_format in RULES:
             with bus.objects(*RULES[wire_format], overflow=overflow) as objects:
                 yield Receiver(objects, names, has_breaks=reconnect)
         else:

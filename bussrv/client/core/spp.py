@@ -7,7 +7,7 @@ from typing import Any
 
 from bussrv.client.core.base import Core, OnDone, Tell, lost_error
 from bussrv.client.core.inbox import Inbox
-from bussrv.client.core.names import check_name, has_wildcard, matches
+from bussrv.client.core.names import check_name, is_wide, matches
 from bussrv.client.errors import BadLogin, BusError
 from bussrv.client.events import Appeared, Change, Message, Restored
 from bussrv.client.settings import Settings
@@ -124,12 +124,12 @@ class SppCore(Core):
         return None if self._has_left else self._log_in_by
 
     def subscribe(self, inbox: Inbox[Message], names: Collection[str], done: OnDone) -> None:
-        """See :class:`Core`. The first message is the state of the service. Names may have ``*`` and ``?``: they stand
-        for all services that are offered, now or later, and match.
+        """See :class:`Core`. The first message is the state of the service. Names may be patterns, or have ``*`` and
+        ``?``: they stand for all services that are offered, now or later, and match.
         """
         for name in names:
             check_name(name, check_known_name)
-        self._patterns[inbox] = patterns = [name for name in names if has_wildcard(name)]
+        self._patterns[inbox] = patterns = [name for name in names if is_wide(name)]
         names = dict.fromkeys((*names, *(each for each in sorted(self._present) if matches(each, patterns))))
         self._add_inbox(inbox, names)
         if self.is_up:

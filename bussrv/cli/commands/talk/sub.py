@@ -80,11 +80,11 @@ def _check_updates(services: Sequence[str]) -> None:
 
     :raises click.UsageError: one of the services is of the server itself.
     """
-    from bussrv.client.core.names import has_wildcard
+    from bussrv.client.core.names import is_wide
     from bussrv.values import is_reserved
 
     for name in filter(is_reserved, services):
-        ask = "" if has_wildcard(name) else f", or ask for its present state: bussrv request {name}"
+        ask = "" if is_wide(name) else f", or ask for its present state: bussrv request {name}"
         raise click.UsageError(f"{name!r} has no updates over objects and business: use --format spp{ask}")
 
 
