@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, settings
 from twisted.logger import LogEvent, Logger, LogPublisher, globalLogPublisher
 
 from bussrv.policy.logins.users import SecretHash
-from tests.browser import chromium, page  # noqa: F401 (fixtures of all tests)
+from tests.browser import chromium, page, profile  # noqa: F401 (fixtures of all tests)
 from tests.counters import UNKNOWN, KnownCounters
 from tests.forked import Nursery
 from tests.size import sized

@@ -21,12 +21,12 @@ from bussrv.client import inbus
 from bussrv.client.objects import ObjectsClient
 from bussrv.client.spp import SppClient
 from bussrv.wire import spp
-from tests.browser import watch
+from tests.browser import fresh_page, watch
 from tests.docs.pages import blocks, page
 from tests.restarted import RestartedServer
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import BrowserContext
 
 pytestmark = pytest.mark.processes
 
@@ -209,9 +209,8 @@ def pages(tmp_path: Path) -> Iterator[str]:
         thread.join()
 
 
-def test_the_web_page(server: RestartedServer, pages: str, chromium: Browser) -> None:
-    with chromium.new_context() as context:
-        hall = context.new_page()
+def test_the_web_page(server: RestartedServer, pages: str, profile: BrowserContext) -> None:
+    with fresh_page(profile) as hall:
         faults = watch(hall)
         hall.goto(f"{pages}?server=127.0.0.1:{server.port('websocket')}")
         status, lines = hall.get_by_role("status"), hall.locator("li")

@@ -20,11 +20,11 @@ from bussrv.client.spp import SppClient
 from bussrv.formats.websocket.request import client_script
 from bussrv.wire import spp
 from bussrv.wire.objects import encode
-from tests.browser import watch
+from tests.browser import fresh_page, watch
 from tests.restarted import RestartedServer
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page, WebSocketRoute
+    from playwright.sync_api import BrowserContext, Page, WebSocketRoute
 
 pytestmark = pytest.mark.processes
 
@@ -78,10 +78,9 @@ def running(tmp_path: Path) -> Iterator[RestartedServer]:
 
 
 @pytest.fixture
-def client(chromium: Browser, origin: str, running: RestartedServer) -> Iterator[Page]:
+def client(profile: BrowserContext, origin: str, running: RestartedServer) -> Iterator[Page]:
     """A page that has imported the client from the server, and is connected as ``bus``. No script fails in it."""
-    with chromium.new_context() as context:
-        page = context.new_page()
+    with fresh_page(profile) as page:
         faults = watch(page)
         page.goto(origin)
         page.evaluate(HELPERS)
