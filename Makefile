@@ -36,9 +36,6 @@ REMAKE := $(shell test "`cat $(MADE) 2>/dev/null`" = "`pwd`" \
 # The tests run make, too, and what was passed to them is not meant for it.
 unexport ARGS
 MAKEOVERRIDES :=
-# Tests start hundreds of processes, and collect in several. Images of containers often set this, and each of them would
-# compile every module that it imports.
-unexport PYTHONDONTWRITEBYTECODE
 MAKEFLAGS += --no-print-directory
 
 .DEFAULT_GOAL := help

@@ -119,6 +119,14 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 
 @pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes() -> None:
+    """Several processes collect, and their tests start hundreds. Images of containers often tell Python to keep no
+    compiled modules, and each of these processes would compile every module that it imports. One that is alone, as for
+    a mutant, does as it is told."""
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
     """Of several processes that run tests, one has all that use the Spark session, from the start on: they take
     longest. Each of the others takes a module when it is done with the one before, and so does that one in the end.
