@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 from bussrv.testing.server import RunningServer
+from tests.forked import ForkedServer
 
 pytestmark = pytest.mark.processes
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    with RunningServer(tmp_path_factory.mktemp("admin") / "journal") as running:
+    with ForkedServer(tmp_path_factory.mktemp("admin") / "journal") as running:
         while get(running, "/api/v1/services?service=bus/*")[1]["total"] < 3:
             # They are registered when their records are durable.
             running.process.poll()

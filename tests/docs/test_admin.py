@@ -11,6 +11,7 @@ import pytest
 
 from bussrv.testing.server import RunningServer
 from tests.docs.pages import blocks
+from tests.forked import ForkedServer
 
 pytestmark = [
     pytest.mark.processes,
@@ -38,7 +39,7 @@ def run(block: str, server: RunningServer, directory: Path) -> list[dict]:
 
 def test_the_commands_of_the_page(tmp_path: Path) -> None:
     look, why, steer = blocks("docs/how-to/admin.md", "console")
-    with RunningServer(tmp_path / "bussrv-journal") as server:
+    with ForkedServer(tmp_path / "bussrv-journal") as server:
         shown, sessions, clock = run(look, server, tmp_path)
         (page,) = blocks("docs/reference/admin-api.md", "json")
         assert json.loads(page).keys() == sessions.keys()

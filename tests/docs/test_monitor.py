@@ -14,10 +14,10 @@ import pytest
 
 from bussrv.admin.figures.health import CHECKS
 from bussrv.admin.figures.metrics import CODES, METRICS
-from bussrv.testing.server import RunningServer
 from tests.docs.commands import says
 from tests.docs.pages import ROOT, blocks, rows
 from tests.docs.test_how_to import commands
+from tests.forked import ForkedServer
 
 PAGE = "docs/how-to/monitor.md"
 ALERTS = ROOT / "contrib/prometheus/alerts.yml"
@@ -119,7 +119,7 @@ def promtool(command: str, place: Path) -> None:
 @needs_promtool
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl")
 def test_the_commands_of_the_page_and_a_scrape(tmp_path: Path) -> None:
-    with RunningServer(tmp_path / "journal", ["--log-format", "json"]) as server:
+    with ForkedServer(tmp_path / "journal", ["--log-format", "json"]) as server:
         port = server.addresses["admin"][1]
         asked = [each for block in blocks(PAGE, "console") for each in commands(block)]
         for block in re.findall(r"^   ```console\n(.*?)^   ```$", (ROOT / PAGE).read_text(), re.MULTILINE | re.DOTALL):

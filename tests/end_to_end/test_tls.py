@@ -21,11 +21,11 @@ from bussrv.client.business import BusinessClient
 from bussrv.client.objects import BusError, ObjectsClient
 from bussrv.client.spp import SppClient
 from bussrv.client.tls import Tls
-from bussrv.testing.server import RunningServer
 from bussrv.wire import spp
 from bussrv.wire.objects import encode
 from tests.certificates import Authority, Pair
 from tests.end_to_end.journals import events_of
+from tests.forked import ForkedServer
 from tests.net.tls.tls_clients import Place
 
 MOST = 1_000_000
@@ -44,7 +44,7 @@ class Secured:
         asked = f"{self.place.port}:clientCA={self.place.authority.file}"
         options = ["--objects", f"{asked}:clientCert=optional", "--business", asked, "--spp", self.place.port]
         options += ["--inbus", "off", "--max-outbound", str(MOST), "--server-id", "hall", "--link-allow", "127.0.0.1"]
-        self.server = RunningServer(self.journal, options)
+        self.server = ForkedServer(self.journal, options)
         self.stranger = Authority(directory / "strangers").pair(directory / "stranger")
 
     def tls(self, pair: Pair | None = None) -> Tls:
@@ -200,7 +200,7 @@ def test_servers_link_over_tls_with_certificates_of_both(secured: Secured, tmp_p
     }
     options = ["--server-id", "cellar", "--services", "bus/statistics", *(f"--link={each}" for each in links)]
     awaited = set(links.values())
-    with RunningServer(tmp_path / "cellar", options) as cellar:
+    with ForkedServer(tmp_path / "cellar", options) as cellar:
         while awaited:
             line = cellar.next_line()
             awaited -= {said for said in awaited if re.search(said, line)}

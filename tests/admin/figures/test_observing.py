@@ -16,6 +16,7 @@ from bussrv.admin.figures.metrics import METRICS
 from bussrv.client.objects import ObjectsClient
 from bussrv.journal.segment import list_segments
 from bussrv.testing.server import RunningServer
+from tests.forked import ForkedServer
 
 pytestmark = pytest.mark.processes
 
@@ -27,7 +28,7 @@ def journal(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(journal: Path) -> Iterator[RunningServer]:
-    with RunningServer(journal) as running:
+    with ForkedServer(journal) as running:
         yield running
 
 
@@ -139,7 +140,7 @@ def test_live_figures_come_at_once(server: RunningServer) -> None:
 def test_a_server_that_drains_is_not_ready() -> None:
     drain = ["--drain-seconds", "60"]
     with (
-        RunningServer("off", drain) as server,
+        ForkedServer("off", drain) as server,
         ObjectsClient(port=server.port("objects")) as client,
     ):
         client.subscribe()

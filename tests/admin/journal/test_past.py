@@ -27,6 +27,7 @@ from bussrv.registry.state.history import snapshots
 from bussrv.testing.server import RunningServer
 from tests.admin.test_running import get
 from tests.attacks.bystanders import Bystanders
+from tests.forked import ForkedServer
 
 
 class Hurried(Pace):
@@ -141,7 +142,7 @@ def test_a_reader_stops_when_nobody_waits_and_few_may_wait() -> None:
 
 @pytest.mark.processes
 def test_a_server_tells_of_its_past(journal: Path, histories: dict[str, list[bytes]]) -> None:
-    with RunningServer(journal, ["--journal-compress"]) as server:
+    with ForkedServer(journal, ["--journal-compress"]) as server:
         session = max(histories, key=lambda each: len(histories[each]))
         found: list[object] = []
         after = 0

@@ -28,8 +28,8 @@ from bussrv.server.log.json import FIELDS, json_line, json_observer
 from bussrv.server.log.refusals import DENIALS, LIMITS, LOGINS, NAMES, SLOW_CLIENTS
 from bussrv.server.log.repeats import MOST, MOST_KNOWN, PAUSE, PERIOD, Repeats
 from bussrv.server.log.text import Threshold, escape_event, escape_log, one_line
-from bussrv.testing.server import RunningServer
 from tests.docs.pages import blocks, rows
+from tests.forked import ForkedServer
 from tests.server.log.test_text import FORGED, SCREEN, TURNED, texts
 
 PACKAGE = Path(__file__).parents[3] / "bussrv"
@@ -199,7 +199,7 @@ def test_a_line_shows_the_session_and_the_address_that_it_has() -> None:
 
 @pytest.mark.processes
 def test_a_start_begins_with_the_banner_and_ends_with_ready(tmp_path: Path) -> None:
-    with RunningServer(tmp_path / "journal", ["--log-format", "json"]) as server:
+    with ForkedServer(tmp_path / "journal", ["--log-format", "json"]) as server:
         said = [json.loads(line) for line in server.lines]
         assert server.stop() == 0
     events = [line["event"] for line in said if line["level"] == "info"]
