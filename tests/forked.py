@@ -7,6 +7,7 @@ itself, or of what a process needs, uses :class:`bussrv.testing.server.RunningSe
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import select
@@ -16,6 +17,7 @@ import struct
 import subprocess
 import sys
 import threading
+from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
@@ -225,6 +227,11 @@ def _become(request: dict[str, Any], log: int, errors: int) -> None:
 def main(channel: socket.socket) -> None:
     for name in _IMPORTED:
         import_module(name)
+    # Each server asks for all plugins.
+    deque(sys.modules["twisted.plugin"].getPlugins(sys.modules["twisted.application.service"].IServiceMaker), 0)
+    # And looks for garbage among all that is imported.
+    gc.collect()
+    gc.freeze()
     assert "twisted.internet.reactor" not in sys.modules, "servers would share what it waits with"
     # Ctrl-C is for the tests, and who waited for a server is not waited for.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
