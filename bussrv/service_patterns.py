@@ -14,6 +14,7 @@ from bussrv.errors import Refused
 SEPARATOR = "/"
 ONE_LEVEL = "+"
 REST = "#"
+SHARE = "$share/"
 
 _WILDCARD_LEVEL = re.compile(r"(?:\A|/)[+#](?:/|\Z)")
 
@@ -27,6 +28,18 @@ def check_pattern(pattern: str) -> None:
     """:raises Refused: ``bad-service-name``: there are levels after ``#``."""
     if REST in pattern.split(SEPARATOR)[:-1]:
         raise Refused("bad-service-name", f"in a pattern, {REST} is the last level")
+
+
+def filter_of(wanted: str) -> str:
+    """The name or pattern in what a session is subscribed to: all of it, or what follows ``$share/GROUP/``."""
+    return wanted.split(SEPARATOR, 2)[2] if is_shared(wanted) else wanted
+
+
+def is_shared(wanted: str) -> bool:
+    """Whether each publication on what a session is subscribed to goes to one session of a group: it is of the form
+    ``$share/GROUP/FILTER``. Source: MQTT 5.0, section 4.8.2.
+    """
+    return wanted.startswith(SHARE) and wanted.count(SEPARATOR) > 1
 
 
 def is_apart(name: str) -> bool:

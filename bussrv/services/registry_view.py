@@ -19,6 +19,7 @@ from bussrv import events as ev
 from bussrv.policy.permissions.permissions import Permissions
 from bussrv.registry.state.session import Session, Subscription
 from bussrv.registry.state.state import RegistryState
+from bussrv.service_patterns import filter_of
 
 Timed = tuple[int, ev.Event]
 """An event, and when it was, in UTC microseconds."""
@@ -58,7 +59,7 @@ def shown_events(done: RecordChange, permissions: Permissions) -> Iterator[Timed
     was = before is not None and permissions.sees_session(before.routing_id)
     closes = isinstance(event, ev.SessionClosed)
     stays = was if closes else after is not None and permissions.sees_session(after.routing_id)
-    is_shown = event.service is None or permissions.sees_service(event.service)
+    is_shown = event.service is None or permissions.sees_service(filter_of(event.service))
     if isinstance(event, ev.AccessDenied) or not (was or stays) or not is_shown:
         return
     if not stays and before is not None:
@@ -107,4 +108,4 @@ def visible_ids(routing_ids: tuple[str, ...], permissions: Permissions) -> tuple
 
 def is_visible(subscription: Subscription, permissions: Permissions) -> bool:
     """Whether a subscription of a session that is shown is shown, too."""
-    return subscription.service is None or permissions.sees_service(subscription.service)
+    return subscription.service is None or permissions.sees_service(filter_of(subscription.service))

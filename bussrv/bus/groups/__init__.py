@@ -5,6 +5,7 @@
 - ``filtering``: sessions with filters: each is in one group for all that it is subscribed to
 - ``frames``: one object or publication on its way out, and its frames
 - ``receivers``: every session that objects or publications can be sent to, in groups
+- ``shares``: shared subscriptions: of the sessions that share a filter, one is given each publication, in turn
 
 Tests: ``tests/bus/groups``.
 """

@@ -8,8 +8,10 @@ from msgspec import Struct
 
 from bussrv.bus.groups.by_service import GroupsByService
 from bussrv.bus.groups.fanout import Fanout, Group
+from bussrv.bus.groups.shares import Shares
 from bussrv.bus.interfaces import IEncoding, IFilteringLink
 from bussrv.policy.permissions.permissions import EVERYTHING, Permissions
+from bussrv.service_patterns import filter_of, is_shared
 
 MOST_SHARED = 64
 """A session with more filters has a group of its own: to find another group for each change would take long."""
@@ -21,6 +23,7 @@ class _Filtering(Struct, eq=False):
     :ivar filters: the names and patterns that it is subscribed to, each with its options.
     :ivar group: its group, while it has some.
     :ivar is_alone: whether that is its own, and is changed instead of left.
+    :ivar shared: its shared subscriptions, which are no part of the group.
     """
 
     link: IFilteringLink
@@ -28,12 +31,14 @@ class _Filtering(Struct, eq=False):
     permissions: Permissions = EVERYTHING
     group: Group | None = None
     is_alone: bool = False
+    shared: dict[str, dict[str, Any] | None] = {}
 
 
 class FilteringSessions:
     """Every session whose link is an :class:`IFilteringLink`.
 
     :param fanout: is told when a session joins or leaves a group.
+    :ivar shares: their shared subscriptions.
     """
 
     def __init__(self, fanout: Fanout) -> None:
@@ -41,6 +46,7 @@ class FilteringSessions:
         self._sessions: dict[str, _Filtering] = {}
         self._groups: dict[tuple[IEncoding, Permissions, frozenset[str]], Group] = {}
         self._by_service = GroupsByService()
+        self.shares = Shares(fanout)
 
     def __contains__(self, session_id: str) -> bool:
         return session_id in self._sessions
@@ -54,6 +60,8 @@ class FilteringSessions:
         session = self._sessions.pop(session_id, None)
         if session is not None:
             self._leave(session_id, session)
+            for each in session.shared:
+                self.shares.remove(each, session_id)
 
     def on(self, service: str) -> tuple[Group, ...]:
         """The groups that are subscribed to a service and may watch it."""
@@ -61,15 +69,21 @@ class FilteringSessions:
 
     def catch_up(self, session_id: str) -> None:
         """Send a session its collected frames now."""
-        group = self._sessions[session_id].group
-        if group is not None:
-            self._fanout.send_one(group, session_id)
+        session = self._sessions[session_id]
+        if session.group is not None:
+            self._fanout.send_one(session.group, session_id)
+        for each in session.shared:
+            self.shares.catch_up(each, session_id)
 
     def subscribe(
         self, session_id: str, service: str, options: dict[str, Any] | None, permissions: Permissions
     ) -> None:
         """A session is subscribed to a name or a pattern, perhaps with other options than before."""
         session = self._sessions[session_id]
+        if is_shared(service):
+            session.shared[service] = options
+            self._share(session_id, session, service, permissions)
+            return
         session.filters[service] = options
         if permissions is not session.permissions or not self._change_alone(session_id, session, service):
             session.permissions = permissions
@@ -78,6 +92,8 @@ class FilteringSessions:
     def unsubscribe(self, session_id: str, service: str) -> None:
         """A session is not subscribed to a name or a pattern any more."""
         session = self._sessions[session_id]
+        if session.shared.pop(service, self) is not self:
+            self.shares.remove(service, session_id)
         if service in session.filters:
             del session.filters[service]
             if not (session.filters and self._change_alone(session_id, session, service)):
@@ -89,6 +105,14 @@ class FilteringSessions:
         if session.permissions is not permissions:
             session.permissions = permissions
             self._regroup(session_id, session)
+            for each in session.shared:
+                self._share(session_id, session, each, permissions)
+
+    def _share(self, session_id: str, session: _Filtering, wanted: str, permissions: Permissions) -> None:
+        """A session has a shared subscription."""
+        session.permissions = permissions
+        encoding = session.link.encoding_of({filter_of(wanted): session.shared[wanted]}, is_alone=True)
+        self.shares.put(wanted, session_id, session.link, encoding, permissions)
 
     def _change_alone(self, session_id: str, session: _Filtering, changed: str) -> bool:
         """Change the group of a session that has one of its own. :returns: whether it has."""

@@ -36,6 +36,7 @@ class Publisher:
     def __init__(self, receivers: Receivers, fanout: Fanout, last_values: LastValues) -> None:
         self._receivers = receivers
         self._fanout = fanout
+        self._shares = receivers.filtering.shares
         self._last_values = last_values
         self._service = ""
         self._payloads: list[bytes] = []
@@ -43,6 +44,8 @@ class Publisher:
     def collects(self, publication: Publication) -> str | None:
         """The service of a publication, if all of its subscribers can be given batches."""
         groups = self._receivers.subscribed_to(publication.service)
+        if self._shares.covers(publication.service):
+            return None
         return publication.service if all(isinstance(group.encoding, BatchEncoding) for group in groups) else None
 
     def collect(self, service: str, payload: bytes) -> None:
@@ -75,6 +78,8 @@ class Publisher:
         self._last_values.put(publication.service, publication.payload)
         for group in self._receivers.subscribed_to(publication.service):
             self._fanout.add(group, delivery)
+        if self._shares:
+            self._shares.give(publication.service, delivery)
 
     def publish_many(self, publications: Sequence[Publication]) -> None:
         """Give subscribers publications that differ in nothing but their payloads."""
@@ -93,6 +98,9 @@ class Publisher:
             if frames:
                 self._fanout.open(group, None)
                 group.pending.extend(frames)
+        if self._shares:
+            for each in publications:
+                self._shares.give(service, Delivery(b"", each.payload, each))
 
     def flush_publications(self) -> None:
         """Give subscribers the collected publications, at the end of a batch."""

@@ -24,6 +24,7 @@ from bussrv.policy.permissions.permissions import EVERYTHING, NOTHING, Action, P
 from bussrv.registry.changes.observers import Kinds
 from bussrv.registry.interfaces import IRegistryObserver
 from bussrv.registry.state.session import Session
+from bussrv.service_patterns import filter_of
 from bussrv.turns.slices import by_steps
 
 WITHDRAWN = "permission-withdrawn"
@@ -149,7 +150,7 @@ class Withdrawal:
 
     def _judge_subscription(self, session: Session, permissions: Permissions, service: str) -> bool:
         """:returns: whether the session may keep it."""
-        may_keep = permissions.may("watch", service)
+        may_keep = permissions.may("watch", filter_of(service))
         if not may_keep:
             self._registry.lose_subscription(session.id, service, WITHDRAWN)
         return may_keep

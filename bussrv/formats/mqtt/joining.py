@@ -80,6 +80,5 @@ def accepted(asked: Connect, client_id: str, *, max_packet: int, most_incoming: 
         receive_maximum=most_incoming,
         maximum_packet_size=max_packet,
         topic_alias_maximum=most_aliases,
-        shared_subscription_available=0,
     )
     return Connack(properties=properties)

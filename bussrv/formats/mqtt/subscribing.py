@@ -8,11 +8,11 @@ from contextlib import suppress
 from bussrv.errors import Refused
 from bussrv.formats.mqtt.connection import MqttConnection
 from bussrv.formats.mqtt.encoding import Sent, Wanted
-from bussrv.service_patterns import is_pattern, matches
+from bussrv.service_patterns import filter_of, is_pattern, matches
 from bussrv.values import Publication
 from bussrv.wire.mqtt.packets import VERSION_5, Suback, Subscribe, Unsuback, Unsubscribe, WantedFilter
 from bussrv.wire.mqtt.reasons import SUBACK_FAILED, ReasonCode
-from bussrv.wire.mqtt.topics import is_shared
+from bussrv.wire.mqtt.topics import is_shared, split_shared
 
 CODES = {
     "not-allowed": ReasonCode.NOT_AUTHORIZED,
@@ -45,7 +45,7 @@ class Subscribing:
                 return
             codes.append(code)
             asks_now = each.retain_handling != NEVER and (is_new or each.retain_handling != NEW_ONLY)
-            if code < ReasonCode.UNSPECIFIED_ERROR and asks_now:
+            if code < ReasonCode.UNSPECIFIED_ERROR and asks_now and not is_shared(each.filter):
                 begun.append((each.filter, wanted))
         if self._connection.version != VERSION_5:
             codes = [code if code < ReasonCode.UNSPECIFIED_ERROR else SUBACK_FAILED for code in codes]
@@ -56,9 +56,9 @@ class Subscribing:
     async def _subscribe(self, asked: WantedFilter, wanted: Wanted) -> int:
         """:returns: the reason code."""
         session_id, registry = self._connection.session_id, self._bus.registry
-        if is_shared(asked.filter):
-            return ReasonCode.SHARED_SUBSCRIPTIONS_NOT_SUPPORTED
-        if not self._bus.may(session_id, "watch", asked.filter):
+        if is_shared(asked.filter) and split_shared(asked.filter) is None:
+            return ReasonCode.FILTER_INVALID
+        if not self._bus.may(session_id, "watch", filter_of(asked.filter)):
             return ReasonCode.NOT_AUTHORIZED
         try:
             await self._connection.until_ready(asked.filter)

@@ -29,7 +29,7 @@ from bussrv.registry.limits.strangers import Strangers
 from bussrv.registry.outcome import Change, OnDone, as_deferred
 from bussrv.registry.state.session import SERVER_ROLE, Claims, Session
 from bussrv.registry.state.state import RegistryState
-from bussrv.service_patterns import is_pattern
+from bussrv.service_patterns import is_pattern, is_shared
 from bussrv.settings import Settings
 from bussrv.turns.clock import Clock
 from bussrv.values import Interest, Traffic, excerpt
@@ -420,7 +420,7 @@ class Registry:
             return
         event: ev.Event = ev.SubscriptionRenewed(service=service, options=options, **session.about())
         if is_new:
-            is_wide = or_pattern and is_pattern(service)
+            is_wide = or_pattern and (is_pattern(service) or is_shared(service))
             event = ev.SubscriptionAdded(service=service, options=options, pattern=is_wide, **session.about())
         self._ahead.change(session_id, [event], on_done)
 

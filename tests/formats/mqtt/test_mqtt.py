@@ -15,6 +15,7 @@ from bussrv.policy.permissions.file import parse_policy
 from bussrv.wire.mqtt import packets
 from bussrv.wire.mqtt.packets import VERSION_3_1_1, VERSION_5, Properties, Publish, WantedFilter, Will
 from bussrv.wire.mqtt.reasons import ReasonCode
+from bussrv.wire.mqtt.writer import encode
 from tests.formats.mqtt.peer import VERSIONS, MqttPeer
 from tests.formats.network import Network
 from tests.journal.support import fold
@@ -53,7 +54,7 @@ def test_a_client_without_an_id_is_given_one() -> None:
     assert isinstance(peer.answer, packets.Connack)
     told = peer.answer.properties
     assert network.registry.state.sessions[peer.session_id].name == told.assigned_client_identifier
-    assert (told.session_expiry_interval, told.shared_subscription_available) == (0, 0)
+    assert told.session_expiry_interval == 0
     older = MqttPeer(network, "", VERSION_3_1_1, clean_start=False)
     assert (older.answer, older.is_open) == (packets.Connack(2), False)
 
@@ -264,6 +265,63 @@ def test_properties_are_passed_on() -> None:
     assert not sender.is_open
 
 
+# Shared subscriptions.
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_of_those_who_share_a_filter_one_gets_each_message(version: int) -> None:
+    network = Network()
+    sender, watcher = MqttPeer(network, "sender", version), MqttPeer(network, "watcher")
+    watcher.subscribe("#")
+    peers = [MqttPeer(network, f"p{number}", version) for number in range(3)]
+    for peer in peers:
+        assert peer.subscribe(WantedFilter("$share/work/jobs/+", 1)) == [packets.Suback(1, (1,))]
+    other = MqttPeer(network, "other", version)
+    other.subscribe("$share/others/jobs/#")
+    sender.publish("jobs/1", b"retained", 1, retain=True)
+
+    def publish(number: int, *, at_once: bool) -> list[list[bytes]]:
+        """:returns: what each of those who share is given."""
+        payloads = [b"%d" % each for each in range(number)]
+        frames = [encode(Publish("jobs/1", payload), version) for payload in payloads]
+        for data in [b"".join(frames)] if at_once else frames:
+            sender.connection.send_bytes(data)
+        assert [payload for _, payload in watcher.messages()] == payloads
+        assert [payload for _, payload in other.messages()] == payloads
+        return [[payload for _, payload in peer.messages()] for peer in peers]
+
+    for each in (watcher, other, *peers):
+        each.received()
+    for at_once in (False, True):
+        assert sorted(map(len, publish(6, at_once=at_once))) == [2, 2, 2]
+    peers.pop(0).connection.close()
+    assert sorted(map(len, publish(4, at_once=False))) == [2, 2]
+    assert [type(each) for each in peers[0].subscribe("$share/work/jobs/+")] == [packets.Suback]
+    peers[0].send(packets.Unsubscribe(4, ("$share/work/jobs/+",)))
+    peers[0].received()
+    assert publish(3, at_once=True) == [[], [b"0", b"1", b"2"]]
+    if version == VERSION_3_1_1:  # In 5.0 that is no well-formed packet.
+        assert peers[0].subscribe("$share/work") == [packets.Suback(1, (0x80,))]
+    assert network.registry.state == fold(network.journal.records)
+
+
+def test_other_formats_publish_to_those_who_share() -> None:
+    network = Network()
+    peers = [MqttPeer(network, f"p{number}") for number in range(2)]
+    for peer in peers:
+        peer.subscribe("$share/work/tv")
+    watcher = network.watcher()
+    member = network.member()
+    member.send({"event": "services/register", "name": "tv"})
+    watcher.received()
+    watcher.subscribe("tv")
+    for number in range(4):
+        member.send({"type": "text/plain", "sender": "tv"}, b"%d" % number)
+    network.udp.publish("tv", b"4")
+    assert watcher.messages() == [b"", b"0", b"1", b"2", b"3", b"4"]
+    assert sorted(payload for peer in peers for _, payload in peer.messages()) == [b"0", b"1", b"2", b"3", b"4"]
+
+
 # Retained messages.
 
 
@@ -386,9 +444,9 @@ def test_topics_and_filters_are_judged() -> None:
     peer, older = MqttPeer(network), MqttPeer(network, "older", VERSION_3_1_1)
     assert peer.publish("hall/tv", b"x", 1) == [packets.Puback(7)]
     assert peer.publish("cellar/tv", b"x", 1) == [packets.Puback(7, ReasonCode.NOT_AUTHORIZED)]
-    (granted,) = peer.subscribe("hall/#", "#", "cellar", "$share/g/hall/tv", "shared")
+    (granted,) = peer.subscribe("hall/#", "#", "cellar", "$share/g/hall/+", "shared")
     denied = ReasonCode.NOT_AUTHORIZED
-    assert granted == packets.Suback(1, (0, denied, denied, ReasonCode.SHARED_SUBSCRIPTIONS_NOT_SUPPORTED, 0))
+    assert granted == packets.Suback(1, (0, denied, denied, 0, 0))
     (granted,) = older.subscribe("hall/#", "#")
     assert granted == packets.Suback(1, (0, 0x80))
     peer.publish("hall/tv", b"y")

@@ -1,0 +1,119 @@
+"""Shared subscriptions: of the sessions that share a filter under one name, one is given each publication, in turn.
+
+Source: MQTT 5.0, section 4.8.2. A session that has several gets a publication once for each that chooses it, besides
+what its other subscriptions bring.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+
+from bussrv.bus.groups.fanout import Fanout, Group
+from bussrv.bus.groups.frames import Delivery
+from bussrv.bus.interest.pattern_index import PatternIndex
+from bussrv.bus.interfaces import IEncoding, ISessionLink
+from bussrv.policy.permissions.permissions import Permissions
+from bussrv.service_patterns import filter_of, is_pattern
+
+MAX_SERVICES = 1 << 14
+"""Of how many services it is remembered which shared subscriptions cover them."""
+
+Sharing = OrderedDict[str, Group]
+"""The sessions that share a filter, the next one first; each has a group of its own for that."""
+
+
+class Shares:
+    """Every shared subscription. True: there is one.
+
+    :param fanout: is told of the groups.
+    """
+
+    def __init__(self, fanout: Fanout) -> None:
+        self._fanout = fanout
+        self._sharing: dict[str, Sharing] = {}  # by ``$share/GROUP/FILTER``
+        self._by_filter: dict[str, dict[str, Sharing]] = {}
+        self._patterns = PatternIndex()
+        self._found: dict[str, tuple[Sharing, ...]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._sharing)
+
+    def put(
+        self, wanted: str, session_id: str, link: ISessionLink, encoding: IEncoding, permissions: Permissions
+    ) -> None:
+        """A session shares a filter, perhaps in another way than before."""
+        self.remove(wanted, session_id)
+        sharing = self._sharing.get(wanted)
+        if sharing is None:
+            sharing = self._sharing[wanted] = OrderedDict()
+            self._add(wanted, sharing)
+        group = sharing[session_id] = Group(encoding, permissions=permissions)
+        self._fanout.join(group, session_id, link)
+
+    def remove(self, wanted: str, session_id: str) -> None:
+        """A session shares a filter no more, if it did."""
+        sharing = self._sharing.get(wanted, OrderedDict())
+        group = sharing.pop(session_id, None)
+        if group is None:
+            return
+        self._fanout.leave(group, session_id)
+        if not sharing:
+            self._forget(wanted)
+
+    def _add(self, wanted: str, sharing: Sharing) -> None:
+        name = filter_of(wanted)
+        if name not in self._by_filter:
+            self._by_filter[name] = {}
+            if is_pattern(name):
+                self._patterns.add(name)
+        self._by_filter[name][wanted] = sharing
+        self._found.clear()
+
+    def _forget(self, wanted: str) -> None:
+        name = filter_of(wanted)
+        del self._sharing[wanted], self._by_filter[name][wanted]
+        if not self._by_filter[name]:
+            del self._by_filter[name]
+            if is_pattern(name):
+                self._patterns.remove(name)
+        self._found.clear()
+
+    def covers(self, service: str) -> bool:
+        """Whether there is a shared subscription to a service."""
+        return bool(self._sharing) and bool(self._on(service))
+
+    def catch_up(self, wanted: str, session_id: str) -> None:
+        """Send a session what was collected for it."""
+        self._fanout.send_one(self._sharing[wanted][session_id], session_id)
+
+    def give(self, service: str, delivery: Delivery) -> None:
+        """Give a publication to one session of each shared subscription that covers its service."""
+        for sharing in self._on(service):
+            for session_id in tuple(sharing):
+                group = sharing[session_id]
+                sharing.move_to_end(session_id)
+                if group.permissions.may("watch", service) and self._given(group, delivery):
+                    break
+
+    def _given(self, group: Group, delivery: Delivery) -> bool:
+        """Give a publication to a session. :returns: ``False``: it cannot be given it."""
+        self._fanout.open(group, None)
+        before = len(group.pending)
+        self._fanout.add(group, delivery)
+        return len(group.pending) > before
+
+    def _on(self, service: str) -> tuple[Sharing, ...]:
+        if not self._sharing:
+            return ()
+        found = self._found.get(service)
+        if found is None:
+            found = tuple(self._find(service))
+            if len(self._found) >= MAX_SERVICES:
+                self._found.clear()
+            self._found[service] = found
+        return found
+
+    def _find(self, service: str) -> Iterator[Sharing]:
+        for name in (service, *self._patterns.matching(service)):
+            yield from self._by_filter.get(name, {}).values()
