@@ -21,6 +21,10 @@ from bussrv.client.core.inbox import Inbox
 from bussrv.client.errors import BusError, Lost, Offline, Unsupported
 from bussrv.client.events import Appeared, Change, Gone, Message, Object, Reply, Request, State, Up
 from bussrv.client.settings import Settings
+from bussrv.service_patterns import is_pattern, matches
+
+_MOST_FOUND = 4096
+"""For how many services it is remembered which inboxes get their messages."""
 
 OnAnswer: TypeAlias = Callable[[Reply | BusError], None]
 """Is given the answer, or why there is none; once."""
@@ -65,6 +69,8 @@ class Core:
         self._tell = tell
         self._output: list[bytes] = []
         self._inboxes: dict[str, list[Inbox[Message]]] = {}
+        self._wide: tuple[str, ...] = ()  # the names in it that are patterns
+        self._found: dict[str, list[Inbox[Message]]] = {}
         self._full: set[Inbox[Any]] = set()
         self._watchers: list[Inbox[Change]] = []
         self._present: set[str] = set()
@@ -301,6 +307,7 @@ class Core:
         self._connect(inbox)
         for name in names:
             self._inboxes.setdefault(name, []).append(inbox)
+        self._names_changed()
 
     def _remove_inbox(self, inbox: Inbox[Message], names: Iterable[str]) -> list[str]:
         """:returns: the names that nobody wants any more."""
@@ -313,7 +320,23 @@ class Core:
                 if not inboxes:
                     del self._inboxes[name]
                     unwanted.append(name)
+        self._names_changed()
         return unwanted
+
+    def _names_changed(self) -> None:
+        self._wide = tuple(filter(is_pattern, self._inboxes))
+        self._found.clear()
+
+    def _inboxes_on(self, service: str) -> list[Inbox[Message]]:
+        """The inboxes that are subscribed to a service by its name or by a pattern, each once."""
+        found = self._found.get(service)
+        if found is None:
+            names = (service, *(each for each in self._wide if matches(each, service)))
+            found = list(dict.fromkeys(inbox for name in names for inbox in self._inboxes.get(name, ())))
+            if len(self._found) >= _MOST_FOUND:
+                self._found.clear()
+            self._found[service] = found
+        return found
 
 
 def lost_error(reason: str, message: str) -> Lost:

@@ -31,12 +31,8 @@ from bussrv.client.events import (
 )
 from bussrv.client.settings import Buffer, Settings
 from bussrv.errors import JOURNAL_UNAVAILABLE
-from bussrv.service_patterns import is_pattern, matches
 from bussrv.values import OCTET_STREAM, check_wanted_name
 from bussrv.wire.objects import NUL, decode_fields, encode, encode_json
-
-_MOST_FOUND = 4096
-"""For how many services it is remembered which inboxes get their messages."""
 
 _FOR_HANDLERS = ("@services/request",)
 _FOR_CHANGES = ("@routing/subscribe/notification", "@routing/disconnect")
@@ -89,8 +85,6 @@ class ObjectsCore(Core):
         self._questions = Questions()
         self._membership = Membership(self, settings, is_business=self._is_business)
         self._services = ProvidedServices(self.ask, self._registration)
-        self._patterns: tuple[str, ...] = ()
-        self._found: dict[str, list[Inbox[Message]]] = {}
         # Anybody may send a pong. Members with rules get the server's only.
         self._answers = _ANSWERS if self._is_business else _ANSWERS | {"pong"}
         self._observer: Inbox[Object] | None = None
@@ -274,7 +268,6 @@ class ObjectsCore(Core):
             for inbox in list(self._inboxes.get(service, ())):
                 inbox.end(error)
                 self._remove_inbox(inbox, tuple(self._inboxes))
-                self._note_patterns()
         if self._observer is not None and not set(self._rules.texts).isdisjoint(refused.rules):
             self._observer.end(error)
             self.unobserve(self._observer)
@@ -317,7 +310,7 @@ class ObjectsCore(Core):
             for inbox in self._each_inbox():
                 inbox.gap("no-sender")
             return
-        inboxes = self._inboxes_on(service) if self._patterns else self._inboxes.get(service)
+        inboxes = self._inboxes_on(service) if self._wide else self._inboxes.get(service)
         if inboxes:
             message = Message(service, each.payload, each.type, each.raw)
             size = len(each.payload)
@@ -326,7 +319,7 @@ class ObjectsCore(Core):
 
     def _only_service(self) -> str | None:
         """The service of a publication whose sender provides only one, and does not name it."""
-        is_clear = len(self._inboxes) == 1 and not self._patterns and self._membership.is_settled
+        is_clear = len(self._inboxes) == 1 and not self._wide and self._membership.is_settled
         return next(iter(self._inboxes)) if is_clear else None
 
     def _take_observed(self, each: Arrived, observer: Inbox[Object]) -> None:
@@ -380,30 +373,13 @@ class ObjectsCore(Core):
         for name in names:
             check_name(name, check_wanted_name)
         self._add_inbox(inbox, names)
-        self._note_patterns()
         self._membership.wait(inbox, Wanted(tuple(names), ()), done)
 
     def unsubscribe(self, inbox: Inbox[Message], names: Collection[str]) -> None:
         """See :class:`Core`."""
         self._membership.forget(inbox)
         self._remove_inbox(inbox, names)
-        self._note_patterns()
         self._membership.change()
-
-    def _note_patterns(self) -> None:
-        self._patterns = tuple(filter(is_pattern, self._inboxes))
-        self._found.clear()
-
-    def _inboxes_on(self, service: str) -> list[Inbox[Message]]:
-        """The inboxes that are subscribed to a service by its name or by a pattern, each once."""
-        found = self._found.get(service)
-        if found is None:
-            names = (service, *(each for each in self._patterns if matches(each, service)))
-            found = list(dict.fromkeys(inbox for name in names for inbox in self._inboxes.get(name, ())))
-            if len(self._found) >= _MOST_FOUND:
-                self._found.clear()
-            self._found[service] = found
-        return found
 
     def observe(self, inbox: Inbox[Object], rules: Collection[str], done: OnDone) -> None:
         """See :class:`Core`. A client that observes receives no publications: anybody may claim to be their sender. Its
