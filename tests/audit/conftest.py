@@ -33,7 +33,7 @@ from tests.audit.mutants import SHAPES, Mutant, make, write_mutants
 from tests.audit.mutations import TRIED
 from tests.audit.plans import Plan, draw, write
 from tests.audit.segment_cases import SEGMENT_CASES
-from tests.size import sized
+from tests.size import FULL, sized
 
 Rows = list[dict[str, Any]]
 
@@ -51,6 +51,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     with spark_session("local[2]", quick_start=True) as session:
+        if not FULL:
+            # To compile a query takes longer than to interpret it for a few thousand rows.
+            session.conf.set("spark.sql.codegen.wholeStage", "false")
+            session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
         yield session
 
 
