@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,6 +24,7 @@ from bussrv.policy.logins.users import SecretHash
 from tests.browser import chromium, page, profile  # noqa: F401 (fixtures of all tests)
 from tests.counters import UNKNOWN, KnownCounters
 from tests.forked import Nursery
+from tests.places import take_memory
 from tests.size import sized
 
 if TYPE_CHECKING:
@@ -45,6 +48,21 @@ def pytest_configure() -> None:
     starts: programs that tests send one to would go on for ever."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+TAKEN = pytest.StashKey[Path | None]()
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    session.stash[TAKEN] = take_memory()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """After a failure, the directories stay until the next run."""
+    place = session.stash[TAKEN]
+    if place is not None and exitstatus == pytest.ExitCode.OK:
+        shutil.rmtree(place, ignore_errors=True)
 
 
 WITH_PROCESSES = ("tests/attacks/", "tests/end_to_end/", "tests/packaging/")
