@@ -15,6 +15,9 @@ TOO_MANY_LOGINS: Final = "too-many-logins"
 JOURNAL_UNAVAILABLE: Final = "journal-unavailable"
 """The reason that tells a client that the server's disk is in trouble: later it may take the same."""
 
+SPOOL_UNAVAILABLE: Final = "spool-unavailable"
+"""The reason that tells a client that something could not be kept on the disk: later it may be."""
+
 REASONS: dict[str, str] = {
     # Malformed input: the connection is closed.
     "bad-utf8": "the metadata, or a name in it, is not UTF-8",
@@ -89,6 +92,9 @@ REASONS: dict[str, str] = {
     "too-many-services-in-all": "all sessions together provide as many services as the limit allows",
     "too-many-subscriptions": "the session is subscribed to as many services as the limit allows",
     JOURNAL_UNAVAILABLE: "the journal cannot be written at the moment",
+    SPOOL_UNAVAILABLE: "the spool cannot be written or read at the moment",
+    "spool-full": "something could not be kept for a session, because a limit of the spool is reached",
+    "no-such-owner": "nothing is kept for the session in the spool any more: it is forgotten",
     "not-authenticated": "the client has not proved who it is, and this server does not serve it before that",
     "bad-credentials": "there is no such user, or the secret or the token is wrong",
     TOO_MANY_LOGINS: "too many logins wait for their secrets to be checked, so this one was not; try again",
@@ -163,6 +169,14 @@ COUNTERS: dict[str, str] = {
     "admin-max-streams-total": "streams of events that were ended or refused, because all users had too many",
     "admin-max-tap-rate": "objects that taps skipped: all of them together show no more in a second",
     "admin-max-waiting": "streams of events ended: the client read too slowly",
+    # The spool.
+    "max-spool-entries": "entries not kept: the session had too many in the spool",
+    "max-spool": "entries not kept: the session had too many bytes in the spool",
+    "max-spool-per-address": "entries not kept: the sessions of one address had too many bytes in the spool",
+    "max-spool-total": "entries not kept: all sessions together had too many bytes in the spool",
+    "spool-dropped": "entries dropped from the spool to make room for newer ones of the same session",
+    "spool-expired": "entries removed from the spool: their time was over",
+    "spool-damaged": "times that the spool was damaged or removed, and another one was begun",
     # Slices.
     "slice-over": "a session, or a long answer, was served on later: it took longer than a slice",
     # The object network.
@@ -247,6 +261,17 @@ class JournalUnavailable(Refused):
 
     def __init__(self, message: str) -> None:
         super().__init__(JOURNAL_UNAVAILABLE, message)
+
+
+class SpoolUnavailable(Refused):
+    """The spool could not be written or read, so the change was not made."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(SPOOL_UNAVAILABLE, message)
+
+
+class SpoolError(BussrvError):
+    """A spool cannot be opened, or somebody cannot be forgotten in it. The message names the place."""
 
 
 class JournalError(BussrvError):

@@ -30,6 +30,7 @@ ADMIN = OptionGroup("admin_limits", "Limits of the admin interface")
 SESSIONS = OptionGroup("sessions", "Sessions and connections")
 OBJECTS = OptionGroup("objects", "Objects, services and subscriptions")
 MEMORY = OptionGroup("memory", "Memory for clients")
+SPOOL = OptionGroup("spool", "The spool")
 REQUESTS = OptionGroup("requests", "Requests")
 LINKS = OptionGroup("links", "Linked servers")
 INBUS = OptionGroup("inbus", "Inbus")
@@ -299,6 +300,25 @@ class Settings:
         64 << 20,
         "Bytes of retained publications of all services together. What does not fit is not retained, `retained-full`; "
         "subscribers are given it all the same.",
+    )
+    max_spool_entries: int = SPOOL.count(
+        10_000,
+        "Entries, such as messages, that are kept in the spool for one session. Further ones are refused, "
+        "`spool-full`, or the oldest ones dropped, `spool-dropped`, as its wire format chooses.",
+    )
+    max_spool: int = SPOOL.size(
+        16 << 20,
+        "Bytes that are kept in the spool for one session, 100 for each entry and 200 for itself included. Beyond it "
+        "as with `--max-spool-entries`.",
+    )
+    max_spool_per_address: int = SPOOL.size(
+        64 << 20,
+        "Bytes that are kept in the spool for all sessions of one address (IPv6: of one /64 network). Beyond it as "
+        "with `--max-spool-entries`.",
+    )
+    max_spool_total: int = SPOOL.size(
+        1 << 30,
+        "Bytes that are kept in the spool for all sessions together. Beyond it as with `--max-spool-entries`.",
     )
     max_requests: int = REQUESTS.count(
         100_000,

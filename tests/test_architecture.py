@@ -36,6 +36,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ),
     ("bussrv.options", "bussrv.settings"),
     ("bussrv.wire", "bussrv.journal"),
+    ("bussrv.spool",),
     ("bussrv.registry",),
     ("bussrv.policy",),
     ("bussrv.memory",),
@@ -65,7 +66,10 @@ BESIDE: Table = {
         *(f"bussrv.journal.{name}" for name in ("segment", "versions")),
         "bussrv.registry.state.fold",
     ),
-    "bussrv.inspection": (*BASE, "bussrv.terminal", "bussrv.turns.clock", "bussrv.journal", "bussrv.registry"),
+    "bussrv.inspection": (
+        *BASE,
+        *("bussrv.terminal", "bussrv.turns.clock", "bussrv.journal", "bussrv.spool", "bussrv.registry"),
+    ),
     "bussrv.synth": (
         *BASE,
         *("bussrv.counts.throttle", "bussrv.turns.clock", "bussrv.journal", "bussrv.registry", "bussrv.settings"),
@@ -128,6 +132,7 @@ NO_TWISTED: tuple[str, ...] = (
     "bussrv.journal.verify",
     "bussrv.journal.pseudonyms",
     "bussrv.journal.pseudonym_keys",
+    "bussrv.spool.forgetting",
     "bussrv.inspection",
     "bussrv.client",
     "bussrv.audit",

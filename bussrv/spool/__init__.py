@@ -1,0 +1,16 @@
+"""The spool: what must outlive a connection or the process, and has no place in the journal, because it has payloads.
+
+Wire formats keep opaque bytes here: the queue of a session without a connection, messages that are not acknowledged
+yet, values that outlive a restart. It is an SQLite file in a directory beside the journal, made when something is kept
+for the first time.
+
+- ``accounts``: how much is kept for each owner and address and in all, held against the limits
+- ``entries``: owners and entries, the changes of them, and the outcomes
+- ``file``: the file of a spool: opened for one server, checked, set aside if it is damaged
+- ``forgetting``: removing what is kept for a person, also while a server uses the spool
+- ``interfaces``: the requests that wire formats may make of a spool
+- ``spool``: one thread, one commit for everything that queued up meanwhile
+- ``store``: owners and entries as tables: each change, each reading
+
+Tests: ``tests/spool``.
+"""

@@ -1,0 +1,335 @@
+"""A spool against dictionaries, whatever is changed, fails, expires, is killed or opened again."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import tempfile
+from collections import Counter
+from copy import deepcopy
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from bussrv.errors import OverLimit, Refused
+from bussrv.settings import Settings
+from bussrv.spool.accounts import ENTRY_BYTES, OWNER_BYTES
+from bussrv.spool.entries import (
+    Append,
+    Change,
+    Claim,
+    Drop,
+    DropsTold,
+    Entry,
+    Put,
+    Remove,
+    RemoveKey,
+    RemoveUpTo,
+)
+from bussrv.spool.file import NAME, SpoolFile
+from bussrv.spool.store import Store
+from tests.journal.support import FakeClock
+from tests.size import sized
+from tests.spool.support import Disk, bytes_of
+
+LIMITS = Settings(max_spool_entries=5, max_spool=9000, max_spool_per_address=12_000, max_spool_total=16_000)
+OWNERS = ("ann", "bob", "eve")
+KINDS = ("queue", "state")
+KEYS = ("a", "b")
+MARK = b"payload-"
+NO_NUMBERS = 1 << 40
+"""From here on numbers stand for those that a call would have had which was refused."""
+
+owners = st.sampled_from(OWNERS)
+kinds = st.sampled_from(KINDS)
+# Small ones share pages of the file; large ones have pages of their own.
+sizes = st.sampled_from([0, 1, 50, 900, 3000, 5000])
+numbers = st.integers(0, 30)
+lifetimes = st.one_of(st.none(), st.integers(1, 20))
+changes = st.one_of(
+    st.tuples(st.just("append"), owners, kinds, sizes, lifetimes),
+    st.tuples(st.just("append"), owners, kinds, sizes, lifetimes),
+    st.tuples(st.just("put"), owners, kinds, st.sampled_from(KEYS), sizes, lifetimes),
+    st.builds(
+        Claim,
+        owner=owners,
+        address=st.sampled_from(["10.0.0.1:7", "10.0.0.2:7", "127.0.0.1:7"]),
+        drops_oldest=st.booleans(),
+    ),
+    st.builds(Remove, owner=owners, kind=kinds, number=numbers),
+    st.builds(RemoveKey, owner=owners, kind=kinds, key=st.sampled_from(KEYS)),
+    st.builds(RemoveUpTo, owner=owners, kind=kinds, number=numbers),
+    st.builds(DropsTold, owner=owners, count=st.integers(0, 3)),
+    st.builds(Drop, owner=owners),
+)
+calls = st.lists(changes, min_size=1, max_size=4)
+
+
+@dataclass
+class ModelOwner:
+    address: str
+    drops_oldest: bool
+    entries: dict[int, tuple[str, Entry]] = field(default_factory=dict)
+    dropped: int = 0
+
+    @property
+    def bytes(self) -> int:
+        return OWNER_BYTES + sum(size_of(entry.key, entry.payload) for _, entry in self.entries.values())
+
+
+def size_of(key: str | None, payload: bytes) -> int:
+    return ENTRY_BYTES + len(key or "") + len(payload)
+
+
+@dataclass
+class Model:
+    """Dictionaries, added up anew whenever a limit is looked at."""
+
+    owners: dict[str, ModelOwner] = field(default_factory=dict)
+    greatest: int = 0
+
+    def apply(self, call: list[Change], given: Any) -> tuple[tuple[int, ...], int]:
+        """:param given: numbers that the spool gave, in order: which it chooses is its own affair.
+
+        :raises Refused: a call that the spool has to refuse.
+        """
+        before, found, dropped = deepcopy(self.owners), [], 0
+        try:
+            for change in call:
+                if isinstance(change, Claim):
+                    self.claim(change)
+                elif isinstance(change, Drop):
+                    self.owners.pop(change.owner, None)
+                elif change.owner not in self.owners:
+                    raise Refused("no-such-owner", "")
+                elif isinstance(change, Append):
+                    dropped += self.append(change)
+                    found.append(self.add(change, None, given))
+                elif isinstance(change, Put):
+                    found.append(self.put(change, given))
+                else:
+                    self.remove(self.owners[change.owner], change)
+        except Refused:
+            self.owners = before
+            raise
+        return tuple(found), dropped
+
+    def limit(self, owner: ModelOwner, entries: int, size: int) -> str | None:
+        host = owner.address.partition(":")[0]
+        of_address = sum(each.bytes for each in self.owners.values() if each.address.partition(":")[0] == host)
+        found = {
+            "max-spool-entries": entries > 0 and len(owner.entries) + entries > LIMITS.max_spool_entries,
+            "max-spool": owner.bytes + size > LIMITS.max_spool,
+            "max-spool-per-address": host != "127.0.0.1" and of_address + size > LIMITS.max_spool_per_address,
+            "max-spool-total": sum(each.bytes for each in self.owners.values()) + size > LIMITS.max_spool_total,
+        }
+        return next((name for name, is_over in found.items() if is_over and (size > 0 or entries)), None)
+
+    def check(self, owner: ModelOwner, entries: int, size: int) -> None:
+        limit = self.limit(owner, entries, size)
+        if limit is not None:
+            raise OverLimit("spool-full", "", limit, 0)
+
+    def claim(self, change: Claim) -> None:
+        if change.owner in self.owners:
+            owner = self.owners[change.owner]
+            owner.address, owner.drops_oldest = change.address, change.drops_oldest
+        else:
+            new = ModelOwner(change.address, change.drops_oldest)
+            self.check(new, 0, OWNER_BYTES)
+            self.owners[change.owner] = new
+
+    def append(self, change: Append) -> int:
+        owner, dropped = self.owners[change.owner], 0
+        while self.limit(owner, 1, size_of(None, change.payload)):
+            oldest = [number for number, (kind, _) in owner.entries.items() if kind == change.kind]
+            if not (owner.drops_oldest and oldest):
+                self.check(owner, 1, size_of(None, change.payload))
+            del owner.entries[min(oldest)]
+            dropped += 1
+        owner.dropped += dropped
+        return dropped
+
+    def add(self, change: Append | Put, key: str | None, given: Any) -> int:
+        number: int = next(given)
+        if number < NO_NUMBERS:
+            assert number > self.greatest, "a number was used again"
+            self.greatest = number
+        self.owners[change.owner].entries[number] = change.kind, Entry(number, key, change.payload, change.expires)
+        return number
+
+    def put(self, change: Put, given: Any) -> int:
+        owner = self.owners[change.owner]
+        size = size_of(change.key, change.payload)
+        for number, (kind, entry) in owner.entries.items():
+            if (kind, entry.key) == (change.kind, change.key):
+                self.check(owner, 0, size - size_of(entry.key, entry.payload))
+                owner.entries[number] = kind, Entry(number, change.key, change.payload, change.expires)
+                assert next(given) == number
+                return number
+        self.check(owner, 1, size)
+        return self.add(change, change.key, given)
+
+    def remove(self, owner: ModelOwner, change: Any) -> None:
+        if isinstance(change, DropsTold):
+            owner.dropped = max(0, owner.dropped - change.count)
+            return
+        for number, (kind, entry) in tuple(owner.entries.items()):
+            is_meant = {
+                Remove: lambda: number == change.number,  # noqa: B023
+                RemoveKey: lambda: entry.key == change.key,  # noqa: B023
+                RemoveUpTo: lambda: number <= change.number,  # noqa: B023
+            }[type(change)]()
+            if kind == change.kind and is_meant:
+                del owner.entries[number]
+
+
+class SpoolMachine(RuleBasedStateMachine):
+    @initialize(is_file=st.booleans())
+    def begin(self, is_file: bool) -> None:
+        self.directory = Path(tempfile.mkdtemp()) / "spool" if is_file else None
+        self.boots = 0
+        self.disk, self.clock = Disk(), FakeClock()
+        self.model = Model()
+        self.made: Counter[bytes] = Counter()
+        self.open()
+
+    def open(self) -> None:
+        self.file = SpoolFile(self.directory, self.disk.connect)
+        self.store = Store(self.file.open(), LIMITS, self.clock.utc)
+        self.store.begin()
+        self.store.commit()
+
+    def change(self, drawn: Any) -> Change:
+        if not isinstance(drawn, tuple):
+            return drawn
+        name, owner, kind, *more, size, lifetime = drawn
+        # Each payload is there once, so that a search of the file finds it.
+        payload = b"%s%d." % (MARK, self.made.total()) * size
+        payload = payload[: max(size, 20)] if size else b""
+        self.made[payload] += 1
+        expires = None if lifetime is None else self.clock.utc() + lifetime * 1_000_000
+        if name == "put":
+            return Put(owner=owner, kind=kind, key=more[0], payload=payload, expires=expires)
+        return Append(owner=owner, kind=kind, payload=payload, expires=expires)
+
+    @rule(drawn=st.lists(calls, min_size=1, max_size=3), fail_after=st.one_of(st.none(), st.integers(0, 30)))
+    def transact(self, drawn: Any, fail_after: int | None) -> None:
+        """Several calls in one transaction, of which a statement may fail."""
+        before, outcomes = deepcopy(self.model), []
+        asked = [[self.change(each) for each in call] for call in drawn]
+        self.disk.fail_after = fail_after
+        try:
+            self.store.begin()
+            for call in asked:
+                try:
+                    outcomes.append(self.store.apply(call))
+                except Refused as refused:
+                    outcomes.append(refused)
+            self.store.commit()
+        except sqlite3.OperationalError:
+            self.disk.fail_after = None
+            self.store.rollback()
+            self.model = before
+            return
+        self.disk.fail_after = None
+        for call, outcome in zip(asked, outcomes, strict=True):
+            try:
+                given = () if isinstance(outcome, Refused) else outcome.numbers
+                # A call that is to be refused may be so after some numbers.
+                expected = self.model.apply(call, iter(given or range(NO_NUMBERS, NO_NUMBERS + 10)))
+                assert not isinstance(outcome, Refused), (call, outcome.reason)
+                assert (outcome.numbers, outcome.dropped) == expected
+            except Refused as refused:
+                assert isinstance(outcome, Refused), (call, outcome, refused.reason)
+                assert (outcome.reason, getattr(outcome, "limit", "")) == (
+                    refused.reason,
+                    getattr(refused, "limit", ""),
+                )
+
+    @rule(seconds=st.integers(1, 10))
+    def let_time_pass(self, seconds: int) -> None:
+        self.clock.advance(seconds)
+
+    @rule()
+    def expire(self) -> None:
+        self.store.begin()
+        removed = self.store.expire()
+        self.store.commit()
+        for owner in self.model.owners.values():
+            gone = [number for number, (_, entry) in owner.entries.items() if not self.lives(entry)]
+            removed -= len(gone)
+            for number in gone:
+                del owner.entries[number]
+        assert removed == 0
+
+    def lives(self, entry: Entry) -> bool:
+        return entry.expires is None or entry.expires > self.clock.utc()
+
+    @rule()
+    def tidy(self) -> None:
+        """What was removed is in no file any more."""
+        assert self.store.tidy()
+        if self.directory is not None:
+            kept = {entry.payload for owner in self.model.owners.values() for _, entry in owner.entries.values()}
+            found = bytes_of(self.directory)
+            assert [each for each in self.made if each and each not in kept and each[:20] in found] == []
+            assert all(each[:20] in found for each in kept)
+
+    @rule(is_killed=st.booleans())
+    def restart(self, is_killed: bool) -> None:
+        """A process that is killed leaves its files as they are at that moment."""
+        if self.directory is None:
+            return
+        if is_killed:
+            self.boots += 1
+            copy = self.directory.with_name(f"spool{self.boots}")
+            shutil.copytree(self.directory, copy)
+            (copy / f"{NAME}-shm").unlink()
+            self.store.close()
+            self.directory = copy
+        else:
+            self.store.close()
+        self.file.release()
+        self.open()
+
+    @invariant()
+    def everything_is_there(self) -> None:
+        assert self.store.owners("", 10) == tuple(sorted(self.model.owners))
+        for name in OWNERS:
+            model, owner = self.model.owners.get(name), self.store.owner(name)
+            if model is None:
+                assert owner is None
+                continue
+            assert owner is not None
+            assert (owner.bytes, owner.dropped, owner.drops_oldest) == (model.bytes, model.dropped, model.drops_oldest)
+            assert owner.kinds == Counter(kind for kind, _ in model.entries.values())
+            for kind in KINDS:
+                wanted = [entry for number, (each, entry) in sorted(model.entries.items()) if each == kind]
+                page = self.store.page(name, kind, 0, 100, 1 << 20)
+                assert (list(page.entries), page.is_last) == ([each for each in wanted if self.lives(each)], True)
+
+    @invariant()
+    def what_expires_next_is_known(self) -> None:
+        times = [
+            entry.expires
+            for owner in self.model.owners.values()
+            for _, entry in owner.entries.values()
+            if entry.expires is not None
+        ]
+        assert self.store.next_expiry() == min(times, default=None)
+
+    def teardown(self) -> None:
+        if hasattr(self, "store"):
+            self.store.close()
+            self.file.release()
+            if self.directory is not None:
+                shutil.rmtree(self.directory.parent)
+
+
+TestSpool = SpoolMachine.TestCase
+TestSpool.settings = settings(max_examples=sized(150), stateful_step_count=30)
