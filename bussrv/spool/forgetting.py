@@ -35,6 +35,7 @@ def forget(
             store.begin()
             removed = store.remove_owners(actor=actor, address=host, owner=session)
             store.commit()
+            store.rewrite()
             _tidy(store, path)
         finally:
             store.close()

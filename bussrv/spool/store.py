@@ -188,12 +188,27 @@ class Store:
 
         :returns: whether that is done; otherwise another process was reading, or there is more to give back.
         """
-        # Each row is a page.
-        self._execute(f"PRAGMA incremental_vacuum({MOST_VACUUMED})").fetchall()
+        # Each step is a page, and `execute` would make one of them.
+        self._connection.executescript(f"PRAGMA incremental_vacuum({MOST_VACUUMED})")
         (busy, _, _) = self._execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         (free,) = self._execute("PRAGMA freelist_count").fetchone()
         self.has_removed = bool(busy or free)
         return not self.has_removed
+
+    def rewrite(self) -> None:
+        """Write the whole file anew: as small as it can be, with nothing of removed entries.
+
+        An entry that is removed is overwritten with zeros. But SQLite may have moved a short one between pages before,
+        and leaves copies behind. It takes as much memory as the file has bytes.
+        """
+        self._execute("VACUUM")
+        self.tidy()
+
+    def size(self) -> int:
+        """How many bytes the file has."""
+        (pages,) = self._execute("PRAGMA page_count").fetchone()
+        (size,) = self._execute("PRAGMA page_size").fetchone()
+        return int(pages * size)
 
     def probe(self) -> None:
         """Write something that changes nothing, to see whether that is possible."""
@@ -256,8 +271,7 @@ class Store:
         dropped = 0
         account = self._accounts.of(change.owner)
         while (excess := self._accounts.excess(account, 1, size)) is not None:
-            oldest = self._execute(f"SELECT number, size {_WHERE} ORDER BY number LIMIT 1", (account.id, change.kind))
-            row = oldest.fetchone() if account.drops_oldest else None
+            row = self._oldest(account, change.kind) if account.drops_oldest else None
             if row is None:
                 raise excess
             self._delete(change.owner, *row)
@@ -266,6 +280,11 @@ class Store:
         if dropped:
             self._set_dropped(change.owner, account.dropped + dropped)
         return dropped
+
+    def _oldest(self, account: Account, kind: str) -> tuple[int, int] | None:
+        oldest = self._execute(f"SELECT number, size {_WHERE} ORDER BY number LIMIT 1", (account.id, kind))
+        found: tuple[int, int] | None = oldest.fetchone()
+        return found
 
     def _put(self, change: Put, numbers: list[int]) -> int:
         account = self._accounts.of(change.owner)
