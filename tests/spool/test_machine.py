@@ -6,8 +6,10 @@ import shutil
 import sqlite3
 import tempfile
 from collections import Counter
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,7 @@ from bussrv.spool.entries import (
     Remove,
     RemoveKey,
     RemoveUpTo,
+    Written,
 )
 from bussrv.spool.file import NAME, SpoolFile
 from bussrv.spool.store import Store
@@ -99,7 +102,7 @@ class Model:
     owners: dict[str, ModelOwner] = field(default_factory=dict)
     greatest: int = 0
 
-    def apply(self, call: list[Change], given: Any) -> tuple[tuple[int, ...], int]:
+    def apply(self, call: list[Change], given: Any) -> Written:
         """:param given: numbers that the spool gave, in order: which it chooses is its own affair.
 
         :raises Refused: a call that the spool has to refuse.
@@ -123,7 +126,7 @@ class Model:
         except Refused:
             self.owners = before
             raise
-        return tuple(found), dropped
+        return Written(tuple(found), dropped)
 
     def limit(self, owner: ModelOwner, entries: int, size: int) -> str | None:
         host = owner.address.partition(":")[0]
@@ -195,6 +198,14 @@ class Model:
                 del owner.entries[number]
 
 
+def outcome_of(call: Callable[[], Written]) -> Written | tuple[str, str]:
+    """What came of a call; of one that was refused, the reason and the limit."""
+    try:
+        return call()
+    except Refused as refused:
+        return refused.reason, getattr(refused, "limit", "")
+
+
 class SpoolMachine(RuleBasedStateMachine):
     @initialize(is_file=st.booleans())
     def begin(self, is_file: bool) -> None:
@@ -240,11 +251,7 @@ class SpoolMachine(RuleBasedStateMachine):
         self.disk.fail_after = fail_after
         try:
             self.store.begin()
-            for call in asked:
-                try:
-                    outcomes.append(self.store.apply(call))
-                except Refused as refused:
-                    outcomes.append(refused)
+            outcomes = [outcome_of(partial(self.store.apply, each)) for each in asked]
             self.store.commit()
         except sqlite3.OperationalError:
             self.disk.fail_after = None
@@ -253,18 +260,9 @@ class SpoolMachine(RuleBasedStateMachine):
             return
         self.disk.fail_after = None
         for call, outcome in zip(asked, outcomes, strict=True):
-            try:
-                given = () if isinstance(outcome, Refused) else outcome.numbers
-                # A call that is to be refused may be so after some numbers.
-                expected = self.model.apply(call, iter(given or range(NO_NUMBERS, NO_NUMBERS + 10)))
-                assert not isinstance(outcome, Refused), (call, outcome.reason)
-                assert (outcome.numbers, outcome.dropped) == expected
-            except Refused as refused:
-                assert isinstance(outcome, Refused), (call, outcome, refused.reason)
-                assert (outcome.reason, getattr(outcome, "limit", "")) == (
-                    refused.reason,
-                    getattr(refused, "limit", ""),
-                )
+            # A call that is refused may be so after some numbers.
+            given = outcome.numbers if isinstance(outcome, Written) else range(NO_NUMBERS, NO_NUMBERS + 10)
+            assert outcome == outcome_of(partial(self.model.apply, call, iter(given))), call
 
     @rule(seconds=st.integers(1, 10))
     def let_time_pass(self, seconds: int) -> None:
