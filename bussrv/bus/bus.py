@@ -56,6 +56,8 @@ from bussrv.registry.changes.registry import Registry
 from bussrv.registry.interfaces import IRegistryObserver
 from bussrv.registry.state.session import Session
 from bussrv.settings import Settings
+from bussrv.spool.file import SpoolFile
+from bussrv.spool.spool import Spool
 from bussrv.turns.clock import Clock
 from bussrv.turns.slices import Slices
 from bussrv.values import Publication, Traffic
@@ -73,6 +75,7 @@ class Bus:
     :param reactor: calls later.
     :param access: the permissions of each session; by default all.
     :param ids: of objects that come without one.
+    :param spool: the place of what wire formats keep; by default in memory.
     """
 
     KINDS: ClassVar[Kinds] = frozenset(
@@ -98,6 +101,7 @@ class Bus:
         *,
         access: Access | None = None,
         ids: ObjectIds | None = None,
+        spool: SpoolFile | None = None,
     ) -> None:
         self.registry, self.settings, self.server_id = registry, settings, server_id
         self.access = Access() if access is None else access
@@ -105,6 +109,7 @@ class Bus:
         self.counters: Counter[str] = Counter()
         self.utc = clock.utc
         self.slices: Slices = Slices(reactor, settings.slice_seconds, self.counters)
+        self.spool = Spool(SpoolFile(None) if spool is None else spool, settings, self.counters, clock, reactor)
         self._new_id, self._ids = new_id, ObjectIds() if ids is None else ids
         shared = Shared(
             registry=registry,

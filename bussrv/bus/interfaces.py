@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from bussrv.registry.interfaces import IRegistry
     from bussrv.registry.state.session import Session
     from bussrv.settings import Settings
+    from bussrv.spool.interfaces import ISpool
     from bussrv.turns.slices import Slices
     from bussrv.values import Interest, Publication, Traffic
     from bussrv.wire.objects import BusObject, ObjectReader
@@ -448,6 +449,7 @@ class IBus(ISessions, IRouting, IPermissions, IForwarding, IHosting, ISending):
     )
     compiled_forwarder: ICompiledRouting = Attribute("The :class:`ICompiledRouting` for objects of linked servers.")
     retained: Retained = Attribute("The :class:`bussrv.bus.services.retained.Retained` publications.")
+    spool: ISpool = Attribute("The :class:`ISpool`: what wire formats keep beyond connections.")
     taps: ITaps = Attribute("The :class:`ITaps`: operators that see what passes.")
     streams: ConnectionResources = Attribute(
         "The :class:`bussrv.memory.resources.ConnectionResources`: what stream connections share."

@@ -25,6 +25,7 @@ from bussrv.journal.record import Record
 from bussrv.registry.state.history import snapshots_by_server
 from bussrv.registry.state.session import Session
 from bussrv.registry.state.snapshot import Snapshot
+from bussrv.spool.forgetting import forget as forget_kept
 from bussrv.terminal import cleaned, word
 
 POLL_SECONDS = 0.2
@@ -187,20 +188,38 @@ def _difference_parts(by_server: dict[str, Difference]) -> Iterator[str]:
         yield "".join(f"{line}\n" for line in (*heading, *lines(found)))
 
 
-def forget(file: Path, actor: str | None, peer: str | None, *, as_json: bool = False) -> int:
-    """Forget a user, or an address: its key is destroyed, the journal stays as it is.
+@dataclass(frozen=True)
+class Unwanted:
+    """Somebody to forget: one of these."""
 
+    actor: str | None = None
+    peer: str | None = None
+    session: str | None = None
+
+
+def forget(whom: Unwanted, file: Path | None, spool: Path | None, *, as_json: bool = False) -> int:
+    """Forget a user, an address or a session: its key is destroyed, and what the spool keeps for it is removed.
+
+    :param file: of the keys of pseudonyms. The journal stays as it is.
+    :param spool: the directory of a spool.
     :returns: the exit status.
-    :raises JournalError: if the file cannot be read or replaced, or is damaged.
+    :raises BussrvError: one of them cannot be read or written, or is damaged. Then the other may be done.
     """
-    if actor is not None:
-        removed, whom = destroy(file, "actor", actor), "actor"
-    else:
-        removed, whom = destroy(file, "peer", peer or ""), "address"
+    removed = None
+    if file is not None:
+        kind: Kind = "peer" if whom.actor is None else "actor"
+        removed = destroy(file, kind, whom.actor or whom.peer or "")
+    sessions, entries = (0, 0) if spool is None else forget_kept(spool, whom.actor, whom.peer, whom.session)
+    is_forgotten = bool(removed or sessions)
     if as_json:
-        sys.stdout.write('{"forgotten":true}\n' if removed else '{"forgotten":false}\n')
-    elif removed:
-        sys.stdout.write(f"The {whom} is forgotten: nothing leads from its pseudonyms to it any more.\n")
-    else:
-        sys.stdout.write(f"There is no such {whom} in the key file.\n")
-    return 0 if removed else UNKNOWN
+        kept = {} if spool is None else {"sessions": sessions, "entries": entries}
+        sys.stdout.write(f"{encode({'forgotten': is_forgotten, **kept}).decode()}\n")
+        return 0 if is_forgotten else UNKNOWN
+    noun = "actor" if whom.actor is not None else "address"
+    if removed is not None:
+        done = f"The {noun} is forgotten: nothing leads from its pseudonyms to it any more.\n"
+        sys.stdout.write(done if removed else f"There is no such {noun} in the key file.\n")
+    if spool is not None:
+        done = f"The spool kept {entries} entries for {sessions} sessions. They are removed.\n"
+        sys.stdout.write(done if sessions else "The spool keeps nothing for it.\n")
+    return 0 if is_forgotten else UNKNOWN

@@ -17,6 +17,7 @@ from pathlib import Path
 from bussrv.errors import SpoolError
 from bussrv.journal.files import FILES
 from bussrv.journal.regular import open_regular
+from bussrv.journal.space import Space
 
 NAME = "spool"
 LOCK = "lock"
@@ -60,10 +61,12 @@ class SpoolFile:
     """The place of a spool.
 
     :param directory: made if it is missing; ``None``: it is kept in memory.
+    :param space: the space that stays free there; ``None``: nobody looks.
     """
 
-    def __init__(self, directory: Path | None, connect: Connect = sqlite3.connect) -> None:
+    def __init__(self, directory: Path | None, space: Space | None = None, connect: Connect = sqlite3.connect) -> None:
         self.directory = directory
+        self.space = space
         self._connect = connect
         self._lock: int | None = None
         self._identity: tuple[int, int] | None = None

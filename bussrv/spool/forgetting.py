@@ -15,9 +15,7 @@ from bussrv.spool.store import Store
 _PAUSE = 0.05
 
 
-def forget(
-    directory: Path, *, actor: str | None = None, peer: str | None = None, session: str | None = None
-) -> tuple[int, int]:
+def forget(directory: Path, actor: str | None, peer: str | None, session: str | None) -> tuple[int, int]:
     """Remove the owners of a user, an address or a session with all their entries, and their bytes from the files.
 
     :param peer: a host, in any of the ways to write it; a port is ignored.

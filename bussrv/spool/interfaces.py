@@ -36,6 +36,7 @@ class ISpool(Interface):
     unavailable: SpoolUnavailable | None = Attribute(
         "A ``SpoolUnavailable``, if the last changes could not be written, or too much waits already."
     )
+    trouble: str | None = Attribute("The same for operators: ``str``, a sentence without its end, with paths.")
     damage_observers: list[Callable[[], object]] = Attribute(
         "``list``: each is called when a damaged file was set aside, so that nothing is kept any more."
     )

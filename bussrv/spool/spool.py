@@ -23,7 +23,6 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from bussrv.errors import OverLimit, SpoolUnavailable
-from bussrv.journal.space import Space
 from bussrv.settings import Settings
 from bussrv.spool.accounts import ENTRY_BYTES
 from bussrv.spool.entries import Append, Change, Claim, Owner, Page, Put, Written
@@ -42,6 +41,13 @@ IDLE = 1.0
 
 MOST_UNTIDY = 10.0
 """Bytes of removed entries stay in the files for about so many seconds at most, however much work there is."""
+
+MOST_FRAYED = 3600.0
+"""A small file is written anew so many seconds after it was the last time, and when it is closed, if something was removed
+meanwhile."""
+
+MOST_REWRITTEN = 32 << 20
+"""A larger file is not written anew, except when somebody is forgotten: it takes memory and time."""
 
 LONGEST_SLEEP = 60.0
 """The clock is looked at so often for entries that expire, because it may be set."""
@@ -74,7 +80,6 @@ class Spool:
     """A spool in a file, or in memory.
 
     :param counters: counts what is refused, dropped, expired and damaged.
-    :param space: the space that stays free for the journal; ``None``: nobody looks.
     """
 
     def __init__(
@@ -84,8 +89,6 @@ class Spool:
         counters: Counter[str],
         clock: Clock,
         reactor: Any,
-        *,
-        space: Space | None = None,
     ) -> None:
         self.damage_observers: list[Callable[[], object]] = []
         self._file = file
@@ -93,7 +96,7 @@ class Spool:
         self._counters = counters
         self._clock = clock
         self._reactor = reactor
-        self._space = space
+        self._space = file.space
         self._inbox: queue.SimpleQueue[list[_Job | None]] = queue.SimpleQueue()
         self._collected: list[_Job | None] = []
         self._turn = EndOfReactorTurn(self._hand_over, reactor)
@@ -108,7 +111,7 @@ class Spool:
         # The rest belongs to the thread.
         self._store: Store | None = None
         self._found: _Condition | None = None
-        self._tidied = 0
+        self._tidied = self._rewritten = clock.mono()
         self._is_tidy = True
 
     @property
@@ -263,15 +266,15 @@ class Spool:
             jobs = self._next_jobs()
             is_open = not jobs or jobs[-1] is not None
             self._do([each for each in jobs if each is not None])
-            self._tidy(is_idle=not jobs)
+            self._tidy(is_idle=not jobs, is_end=not is_open)
         self._close_store()
         self._reactor.callFromThread(self._tell_closed, self._closed)
 
     def _next_jobs(self) -> list[_Job | None]:
-        has_more = self._found is not None or (self._store is not None and self._store.has_removed)
-        jobs: list[_Job | None] = []
+        store, jobs = self._store, list[_Job | None]()
+        timeout = IDLE if self._found is not None or (store is not None and store.has_removed) else MOST_FRAYED
         try:
-            jobs += self._inbox.get(timeout=IDLE if has_more else None)
+            jobs += self._inbox.get(timeout=timeout)
             while jobs[-1] is not None:
                 jobs += self._inbox.get_nowait()
         except queue.Empty:
@@ -386,13 +389,18 @@ class Spool:
         self._store = None
         self._file.release()
 
-    def _tidy(self, *, is_idle: bool) -> None:
+    def _tidy(self, *, is_idle: bool, is_end: bool) -> None:
         store, now = self._store, self._clock.mono()
-        if store is None or not store.has_removed or not (is_idle or now - self._tidied >= MOST_UNTIDY * 1_000_000):
+        if store is None:
             return
-        self._tidied = now
         try:
-            store.tidy()
+            if store.has_removed and (is_idle or is_end or now - self._tidied >= MOST_UNTIDY * 1_000_000):
+                self._tidied = now
+                store.tidy()
+            is_due = is_end or now - self._rewritten >= MOST_FRAYED * 1_000_000
+            if store.is_frayed and is_due and store.size() <= MOST_REWRITTEN:
+                self._rewritten = now
+                store.rewrite()
         except sqlite3.Error as error:
             if is_damage(error):
                 self._set_aside(error)

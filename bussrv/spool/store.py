@@ -48,10 +48,11 @@ class Store:
 
     :param utc: the present time, UTC microseconds.
     :ivar has_removed: whether bytes of removed entries may be in the file until :meth:`tidy`.
+    :ivar is_frayed: whether copies of short ones may be there until :meth:`rewrite`.
     """
 
     def __init__(self, connection: sqlite3.Connection, settings: Settings, utc: Callable[[], int]) -> None:
-        self.has_removed = True
+        self.has_removed = self.is_frayed = True
         self._connection = connection
         self._execute = connection.execute
         self._settings = settings
@@ -203,6 +204,7 @@ class Store:
         """
         self._execute("VACUUM")
         self.tidy()
+        self.is_frayed = False
 
     def size(self) -> int:
         """How many bytes the file has."""
@@ -221,7 +223,7 @@ class Store:
 
     def _load(self) -> None:
         """Count what is in the tables: at the beginning, and when another process removed something."""
-        self.has_removed = True
+        self.has_removed = self.is_frayed = True
         self._accounts = Accounts(self._settings)
         rows = self._execute(
             "SELECT o.owner, o.id, o.address, o.drops_oldest, o.dropped, count(e.number), coalesce(sum(e.size), 0)"
@@ -300,7 +302,7 @@ class Store:
             "UPDATE entry SET expires = ?, size = ?, digest = ?, payload = ? WHERE number = ?",
             (change.expires, size, crc32(change.payload), change.payload, number),
         )
-        self.has_removed = True
+        self.has_removed = self.is_frayed = True
         self._add(change.owner, 0, size - before)
         numbers.append(number)
         return 0
@@ -335,7 +337,7 @@ class Store:
         if count:
             self._execute(f"DELETE {_WHERE} AND {which}", parameters)
             self._add(change.owner, -count, -size)
-            self.has_removed = True
+            self.has_removed = self.is_frayed = True
         return 0
 
     def _drops_told(self, change: DropsTold, numbers: list[int]) -> int:
@@ -353,13 +355,13 @@ class Store:
             self._execute("DELETE FROM entry WHERE owner = ?", (account.id,))
             self._execute("DELETE FROM owner WHERE id = ?", (account.id,))
             self._accounts.set(change.owner, None)
-            self.has_removed = True
+            self.has_removed = self.is_frayed = True
         return 0
 
     def _delete(self, owner: str, number: int, size: int) -> None:
         self._execute("DELETE FROM entry WHERE number = ?", (number,))
         self._add(owner, -1, -size)
-        self.has_removed = True
+        self.has_removed = self.is_frayed = True
 
     def _add(self, owner: str, entries: int, size: int) -> None:
         account = self._accounts.of(owner)

@@ -12,6 +12,7 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock as ReactorClock
 
+from bussrv.journal.space import Space
 from bussrv.settings import Settings
 from bussrv.spool.entries import Append, Claim, Page, Put
 from bussrv.spool.file import NAME, SpoolFile
@@ -90,10 +91,10 @@ class Scene:
         self.settings = Settings(**settings)
         self.spool = self.start()
 
-    def start(self, **more: Any) -> Spool:
+    def start(self, space: Space | None = None) -> Spool:
         """Another boot of the server. The one before was closed."""
-        file = SpoolFile(self.directory, self.disk.connect)
-        self.spool = Spool(file, self.settings, self.counters, self.clock, self.reactor, **more)
+        file = SpoolFile(self.directory, space, self.disk.connect)
+        self.spool = Spool(file, self.settings, self.counters, self.clock, self.reactor)
         return self.spool
 
     def wait(self, done: Deferred[Any]) -> Any:

@@ -218,7 +218,7 @@ class SpoolMachine(RuleBasedStateMachine):
         self.transact([[Claim(owner=each, address="10.0.0.1:7", drops_oldest=each == "bob")] for each in OWNERS], None)
 
     def open(self) -> None:
-        self.file = SpoolFile(self.directory, self.disk.connect)
+        self.file = SpoolFile(self.directory, connect=self.disk.connect)
         self.store = Store(self.file.open(), LIMITS, self.clock.utc)
         self.store.begin()
         self.store.commit()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from random import Random
 
 import pytest
 from twisted.internet.defer import Deferred
@@ -235,6 +237,29 @@ def test_removed_bytes_leave_the_files_while_the_server_runs(tmp_path: Path, sce
     else:
         pytest.fail("the bytes stay")
     assert (tmp_path / "spool" / NAME).stat().st_size < 60_000
+
+
+def scattered(scene: Scene, seed: int) -> set[bytes]:
+    """Add and remove entries of all sizes in a mixed order. :returns: those that are left."""
+    random = Random(seed)
+    left: dict[int, bytes] = {}
+    scene.claim()
+    for number in range(600):
+        if left and random.random() < 0.5:
+            gone = random.choice(list(left))
+            del left[gone]
+            scene.spool.write([Remove(owner="ann", kind="queue", number=gone)])
+        else:
+            payload = b"<%05d>" % number * random.choice([1, 5, 30, 90, 300, 900])
+            left[scene.append(payload).numbers[0]] = payload
+    return set(left.values())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_nothing_of_removed_entries_is_left_when_it_is_closed(tmp_path: Path, scene: Scene, seed: int) -> None:
+    left = {each[:7] for each in scattered(scene, seed)}
+    scene.close()
+    assert set(re.findall(rb"<\d{5}>", bytes_of(tmp_path / "spool"))) == left
 
 
 FAULTS = {"begin": "BEGIN", "insert": "INSERT INTO entry", "commit": "COMMIT"}

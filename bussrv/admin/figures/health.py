@@ -101,6 +101,11 @@ def _disk(server: AdministeredServer, figures: Figures) -> Check:
     return Check("degraded", condition.shortage or "too little is free for the journal", refuses=True)
 
 
+def _spool(server: AdministeredServer, figures: Figures) -> Check:
+    trouble = server.bus.spool.trouble
+    return OK if trouble is None else Check("degraded", f"nothing more is kept: {trouble}", refuses=True)
+
+
 def _reload(server: AdministeredServer, figures: Figures) -> Check:
     return Check("degraded", "the last reload failed; nothing has changed") if figures.reloaded is False else OK
 
@@ -160,6 +165,7 @@ CHECKS: dict[str, Callable[[AdministeredServer, Figures], Check]] = {
     "drain": _drain,
     "journal": _journal,
     "disk": _disk,
+    "spool": _spool,
     "reload": _reload,
     "certificates": _certificates,
     "links": _links,

@@ -21,7 +21,7 @@ LogLevelName = Literal["debug", "info", "warn", "error"]
 
 NAMES: tuple[LogLevelName, ...] = get_args(LogLevelName)
 
-OWN_PARTS = ("admin", "bus", "formats", "journal", "policy", "registry", "server", "services")
+OWN_PARTS = ("admin", "bus", "formats", "journal", "policy", "registry", "server", "services", "spool")
 TWISTED = "twisted"
 PARTS = (*OWN_PARTS, TWISTED)
 

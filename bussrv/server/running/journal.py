@@ -38,7 +38,11 @@ from bussrv.registry.state.state import RegistryState
 from bussrv.server.configuration.faults import noting
 from bussrv.server.configuration.rehearsal import why_not_made
 from bussrv.server.configuration.sources import of_option
+from bussrv.spool.file import SpoolFile
 from bussrv.turns.clock import Clock
+
+SPOOL_SUFFIX = ".spool"
+"""The directory of the spool has the name of the journal with this ending."""
 
 log = Logger()
 
@@ -79,6 +83,10 @@ class NoJournal:
 
     def abandon(self) -> None:
         """Nothing was opened."""
+
+    def spool_file(self) -> SpoolFile:
+        """What wire formats keep is in memory."""
+        return SpoolFile(None)
 
     def count_in(self, counters: Counter[str]) -> None:
         """Nobody changes it."""
@@ -205,6 +213,12 @@ class JournalPlace:
         hide = None if pseudonyms is None else pseudonyms.hide
         self._journal = FileJournal(writer, self._reactor, upkeep, hide)
         return self._journal
+
+    def spool_file(self) -> SpoolFile:
+        """The place of the spool: beside the journal, named after it. Copies of a journal have no payloads."""
+        directory = self._config.directory
+        space = Space(directory, self._config.min_free, self._clock)
+        return SpoolFile(directory.with_name(directory.name + SPOOL_SUFFIX), space)
 
     def count_in(self, counters: Counter[str]) -> None:
         """Count changes of other programs in these counters; see :meth:`FileJournal.count_in`."""

@@ -151,7 +151,8 @@ class BusService(Service):
         self.registry = Registry(
             journal, self._clock, new_id, server_id=server_id, boot=boot, state=self._place.state, settings=settings
         )
-        self.bus = Bus(self.registry, settings, server_id, new_id, self._clock, self._reactor)
+        spool = self._place.spool_file()
+        self.bus = Bus(self.registry, settings, server_id, new_id, self._clock, self._reactor, spool=spool)
         self._place.count_in(self.bus.counters)
         self._refusals = Refusals(self._reactor)
         self.registry.refusal_observers.append(self._refusals.add)
@@ -328,6 +329,7 @@ class BusService(Service):
         await self.bus.links.finish()
         self._hosted.stop()
         self._refusals.stop()
+        await self.bus.spool.close()
         self.registry.note(ev.ServerStopped())
         await self._place.close()
         log.info("bussrv stopped", event="server.stopped")

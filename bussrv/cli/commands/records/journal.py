@@ -13,7 +13,7 @@ from bussrv.audit.arguments import Converted
 from bussrv.cli.command import CommandGroup
 from bussrv.cli.failure import FAILED
 from bussrv.cli.parameters import EVENTS, MOMENT, PLACE, exclude, json_option, need_one, records
-from bussrv.errors import JournalError
+from bussrv.errors import JournalError, SpoolError
 
 ALL = "all"
 
@@ -35,7 +35,7 @@ class JournalGroup(CommandGroup):
         """Run the subcommand."""
         try:
             return super().invoke(ctx)
-        except JournalError as error:
+        except (JournalError, SpoolError) as error:
             sys.stdout.flush()
             print(f"bussrv journal: {error}", file=sys.stderr)
             return FAILED
@@ -210,21 +210,33 @@ def keygen(key: Path, replaces: Path | None, of: Path | None, as_json: bool) -> 
 
 @journal.command(
     short_help="forget a person whom the journal knows by a pseudonym",
-    examples=("bussrv journal forget pseudonyms --actor ann",),
-    statuses={0: "done", 1: "there is no such identity", 2: "the file could not be read or written"},
+    examples=(
+        "bussrv journal forget pseudonyms --actor ann",
+        "bussrv journal forget pseudonyms --spool bussrv-journal.spool --actor ann",
+        "bussrv journal forget --spool bussrv-journal.spool --session sensor-7",
+    ),
+    statuses={0: "done", 1: "there is no such identity", 2: "a file could not be read or written"},
 )
-@click.argument("file", metavar="KEYFILE", type=FILE)
+@click.argument("file", metavar="[KEYFILE]", type=FILE, required=False)
+@click.option("--spool", metavar="DIR", type=FILE, help="Remove what is kept in this spool, too.")
 @click.option("--actor", metavar="NAME", help="The name of a user, proved or claimed.")
 @click.option("--peer", metavar="HOST", help="An IP address.")
+@click.option("--session", metavar="KEY", help="A session that outlives its connections; only with --spool.")
 @json_option
-def forget(file: Path, actor: str | None, peer: str | None, as_json: bool) -> int:
+def forget(file: Path | None, spool: Path | None, as_json: bool, **whom: str | None) -> int:
     """Destroy the key that connects a pseudonym in a journal with a person or an address. KEYFILE is the file that
-    --journal-pseudonyms of the server names. The journal is not changed, and its server may be running.
+    --journal-pseudonyms of the server names. The journal is not changed. With --spool also remove what the server keeps
+    for the sessions of that user or address, or for one session. DIR is the directory beside the journal that is named
+    after it, with .spool at the end. The server may be running.
     """
-    from bussrv.inspection.commands import forget
+    from bussrv.inspection.commands import Unwanted, forget
 
-    need_one(actor=actor, peer=peer)
-    return forget(file, actor, peer, as_json=as_json)
+    need_one(**whom)
+    if file is None and spool is None:
+        raise click.UsageError("name a KEYFILE, or a spool with --spool.")
+    if file is not None and whom["session"] is not None:
+        raise click.UsageError("--session goes with --spool, without a KEYFILE.")
+    return forget(Unwanted(**whom), file, spool, as_json=as_json)
 
 
 class Kinds(click.Option):
