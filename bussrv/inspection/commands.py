@@ -220,6 +220,6 @@ def forget(whom: Unwanted, file: Path | None, spool: Path | None, *, as_json: bo
         done = f"The {noun} is forgotten: nothing leads from its pseudonyms to it any more.\n"
         sys.stdout.write(done if removed else f"There is no such {noun} in the key file.\n")
     if spool is not None:
-        done = f"The spool kept {entries} entries for {sessions} sessions. They are removed.\n"
+        done = f"Removed from the spool: sessions {sessions}, entries {entries}.\n"
         sys.stdout.write(done if sessions else "The spool keeps nothing for it.\n")
     return 0 if is_forgotten else UNKNOWN

@@ -43,8 +43,8 @@ MOST_UNTIDY = 10.0
 """Bytes of removed entries stay in the files for about so many seconds at most, however much work there is."""
 
 MOST_FRAYED = 3600.0
-"""A small file is written anew so many seconds after it was the last time, and when it is closed, if something was removed
-meanwhile."""
+"""A small file is written anew so many seconds after it was the last time, and when it is closed, if something was
+removed meanwhile."""
 
 MOST_REWRITTEN = 32 << 20
 """A larger file is not written anew, except when somebody is forgotten: it takes memory and time."""

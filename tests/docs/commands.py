@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import re
 import shutil
+from contextlib import closing
 from pathlib import Path
 
 from bussrv.journal.pseudonym_keys import new_key
+from bussrv.settings import Settings
+from bussrv.spool.entries import Append, Claim
+from bussrv.spool.file import SpoolFile
+from bussrv.spool.store import Store
 from tests.docs.golden import PLACE, SECOND_KEY, private_pem, public_pem
 from tests.docs.pages import blocks
 
@@ -25,12 +30,18 @@ def says(said: str, wanted: str) -> bool:
 
 
 def prepare(place: Path) -> None:
-    """The golden journals, the key of one of them, and a file of pseudonyms."""
+    """The golden journals, the key of one of them, a file of pseudonyms, and a spool."""
     shutil.copytree(PLACE / "whole", place / "bussrv-journal")
     shutil.copytree(PLACE / "salvaged", place / "salvaged")
     (place / "keys").mkdir()
     for name, text in (("hall.key", private_pem(SECOND_KEY)), ("hall.key.pub", public_pem(SECOND_KEY))):
         (place / name).write_bytes(text)
     (place / "pseudonyms").write_bytes(b"".join(new_key(kind, identity)[1] for kind, identity in FORGETTABLE))
+    with closing(Store(SpoolFile(place / "journal.spool").open(), Settings(), lambda: 0)) as spool:
+        spool.begin()
+        for owner, actor in (("phone-1", "ann"), ("sensor-7", "sensors")):
+            message = Append(owner=owner, kind="queue", payload=b"23.5")
+            spool.apply([Claim(owner=owner, actor=actor, address="10.0.0.1"), message, message])
+        spool.commit()
     for secret in ("hall.key", "pseudonyms"):
         (place / secret).chmod(0o600)

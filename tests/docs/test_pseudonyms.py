@@ -13,13 +13,13 @@ from tests.docs.commands import FORGETTABLE, examples, prepare
 from tests.docs.pages import blocks
 
 PAGE = "docs/how-to/pseudonyms.md"
-FILE = "/var/lib/bussrv/pseudonyms"
+FILES = Path("/var/lib/bussrv")
 
 
 @pytest.mark.parametrize(("command", "wanted"), examples(PAGE))
 def test_who_is_forgotten(command: str, wanted: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     prepare(tmp_path)
-    assert main(shlex.split(command.replace(FILE, str(tmp_path / "pseudonyms")))) == 0
+    assert main(shlex.split(command.replace(str(FILES), str(tmp_path)))) == 0
     assert capsys.readouterr() == (wanted, "")
 
 
@@ -27,7 +27,7 @@ def test_the_option_is_understood() -> None:
     (command,) = [line for line in blocks(PAGE, "console")[0].splitlines() if line.startswith("$ twistd")]
     options = Options()
     options.parseOptions(shlex.split(command.removeprefix("$ twistd bussrv ")))
-    assert options.config.journal_config.pseudonyms == Path(FILE)
+    assert options.config.journal_config.pseudonyms == FILES / "pseudonyms"
 
 
 def test_the_lines_of_the_key_file() -> None:

@@ -63,7 +63,7 @@ def test_what_is_kept_for_somebody_is_removed(
     if not is_running:
         filled.close()
     assert forget(directory, *arguments) == 0
-    said = f"The spool kept {12 * len(gone)} entries for {len(gone)} sessions. They are removed.\n"
+    said = f"Removed from the spool: sessions {len(gone)}, entries {12 * len(gone)}.\n"
     assert capsys.readouterr() == (said, "")
     found = bytes_of(directory)
     assert {each for each in ("s1", "s2", "s3") if f"<{each} ".encode() in found} == {"s1", "s2", "s3"} - {*gone}

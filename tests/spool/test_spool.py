@@ -140,7 +140,7 @@ def test_an_owner_may_rather_lose_its_oldest(made: Make, settings: dict[str, int
     assert scene.wait(scene.spool.owner("ann")).dropped == 0
 
 
-def test_an_address_is_one_whatever_its_port_and_local_ones_have_no_limit(made: Make) -> None:
+def test_an_address_is_one_with_any_port_local_ones_are_exempt(made: Make) -> None:
     scene = made(is_file=False, max_spool_per_address=600)
     scene.claim("ann", "[2001:db8::1]:7")
     scene.claim("bob", "[2001:db8::2]:8")
@@ -255,8 +255,9 @@ def scattered(scene: Scene, seed: int) -> set[bytes]:
     return set(left.values())
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, 8])
 def test_nothing_of_removed_entries_is_left_when_it_is_closed(tmp_path: Path, scene: Scene, seed: int) -> None:
+    """With the second of these seeds, SQLite 3.40 would leave a copy of one, were the file not written anew."""
     left = {each[:7] for each in scattered(scene, seed)}
     scene.close()
     assert set(re.findall(rb"<\d{5}>", bytes_of(tmp_path / "spool"))) == left

@@ -123,6 +123,7 @@ def condition(**fields: Any) -> Callable[[Server], None]:
         (condition(trouble="no"), "degraded", ["journal"]),
         (condition(usable=0, free=7), "degraded", ["disk"]),
         (condition(usable=None), "ready", []),
+        (lambda server: server.bus.spool.close(), "degraded", ["spool"]),
         (lambda server: server.addresses.clear(), "not-ready", ["ports"]),
         (lambda server: setattr(server, "draining", True), "not-ready", ["drain"]),
         (lambda server: note(server, ev.ConfigReloadFailed(message="no")), "degraded", ["reload"]),
