@@ -152,7 +152,7 @@ def test_a_server_is_ready_unless_it_cannot_serve(
     happens(server)
     found = readiness(server, figures)
     assert (found.status, found.degraded) == (status, degraded)
-    refuses = bool({"journal", "disk", "connections", "limits"}.intersection(degraded))
+    refuses = bool({"journal", "disk", "spool", "connections", "limits"}.intersection(degraded))
     strict = readiness(server, figures, is_strict=True)
     assert strict.status == ("not-ready" if refuses else status)
     assert (strict.degraded, strict.checks) == (found.degraded, found.checks)

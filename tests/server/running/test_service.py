@@ -21,6 +21,7 @@ from bussrv.server.configuration.options import StartError
 from bussrv.server.configuration.sources import of_command_line
 from bussrv.server.running import service as module
 from bussrv.server.running.service import BusService
+from bussrv.spool.entries import Append, Claim
 from bussrv.wire.objects import BusObject, ObjectReader, encode
 from tests.server.configs import FORMATS, SERVICES
 
@@ -55,6 +56,35 @@ class Client(Protocol):
 def service(journal: Path | str, services: Sequence[IHostedService] = (), **options: str) -> BusService:
     values = of_command_line({**FREE, "journal": str(journal), **options})
     return BusService(config.build(values, FORMATS, services), FORMATS, reactor, services=services)
+
+
+@pytest_twisted.ensureDeferred
+async def test_the_spool_is_beside_the_journal_and_outlives_the_server(tmp_path: Path) -> None:
+    server = service(tmp_path / "journal")
+    server.startService()
+    kept = Append(owner="ann", kind="queue", payload=b"kept")
+    written = server.bus.spool.write([Claim(owner="ann", address="10.0.0.1:7"), kept])
+    # It is written, although the server stops.
+    await server.stopService()
+    assert (await written).numbers == (1,)
+    assert sorted(each.name for each in tmp_path.iterdir() if each.name.startswith("journal.spool")) == [
+        "journal.spool"
+    ]
+    again = service(tmp_path / "journal")
+    again.startService()
+    assert [each.payload for each in (await again.bus.spool.page("ann", "queue")).entries] == [b"kept"]
+    await again.stopService()
+
+
+@pytest_twisted.ensureDeferred
+async def test_without_a_journal_the_spool_is_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    server = service("off")
+    server.startService()
+    await server.bus.spool.write([Claim(owner="ann", address="10.0.0.1:7")])
+    assert await server.bus.spool.owners() == ("ann",)
+    await server.stopService()
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest_twisted.ensureDeferred
