@@ -37,10 +37,10 @@ MOST_WAITING = 64 << 20
 """How many bytes may wait to be written before changes are refused."""
 
 IDLE = 1.0
-"""After so many seconds without work the thread tidies up, or tries a disk that failed."""
+"""After so many seconds without work the thread looks whether it is to tidy up, and tries a disk that failed."""
 
-MOST_UNTIDY = 10.0
-"""Bytes of removed entries stay in the files for about so many seconds at most, however much work there is."""
+UNTIDY = 10.0
+"""Bytes of removed entries stay in the files for about so many seconds at most."""
 
 MOST_FRAYED = 3600.0
 """A small file is written anew so many seconds after it was the last time, and when it is closed, if something was
@@ -243,7 +243,8 @@ class Spool:
     def _expire(self) -> None:
         self._timer = None
         # If it fails, the next transaction that does not says what expires next.
-        self._collect(_Job(Store.expire, Deferred().addCallbacks(self._tell_expired, lambda _: None)))
+        expired = Deferred().addCallbacks(self._tell_expired, lambda _: None)
+        self._collect(_Job(Store.expire, expired, is_change=True))
 
     def _tell_expired(self, count: int) -> None:
         self._counters["spool-expired"] += count
@@ -266,7 +267,7 @@ class Spool:
             jobs = self._next_jobs()
             is_open = not jobs or jobs[-1] is not None
             self._do([each for each in jobs if each is not None])
-            self._tidy(is_idle=not jobs, is_end=not is_open)
+            self._tidy(is_end=not is_open)
         self._close_store()
         self._reactor.callFromThread(self._tell_closed, self._closed)
 
@@ -332,7 +333,7 @@ class Spool:
 
     def _read_again(self, job: _Job, unavailable: SpoolUnavailable) -> Any:
         """The outcome of a job of a transaction that failed. Readings had changes in them that were taken back."""
-        if job.is_change or self._store is None:
+        if job.is_change or self._store is None or not self._store.is_counted:
             return unavailable
         try:
             return job.work(self._store)
@@ -389,12 +390,12 @@ class Spool:
         self._store = None
         self._file.release()
 
-    def _tidy(self, *, is_idle: bool, is_end: bool) -> None:
+    def _tidy(self, *, is_end: bool) -> None:
         store, now = self._store, self._clock.mono()
         if store is None:
             return
         try:
-            if store.has_removed and (is_idle or is_end or now - self._tidied >= MOST_UNTIDY * 1_000_000):
+            if store.has_removed and (is_end or now - self._tidied >= UNTIDY * 1_000_000):
                 self._tidied = now
                 store.tidy()
             is_due = is_end or now - self._rewritten >= MOST_FRAYED * 1_000_000

@@ -70,6 +70,11 @@ class Store:
             Drop: self._drop,
         }
 
+    @property
+    def is_counted(self) -> bool:
+        """Whether all owners are known: not before the first :meth:`begin` that succeeded."""
+        return self._version != -1
+
     def begin(self) -> None:
         """Begin a transaction. No other process changes the spool during it; what one changed before is known."""
         self._execute("BEGIN IMMEDIATE")
@@ -224,6 +229,7 @@ class Store:
     def _load(self) -> None:
         """Count what is in the tables: at the beginning, and when another process removed something."""
         self.has_removed = self.is_frayed = True
+        self._version = -1
         self._accounts = Accounts(self._settings)
         rows = self._execute(
             "SELECT o.owner, o.id, o.address, o.drops_oldest, o.dropped, count(e.number), coalesce(sum(e.size), 0)"

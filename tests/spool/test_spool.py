@@ -18,7 +18,7 @@ from bussrv.journal.space import Space
 from bussrv.spool.entries import Append, Claim, Drop, DropsTold, Put, Remove, RemoveKey, RemoveUpTo, Written
 from bussrv.spool.file import NAME
 from bussrv.spool.interfaces import ISpool
-from bussrv.spool.spool import IDLE, MOST_WAITING
+from bussrv.spool.spool import IDLE, MOST_WAITING, UNTIDY
 from tests.small_disk import fill, small_disk
 from tests.spool.support import Scene, bytes_of
 from tests.tables import each_row
@@ -229,6 +229,7 @@ def test_removed_bytes_leave_the_files_while_the_server_runs(tmp_path: Path, sce
         scene.append(b"secret" * size)
     assert b"secret" in bytes_of(tmp_path / "spool")
     scene.write(RemoveUpTo(owner="ann", kind="queue", number=100))
+    scene.clock.advance(UNTIDY)
     # The thread tidies up when it has been idle; nothing tells the test, so it looks.
     for _ in range(200):
         if b"secret" not in bytes_of(tmp_path / "spool"):
@@ -287,6 +288,36 @@ def test_a_failing_disk_refuses_until_it_works(scene: Scene, statement: str, log
     assert scene.append(b"after").numbers > (1,)
     assert scene.payloads() == [b"before", b"after"]
     assert sum("spool.failing" in each for each in logged) == sum("spool.restored" in each for each in logged) == 1
+
+
+def test_a_reading_is_refused_when_the_owners_are_not_known(scene: Scene) -> None:
+    """To say that nothing is kept would be wrong."""
+    scene.claim()
+    scene.append(b"kept")
+    scene.close()
+    scene.start()
+    scene.disk.failing = {"SELECT o.owner"}
+    for reading in (scene.spool.owner("ann"), scene.spool.page("ann", "queue")):
+        with pytest.raises(SpoolUnavailable):
+            scene.wait(reading)
+    scene.disk.failing.clear()
+    scene.reactor.run_until(lambda: scene.spool.unavailable is None)
+    assert scene.payloads() == [b"kept"]
+
+
+@pytest.mark.parametrize("is_failing", [True, False])
+def test_what_could_not_expire_does_so_later(scene: Scene, is_failing: bool) -> None:
+    scene.claim()
+    scene.append(b"x", expires=scene.clock.utc() + 1_000_000)
+    if is_failing:
+        scene.disk.failing = {"DELETE"}
+    scene.advance(1)
+    if is_failing:
+        scene.reactor.run_until(lambda: scene.spool.unavailable is not None)
+        scene.disk.failing.clear()
+    scene.reactor.run_until(lambda: scene.counters["spool-expired"])
+    owner = scene.wait(scene.spool.owner("ann"))
+    assert (owner.kinds, owner.bytes) == ({}, 200)
 
 
 class NearlyFull(Files):
