@@ -269,6 +269,7 @@ class Spool:
             self._do([each for each in jobs if each is not None])
             self._tidy(is_end=not is_open)
         self._close_store()
+        self._file.release()
         self._reactor.callFromThread(self._tell_closed, self._closed)
 
     def _next_jobs(self) -> list[_Job | None]:
@@ -343,15 +344,18 @@ class Spool:
     def _opened(self) -> Store:
         if self._store is None:
             try:
-                connection = self._file.open()
-            except Damaged as error:
-                self._set_aside(error)
-                connection = self._file.open()
+                self._store = Store(self._open_file(), self._settings, self._clock.utc)
             except BaseException:
                 self._file.release()
                 raise
-            self._store = Store(connection, self._settings, self._clock.utc)
         return self._store
+
+    def _open_file(self) -> sqlite3.Connection:
+        try:
+            return self._file.open()
+        except Damaged as error:
+            self._set_aside(error)
+            return self._file.open()
 
     def _find(self, condition: _Condition | None) -> None:
         """Whether changes are refused, and why; the log says when that begins and ends."""
@@ -371,7 +375,15 @@ class Spool:
 
     def _set_aside(self, error: Exception) -> None:
         self._close_store()
-        aside = self._file.set_aside()
+        try:
+            aside = self._file.set_aside()
+        except OSError as failed:
+            # The next transaction finds the damage again.
+            trouble = f"the spool was damaged, {error}, and cannot be set aside: {failed}"
+            self._find(_Condition("the spool was damaged", trouble))
+            return
+        finally:
+            self._file.release()
         log.critical(
             "spool: {directory} was damaged, and is begun anew; what was kept is in {aside}: {error}",
             event="spool.set-aside",
@@ -388,7 +400,6 @@ class Spool:
         except sqlite3.Error as error:
             log.error("spool: closing failed: {error}", event="spool.close-failed", error=error)
         self._store = None
-        self._file.release()
 
     def _tidy(self, *, is_end: bool) -> None:
         store, now = self._store, self._clock.mono()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import stat
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from bussrv.errors import SpoolUnavailable
+from bussrv.journal.files import Files
 from bussrv.spool.file import NAME
 from tests.spool.support import Scene
 
@@ -139,6 +141,26 @@ def test_a_damaged_file_is_set_aside(
     scene.claim()
     scene.append(payloads[0])
     assert scene.payloads() == payloads[:1]
+
+
+def test_a_damaged_file_that_cannot_be_set_aside(tmp_path: Path, scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept(scene)
+    cut(0.5)(tmp_path / "spool" / NAME)
+    rename = Files.rename
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(Files, "rename", refuse)
+    scene.start()
+    with pytest.raises(SpoolUnavailable):
+        scene.claim()
+    assert "cannot be set aside" in str(scene.spool.trouble)
+    assert scene.counters["spool-damaged"] == 0
+    monkeypatch.setattr(Files, "rename", rename)
+    scene.reactor.run_until(lambda: scene.spool.unavailable is None)
+    assert scene.counters["spool-damaged"] == 1
+    scene.claim()
 
 
 def test_a_torn_end_of_the_log_is_what_was_not_confirmed(tmp_path: Path, scene: Scene) -> None:

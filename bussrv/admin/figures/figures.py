@@ -26,6 +26,7 @@ COUNTERS = {
     "max-handshakes": "max-handshakes",
     "max-services-total": "max-services-total",
     "max-requests": "max-requests",
+    "max-spool-total": "max-spool-total",
     "max-outbound-total": "outbound-full",
     "max-inbound-total": "inbound-full",
     "max-links": "max-links",
