@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import resource
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -288,6 +289,25 @@ def test_a_failing_disk_refuses_until_it_works(scene: Scene, statement: str, log
     assert scene.append(b"after").numbers > (1,)
     assert scene.payloads() == [b"before", b"after"]
     assert sum("spool.failing" in each for each in logged) == sum("spool.restored" in each for each in logged) == 1
+
+
+def test_a_write_that_the_system_refuses(tmp_path: Path, scene: Scene) -> None:
+    """In the middle of a commit: files may not get longer."""
+    scene.claim()
+    scene.append(b"before")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, ((tmp_path / "spool" / f"{NAME}-wal").stat().st_size + 9000, hard))
+    try:
+        with pytest.raises(SpoolUnavailable):
+            scene.append(b"x" * 50_000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    scene.reactor.run_until(lambda: scene.spool.unavailable is None)
+    scene.append(b"after")
+    assert scene.payloads() == [b"before", b"after"]
+    scene.close()
+    scene.start()
+    assert scene.payloads() == [b"before", b"after"]
 
 
 def test_a_reading_is_refused_when_the_owners_are_not_known(scene: Scene) -> None:
