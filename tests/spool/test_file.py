@@ -14,7 +14,7 @@ import pytest
 
 from bussrv.errors import SpoolUnavailable
 from bussrv.journal.files import Files
-from bussrv.spool.file import NAME
+from bussrv.spool.file import NAME, SpoolFile
 from tests.spool.support import Scene
 
 PAGE = 4096
@@ -190,3 +190,13 @@ def test_a_file_without_its_tables_is_filled(tmp_path: Path, scene: Scene) -> No
     with closing(sqlite3.connect(tmp_path / "spool" / NAME)) as connection:
         assert connection.execute("PRAGMA auto_vacuum").fetchone() == (2,)
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+def test_what_is_confirmed_is_synced_and_stays_in_its_files(tmp_path: Path) -> None:
+    """No test cuts the power: what SQLite does then is its own affair, if it is told this."""
+    file = SpoolFile(tmp_path / "spool")
+    with closing(file.open()) as connection:
+        settings = {"journal_mode": "wal", "synchronous": 2, "secure_delete": 1, "temp_store": 2, "mmap_size": 0}
+        found = {name: connection.execute(f"PRAGMA {name}").fetchone()[0] for name in settings}
+    file.release()
+    assert found == settings
