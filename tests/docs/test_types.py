@@ -18,7 +18,7 @@ def test_the_types_of_programs_are_correct(tmp_path: Path) -> None:
     for name in ("clients", "client-recipes"):
         for number, block in enumerate(blocks(f"docs/how-to/{name}.md", "python"), 1):
             (tmp_path / f"{name.replace('-', '_')}_{number}.py").write_text(block)
-    assert len(list(tmp_path.iterdir())) == 20
+    assert len(list(tmp_path.iterdir())) == 21
     cache = f"--cache-dir={ROOT / '.mypy_cache/docs'}"
     options = [
         "--strict",

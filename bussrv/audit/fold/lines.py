@@ -83,6 +83,7 @@ class FoldLine(Struct, kw_only=True, gc=False, omit_defaults=True, tag_field="ev
     bytes_out: ClassVar[int | None] = None
     interest: ClassVar[Interest | None] = None
     options: ClassVar[dict[str, Any] | None] = None
+    pattern: ClassVar[bool | None] = None
     method: ClassVar[str | None] = None
     action: ClassVar[str | None] = None
     target: ClassVar[str | None] = None

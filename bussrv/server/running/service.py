@@ -198,9 +198,10 @@ class BusService(Service):
                 parts=self._parts,
                 reactor=self._reactor,
             )
+        self._reactor.callWhenRunning(self._show_banner, server_id)
         # Ready: the reactor runs, so that a signal stops the server in an orderly way, and its own services are
         # offered. Over SPP, who subscribes to one before that is never answered.
-        self._reactor.callWhenRunning(offered.addCallback, lambda _: self._show_banner(server_id))
+        self._reactor.callWhenRunning(offered.addCallback, self._say_ready)
 
     def _open(self) -> None:
         """Read users and policy, make the links, and open the ports. If one of these fails, no port is opened."""
@@ -280,6 +281,8 @@ class BusService(Service):
         warn_of_fewer(self._config.settings, self._fits)
         warn_of_exposed(ports, self._config)
         warn_of_expiry(self.bus.streams.certificates)
+
+    def _say_ready(self, _: object) -> None:
         log.info("bussrv is ready", event="server.ready")
         self._supervisor.ready()
 
