@@ -23,6 +23,7 @@ from bussrv.options import (
 
 Announce = Literal["members", "servers", "off"]
 SlowSpp = Literal["disconnect", "coalesce"]
+MqttRetain = Literal["memory", "durable"]
 
 MAX_BACKLOG = (1 << 31) - 1
 
@@ -460,6 +461,12 @@ class Settings:
         30.0,
         "Seconds after which a WebSocket client that sent nothing is asked for a sign of life. If it gives none within "
         "as many seconds, it is disconnected, `ping-timeout`. 0: nobody is asked.",
+    )
+    mqtt_retain: MqttRetain = MQTT.option(
+        Choice(get_args(MqttRetain)),
+        "memory",
+        "Where retained messages of MQTT are: in `memory`, or in the spool as well, to outlive the server (`durable`).",
+        reloadable=False,
     )
     mqtt_max_packet: int = MQTT.size(
         1 << 20,

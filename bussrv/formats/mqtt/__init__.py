@@ -4,6 +4,7 @@
 - ``connection``: what the parts of a connection ask of it
 - ``joining``: what CONNECT asks for, and whether the client gets it
 - ``publishing``: messages that clients publish, and the topics that they provide
+- ``retaining``: retained messages that outlive the server
 - ``subscribing``: filters that clients subscribe to, and what is retained for them
 - ``encoding``: publications as messages for all clients with equal subscriptions
 - ``outgoing``: messages of QoS 1 and 2 on their way to a client

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Coroutine, Iterator, Sequence
 from typing import Any, Protocol
 
+from twisted.internet.defer import Deferred
+
 from bussrv.bus.interfaces import IBus
 from bussrv.formats.mqtt.encoding import MqttEncoding
 from bussrv.policy.permissions.permissions import Permissions
+from bussrv.values import Publication
 from bussrv.wire.mqtt.packets import Packet, Publish
 from bussrv.wire.mqtt.reasons import ReasonCode
 
@@ -37,6 +40,9 @@ class MqttConnection(Protocol):
 
     def fail(self, code: ReasonCode, reason: str) -> None:
         """The client did what the protocol forbids: end its session."""
+
+    def keep(self, publication: Publication) -> Deferred[Any] | None:
+        """Have a retained publication outlive the server. :returns: fires when it does; ``None``: it is not to."""
 
     def permissions(self) -> Permissions:
         """The permissions of the session."""

@@ -20,6 +20,7 @@ from bussrv.formats.mqtt.encoding import Client, MqttEncoding, Wanted
 from bussrv.formats.mqtt.link import MqttLink
 from bussrv.formats.mqtt.outgoing import LAST_ID, Outgoing
 from bussrv.formats.mqtt.publishing import MOST_ALIASES, MOST_INCOMING, Publishing
+from bussrv.formats.mqtt.retaining import DurableRetained
 from bussrv.formats.mqtt.subscribing import Subscribing
 from bussrv.memory.bundle import Bundle
 from bussrv.net.listening import StreamListener
@@ -28,6 +29,7 @@ from bussrv.net.session.factory import StreamFactory
 from bussrv.net.session.protocol import StreamProtocol
 from bussrv.net.transport.patience import Patience
 from bussrv.registry.state.session import Claims
+from bussrv.values import Publication
 from bussrv.wire.mqtt import packets
 from bussrv.wire.mqtt.packets import VERSION_5, Packet, PacketType
 from bussrv.wire.mqtt.reader import MqttReader
@@ -144,6 +146,11 @@ class MqttProtocol(StreamProtocol):
         else:
             self.fail(ReasonCode.PROTOCOL_ERROR, "protocol-error")  # AUTH, though no login in steps was begun.
 
+    def keep(self, publication: Publication) -> Deferred[Any] | None:
+        """Have a retained publication outlive the server, if it is to."""
+        retaining, session = self.factory.retaining, self.bus.registry.state.sessions.get(self.session_id)
+        return None if retaining is None or session is None else retaining.keep(publication, session)
+
     def take_alike(self, packet: packets.Publish) -> list[packets.Publish]:
         """A packet, which is served now, and those after it that are alike."""
         run = self._packets.take_alike(packet)
@@ -177,6 +184,8 @@ class MqttProtocol(StreamProtocol):
 
     async def _let_in(self, asked: packets.Connect) -> None:
         credentials, client_id = joining.credentials_of(asked), joining.client_id_of(asked)
+        if self.factory.retaining is not None:
+            await self.factory.retaining.loaded()
         if credentials is not None and self.bus.access.asks:
             await self.identification.log_in(credentials)
         self.identification.check_may_join()
@@ -323,10 +332,12 @@ class MqttFactory(StreamFactory):
     """The connections of one port.
 
     :ivar plain: the encoding for clients without subscriptions.
+    :ivar retaining: keeps retained messages on the disk; ``None``: they end with the server.
     """
 
     def __init__(self, bus: IBus, reactor: Any) -> None:
         super().__init__(MqttProtocol, bus, reactor)
+        self.retaining = DurableRetained(bus) if bus.settings.mqtt_retain == "durable" else None
         self._by_client_id: dict[str, MqttProtocol] = {}
         self._encodings: WeakValueDictionary[tuple[Client, frozenset[tuple[str, Wanted]]], MqttEncoding] = (
             WeakValueDictionary()

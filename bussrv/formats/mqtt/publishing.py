@@ -7,6 +7,9 @@ for longest: what is retained there stays. The topics end with the session.
 from __future__ import annotations
 
 from collections import OrderedDict
+from typing import Any
+
+from twisted.internet.defer import Deferred
 
 from bussrv.errors import Refused
 from bussrv.formats.mqtt.connection import MqttConnection
@@ -38,6 +41,7 @@ CODES = {
     "reserved-name": ReasonCode.TOPIC_INVALID,
     "too-many-services": ReasonCode.QUOTA_EXCEEDED,
     "too-many-services-in-all": ReasonCode.QUOTA_EXCEEDED,
+    "spool-full": ReasonCode.QUOTA_EXCEEDED,
 }
 """The reason code for each reason for which a message is refused."""
 
@@ -75,8 +79,12 @@ class Publishing:
             run = connection.take_alike(packet) if packet.qos < 2 else [packet]
             if len(run) > 1:
                 self._give_run(topic, run)
+                return
+            code, kept = self._give(topic, packet)
+            if kept is None:
+                self._answer(packet, code)
             else:
-                self._answer(packet, self._give(topic, packet))
+                connection.busy_with(self._answer_when(kept, packet, code))
         else:
             connection.busy_with(self._publish_anew(topic, packet))
 
@@ -106,10 +114,23 @@ class Publishing:
         if self._connection.has_ended:
             return
         self._topics[topic] = None
-        self._answer(packet, self._give(topic, packet))
+        code, kept = self._give(topic, packet)
+        await self._answer_when(kept, packet, code)
 
-    def _give(self, topic: str, message: Publish | Will) -> ReasonCode:
-        """Give a message to everybody who wants it."""
+    async def _answer_when(self, kept: Deferred[Any] | None, packet: Publish, code: ReasonCode) -> None:
+        """Acknowledge a message that is to outlive the server when it does."""
+        try:
+            if kept is not None:
+                await kept
+        except Refused as refusal:
+            code = CODES.get(refusal.reason, ReasonCode.UNSPECIFIED_ERROR)
+        self._answer(packet, code)
+
+    def _give(self, topic: str, message: Publish | Will) -> tuple[ReasonCode, Deferred[Any] | None]:
+        """Give a message to everybody who wants it.
+
+        :returns: the reason code; and what fires when a retained message is durable, if its client waits for that.
+        """
         properties = message.properties
         expires = None
         if properties is not NO_PROPERTIES:
@@ -120,9 +141,15 @@ class Publishing:
         sent = Sent(session_id, message.qos, message.retain, properties, expires)
         publication = Publication(topic, _content_type(properties), message.payload, own=sent)
         self._bus.publish(session_id, publication)
-        if message.retain and not self._bus.retained.put(publication):
-            return ReasonCode.QUOTA_EXCEEDED
-        return ReasonCode.SUCCESS
+        if not message.retain:
+            return ReasonCode.SUCCESS, None
+        if not self._bus.retained.put(publication):
+            return ReasonCode.QUOTA_EXCEEDED, None
+        kept = self._connection.keep(publication)
+        if kept is not None and not (isinstance(message, Publish) and message.qos):
+            kept.addErrback(lambda _: None)  # The spool has counted it, and nobody is to be told.
+            kept = None
+        return ReasonCode.SUCCESS, kept
 
     def _give_run(self, topic: str, run: list[Publish]) -> None:
         """Give messages to everybody who wants them; they differ in their payloads and identifiers only."""

@@ -1,0 +1,114 @@
+"""Retained messages that outlive the server, in its spool: with ``--mqtt-retain durable``.
+
+What a user, or an address without a user, retains belongs to one owner of the spool. So it counts against the limits of
+the spool, and ``bussrv journal forget`` finds it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from twisted.internet.defer import Deferred, succeed
+from twisted.logger import Logger
+
+from bussrv.addresses import address_key
+from bussrv.bus.interfaces import IBus
+from bussrv.formats.mqtt.encoding import Sent
+from bussrv.registry.state.session import Session
+from bussrv.spool.entries import Change, Claim, Put, RemoveKey
+from bussrv.values import Publication
+
+OWNER = "mqtt-retained "
+KIND = "retained"
+
+log = Logger()
+
+
+class _Head(Struct, frozen=True, omit_defaults=True):
+    """What stands before the payload, as JSON and a NUL."""
+
+    content_type: str
+    sent: Sent
+
+
+_decode = msgspec.json.Decoder(_Head).decode
+_encode = msgspec.json.Encoder().encode
+
+
+class DurableRetained:
+    """Keeps in the spool what is retained, and retains it again after a restart."""
+
+    def __init__(self, bus: IBus) -> None:
+        self._bus = bus
+        self._owners: dict[str, str] = {}  # by service
+        self._waiting: list[Deferred[None]] | None = None
+        self._is_loaded = False
+
+    def loaded(self) -> Deferred[None]:
+        """:returns: fires when everything of earlier boots is retained again."""
+        if self._is_loaded:
+            return succeed(None)
+        if self._waiting is None:
+            self._waiting = []
+            Deferred.fromCoroutine(self._load()).addErrback(self._failed).addBoth(self._end)
+        waiting: Deferred[None] = Deferred()
+        self._waiting.append(waiting)
+        return waiting
+
+    def _failed(self, failure: object) -> None:
+        log.error("mqtt: what was retained cannot be read: {why}", event="mqtt.retained-unread", why=failure)
+
+    def _end(self, _: object) -> None:
+        self._is_loaded = True
+        waiting, self._waiting = self._waiting or [], None
+        for each in waiting:
+            each.callback(None)
+
+    async def _load(self) -> None:
+        after = ""
+        while owners := await self._bus.spool.owners(after=after):
+            for owner in owners:
+                if owner.startswith(OWNER):
+                    await self._load_of(owner)
+            after = owners[-1]
+
+    async def _load_of(self, owner: str) -> None:
+        last, is_last = 0, False
+        while not is_last:
+            page = await self._bus.spool.page(owner, KIND, after=last)
+            for entry in page.entries:
+                last, service = entry.number, entry.key or ""
+                self._owners[service] = owner
+                if self._bus.retained.get(service) is None:
+                    self._bus.retained.put(_unpacked(service, entry.payload))
+            is_last = page.is_last
+
+    def keep(self, publication: Publication, session: Session) -> Deferred[Any]:
+        """A session retains a publication, or, without a payload, clears what is retained.
+
+        :returns: fires when that is durable; fails with :class:`bussrv.errors.Refused`, which the spool has counted.
+        """
+        service, former = publication.service, self._owners.pop(publication.service, None)
+        changes: list[Change] = []
+        owner = OWNER + (session.actor or address_key(session.peer))
+        if former is not None and (former != owner or not publication.payload):
+            changes.append(RemoveKey(owner=former, kind=KIND, key=service))
+        if publication.payload:
+            self._owners[service] = owner
+            sent = publication.own
+            assert isinstance(sent, Sent)
+            kept = Put(owner=owner, kind=KIND, key=service, payload=_packed(publication, sent), expires=sent.expires)
+            changes += [Claim(owner=owner, address=session.peer, actor=session.actor), kept]
+        return self._bus.spool.write(changes) if changes else succeed(None)
+
+
+def _packed(publication: Publication, sent: Sent) -> bytes:
+    return _encode(_Head(publication.content_type, sent)) + b"\0" + publication.payload
+
+
+def _unpacked(service: str, packed: bytes) -> Publication:
+    head, _, payload = packed.partition(b"\0")
+    found = _decode(head)
+    return Publication(service, found.content_type, payload, own=found.sent)
