@@ -30,7 +30,7 @@ def says(said: str, wanted: str) -> bool:
 
 
 def prepare(place: Path) -> None:
-    """The golden journals, the key of one of them, a file of pseudonyms, and a spool."""
+    """The golden journals, the key of one of them, a file of pseudonyms, and the spools that pages and help name."""
     shutil.copytree(PLACE / "whole", place / "bussrv-journal")
     shutil.copytree(PLACE / "salvaged", place / "salvaged")
     (place / "keys").mkdir()
@@ -43,5 +43,6 @@ def prepare(place: Path) -> None:
             message = Append(owner=owner, kind="queue", payload=b"23.5")
             spool.apply([Claim(owner=owner, actor=actor, address="10.0.0.1"), message, message])
         spool.commit()
+    shutil.copytree(place / "journal.spool", place / "bussrv-journal.spool")
     for secret in ("hall.key", "pseudonyms"):
         (place / secret).chmod(0o600)

@@ -86,12 +86,12 @@ def test_tail_as_json_is_the_very_lines(shell: Shell, journal: Path, count: int)
 
 FILTERS = [
     (("--session", "5f1c2ab94e07.4"), [12, 13, 14, 16]),
-    (("--service", "doorbell"), [13, 14, 15, 16]),
+    (("--service", "door/#"), [13, 14, 15, 16]),
     (("--event", "session.opened,session.closed"), [4, 12, 23, 25, 26]),
     (("--protocol", "spp"), [17, 18]),
     (("--session", "5f1c2ab94e07.3", "--event", "service.registered"), [9]),
     (("--session", "nobody"), []),
-    (("--service", "doorbell", "-n", "2"), [15, 16]),
+    (("--service", "door/#", "-n", "2"), [15, 16]),
 ]
 
 
@@ -120,7 +120,7 @@ def test_diff(shell: Shell, journal: Path) -> None:
             "From record 9 to record 13:",
             "+ session 5f1c2ab94e07.4 protocol=inbus routing_id=90ab12cd34ef56ab78cd90ef peer=192.168.7.20:7001",
             "- service Türklingel session=5f1c2ab94e07.3",
-            '+ subscription service=doorbell session=5f1c2ab94e07.4 options={"version":2}',
+            '+ subscription service=door/# session=5f1c2ab94e07.4 options={"version":2}',
         ],
     )
     back = json.loads(shell.run("diff", journal, "13", "9", "--json")[1])
