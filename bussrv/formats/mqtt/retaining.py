@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from bussrv.addresses import address_key
 from bussrv.bus.interfaces import IBus
@@ -57,8 +58,9 @@ class DurableRetained:
         self._waiting.append(waiting)
         return waiting
 
-    def _failed(self, failure: object) -> None:
-        log.error("mqtt: what was retained cannot be read: {why}", event="mqtt.retained-unread", why=failure)
+    def _failed(self, failure: Failure) -> None:
+        why = failure.getErrorMessage()
+        log.error("mqtt: what was retained cannot be read: {why}", event="mqtt.retained-unread", why=why)
 
     def _end(self, _: object) -> None:
         self._is_loaded = True
