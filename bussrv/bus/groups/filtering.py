@@ -79,14 +79,14 @@ class FilteringSessions:
         self, session_id: str, service: str, options: dict[str, Any] | None, permissions: Permissions
     ) -> None:
         """A session is subscribed to a name or a pattern, perhaps with other options than before."""
+        self.permissions_changed(session_id, permissions)
         session = self._sessions[session_id]
         if is_shared(service):
             session.shared[service] = options
-            self._share(session_id, session, service, permissions)
+            self._share(session_id, session, service)
             return
         session.filters[service] = options
-        if permissions is not session.permissions or not self._change_alone(session_id, session, service):
-            session.permissions = permissions
+        if not self._change_alone(session_id, session, service):
             self._regroup(session_id, session)
 
     def unsubscribe(self, session_id: str, service: str) -> None:
@@ -106,13 +106,12 @@ class FilteringSessions:
             session.permissions = permissions
             self._regroup(session_id, session)
             for each in session.shared:
-                self._share(session_id, session, each, permissions)
+                self._share(session_id, session, each)
 
-    def _share(self, session_id: str, session: _Filtering, wanted: str, permissions: Permissions) -> None:
+    def _share(self, session_id: str, session: _Filtering, wanted: str) -> None:
         """A session has a shared subscription."""
-        session.permissions = permissions
         encoding = session.link.encoding_of({filter_of(wanted): session.shared[wanted]}, is_alone=True)
-        self.shares.put(wanted, session_id, session.link, encoding, permissions)
+        self.shares.put(wanted, session_id, session.link, encoding, session.permissions)
 
     def _change_alone(self, session_id: str, session: _Filtering, changed: str) -> bool:
         """Change the group of a session that has one of its own. :returns: whether it has."""

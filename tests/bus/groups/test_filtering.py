@@ -139,3 +139,12 @@ def test_sessions_with_filters(most_shared: int, monkeypatch: pytest.MonkeyPatch
     case = Filtering.TestCase()
     case.settings = settings(stateful_step_count=30, max_examples=40)  # type: ignore[misc]
     case.runTest()
+
+
+def test_sharing_does_not_hide_that_permissions_changed() -> None:
+    sessions = FilteringSessions(Fanout())
+    sessions.add("s", Link())
+    sessions.subscribe("s", "door", None, EVERYTHING)
+    sessions.subscribe("s", "$share/group/tv", None, NOT_DOOR)
+    sessions.permissions_changed("s", NOT_DOOR)
+    assert sessions.on("door") == ()
