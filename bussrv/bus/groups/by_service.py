@@ -5,8 +5,7 @@ from __future__ import annotations
 from itertools import chain
 
 from bussrv.bus.groups.fanout import Group
-from bussrv.bus.interest.pattern_index import PatternIndex
-from bussrv.service_patterns import is_pattern
+from bussrv.bus.interest.pattern_index import PatternMap
 
 MAX_SERVICES = 1 << 14
 """Of how many services it is remembered which groups are subscribed to them."""
@@ -16,8 +15,7 @@ class GroupsByService:
     """Finds the groups that are subscribed to a service, without asking each. True: there are such groups."""
 
     def __init__(self) -> None:
-        self._groups: dict[str, dict[Group, None]] = {}  # by name or pattern
-        self._patterns = PatternIndex()
+        self._groups: PatternMap[dict[Group, None]] = PatternMap()
         self._found: dict[str, tuple[Group, ...]] = {}
 
     def __bool__(self) -> bool:
@@ -37,8 +35,6 @@ class GroupsByService:
         """A group is subscribed to a name or a pattern, too."""
         if wanted not in self._groups:
             self._groups[wanted] = {}
-            if is_pattern(wanted):
-                self._patterns.add(wanted)
         self._groups[wanted][group] = None
         self._found.clear()
 
@@ -47,8 +43,6 @@ class GroupsByService:
         del self._groups[wanted][group]
         if not self._groups[wanted]:
             del self._groups[wanted]
-            if is_pattern(wanted):
-                self._patterns.remove(wanted)
         self._found.clear()
 
     def on(self, service: str) -> tuple[Group, ...]:
@@ -57,8 +51,7 @@ class GroupsByService:
             return ()
         found = self._found.get(service)
         if found is None:
-            names = (service, *self._patterns.matching(service))
-            groups = dict.fromkeys(chain.from_iterable(self._groups.get(each, ()) for each in names))
+            groups = dict.fromkeys(chain.from_iterable(self._groups.matching(service)))
             found = tuple(group for group in groups if group.permissions.may("watch", service))
             if len(self._found) >= MAX_SERVICES:
                 self._found.clear()

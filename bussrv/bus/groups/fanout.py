@@ -194,6 +194,12 @@ class Fanout:
             self.open(group, except_for)
             group.pending.append(frame)
 
+    def add_frames(self, group: Group, frames: Sequence[bytes]) -> None:
+        """Give frames in the encoding of ``group`` to every member of it."""
+        if frames:
+            self.open(group, None)
+            group.pending.extend(frames)
+
     def add_for_others(self, group: Group, delivery: Delivery, session_id: str) -> None:
         """As :meth:`add`, with an exception that is another session each time."""
         frame = self._frame(group, delivery)

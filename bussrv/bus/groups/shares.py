@@ -7,14 +7,14 @@ what its other subscriptions bring.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from itertools import chain
 
 from bussrv.bus.groups.fanout import Fanout, Group
 from bussrv.bus.groups.frames import Delivery
-from bussrv.bus.interest.pattern_index import PatternIndex
+from bussrv.bus.interest.pattern_index import PatternMap
 from bussrv.bus.interfaces import IEncoding, ISessionLink
 from bussrv.policy.permissions.permissions import Permissions
-from bussrv.service_patterns import filter_of, is_pattern
+from bussrv.service_patterns import filter_of
 
 MAX_SERVICES = 1 << 14
 """Of how many services it is remembered which shared subscriptions cover them."""
@@ -32,8 +32,7 @@ class Shares:
     def __init__(self, fanout: Fanout) -> None:
         self._fanout = fanout
         self._sharing: dict[str, Sharing] = {}  # by ``$share/GROUP/FILTER``
-        self._by_filter: dict[str, dict[str, Sharing]] = {}
-        self._patterns = PatternIndex()
+        self._by_filter: PatternMap[dict[str, Sharing]] = PatternMap()
         self._found: dict[str, tuple[Sharing, ...]] = {}
 
     def __bool__(self) -> bool:
@@ -65,8 +64,6 @@ class Shares:
         name = filter_of(wanted)
         if name not in self._by_filter:
             self._by_filter[name] = {}
-            if is_pattern(name):
-                self._patterns.add(name)
         self._by_filter[name][wanted] = sharing
         self._found.clear()
 
@@ -75,8 +72,6 @@ class Shares:
         del self._sharing[wanted], self._by_filter[name][wanted]
         if not self._by_filter[name]:
             del self._by_filter[name]
-            if is_pattern(name):
-                self._patterns.remove(name)
         self._found.clear()
 
     def covers(self, service: str) -> bool:
@@ -108,12 +103,8 @@ class Shares:
             return ()
         found = self._found.get(service)
         if found is None:
-            found = tuple(self._find(service))
+            found = tuple(chain.from_iterable(each.values() for each in self._by_filter.matching(service)))
             if len(self._found) >= MAX_SERVICES:
                 self._found.clear()
             self._found[service] = found
         return found
-
-    def _find(self, service: str) -> Iterator[Sharing]:
-        for name in (service, *self._patterns.matching(service)):
-            yield from self._by_filter.get(name, {}).values()

@@ -1,4 +1,4 @@
-"""Finds the patterns that the name of a service matches, however many there are. Pure.
+"""Finds the patterns that the name of a service matches, and what is kept by them, however many there are. Pure.
 
 The patterns are kept in a tree with an edge for each level. A name is followed along the edges of its own levels and of
 wildcards only, so the cost grows with the patterns that begin like the name, and not with all of them.
@@ -6,9 +6,13 @@ wildcards only, so the cost grows with the patterns that begin like the name, an
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from msgspec import Struct
 
-from bussrv.service_patterns import ONE_LEVEL, REST, SEPARATOR, is_apart
+from bussrv.service_patterns import ONE_LEVEL, REST, SEPARATOR, is_apart, is_pattern
+
+Value = TypeVar("Value")
 
 
 class _Node(Struct, eq=False):
@@ -65,3 +69,26 @@ class PatternIndex:
         for node in reached:
             found += (node, node.edges.get(REST))
         return [node.pattern for node in found if node is not None and node.pattern is not None]
+
+
+class PatternMap(dict[str, Value]):
+    """Values by names of services, and by patterns over them. They are changed by setting and deleting items only."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._patterns = PatternIndex()
+
+    def __setitem__(self, wanted: str, value: Value) -> None:
+        if wanted not in self and is_pattern(wanted):
+            self._patterns.add(wanted)
+        super().__setitem__(wanted, value)
+
+    def __delitem__(self, wanted: str) -> None:
+        super().__delitem__(wanted)
+        if is_pattern(wanted):
+            self._patterns.remove(wanted)
+
+    def matching(self, service: str) -> list[Value]:
+        """The values of the name of a service, first, and of the patterns that it matches."""
+        found = [self[service]] if service in self else []
+        return [*found, *(self[each] for each in self._patterns.matching(service) if each != service)]

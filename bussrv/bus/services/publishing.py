@@ -95,9 +95,7 @@ class Publisher:
                 for each in publications:
                     self._fanout.add(group, Delivery(b"", each.payload, each))
                 continue
-            if frames:
-                self._fanout.open(group, None)
-                group.pending.extend(frames)
+            self._fanout.add_frames(group, frames)
         if self._shares:
             for each in publications:
                 self._shares.give(service, Delivery(b"", each.payload, each))
@@ -111,7 +109,4 @@ class Publisher:
         for group in self._receivers.subscribed_to(self._service):
             encoding = group.encoding
             assert isinstance(encoding, BatchEncoding)
-            frames = encoding.encode_batch(self._service, payloads)
-            if frames:
-                self._fanout.open(group, None)
-                group.pending.extend(frames)
+            self._fanout.add_frames(group, encoding.encode_batch(self._service, payloads))

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 from zope.interface import implementer
 
 from bussrv.bus.groups.frames import Delivery
-from bussrv.bus.interest.pattern_index import PatternIndex
+from bussrv.bus.interest.pattern_index import PatternMap
 from bussrv.bus.interfaces import IEncoding
 from bussrv.formats.mqtt.outgoing import NO_ID
-from bussrv.service_patterns import is_pattern
 from bussrv.values import OCTET_STREAM, Publication
 from bussrv.wire.mqtt.packets import NO_PROPERTIES, VERSION_5, Properties, Publish
 from bussrv.wire.mqtt.topics import is_name
@@ -32,7 +31,7 @@ MOST_REMEMBERED = 4096
 
 
 class Sent(Struct, frozen=True, gc=False):
-    """What only MQTT knows of a publication.
+    """The facts of a publication that only MQTT knows.
 
     :ivar session: the session of its publisher.
     :ivar properties: those that are passed on to clients of 5.0.
@@ -64,13 +63,12 @@ class Wanted(Struct, frozen=True, omit_defaults=True):
 
     def as_options(self) -> dict[str, Any]:
         """The form that the registry keeps: options that are not as usual."""
-        usual = Wanted()
-        fields = {name: getattr(self, name) for name in self.__struct_fields__}
-        return {name: value for name, value in fields.items() if value != getattr(usual, name)}
+        options: dict[str, Any] = to_builtins(self)
+        return options
 
 
 class Client(Struct, frozen=True):
-    """What else decides about the bytes that a client gets.
+    """The other facts that decide about the bytes that a client gets.
 
     :ivar max_packet: the most bytes of a packet that it takes.
     :ivar session: its session, if it does not want its own messages; otherwise empty.
@@ -81,13 +79,22 @@ class Client(Struct, frozen=True):
     session: str = ""
 
 
-class _Matched(Struct, frozen=True):
-    """The subscriptions that match a service: those that want the client's own messages, and all."""
+class _Joined(NamedTuple):
+    """Several subscriptions together: the highest QoS, and the identifiers of all."""
 
-    others: Wanted | None
-    own: Wanted | None
+    wanted: Wanted
     ids: tuple[int, ...]
-    own_ids: tuple[int, ...]
+
+
+class _Matched(Struct, frozen=True):
+    """The subscriptions that match a service.
+
+    :ivar others: all of them together.
+    :ivar own: those together that want the client's own messages, too; ``None``: there are none.
+    """
+
+    others: _Joined | None
+    own: _Joined | None
 
 
 @implementer(IEncoding)
@@ -101,8 +108,7 @@ class MqttEncoding:
 
     def __init__(self, client: Client, filters: Mapping[str, Wanted], counters: Counter[str], utc: Any) -> None:
         self._client = client
-        self._filters: dict[str, Wanted] = {}
-        self._patterns = PatternIndex()
+        self._filters: PatternMap[Wanted] = PatternMap()
         self._matched: dict[str, _Matched | None] = {}
         for name, wanted in filters.items():
             self.refilter(name, wanted)
@@ -113,9 +119,7 @@ class MqttEncoding:
         """A subscription came or has other options, or (``None``) went."""
         if wanted is None:
             del self._filters[name]
-        if is_pattern(name) and (wanted is None or name not in self._filters):
-            (self._patterns.add if wanted is not None else self._patterns.remove)(name)
-        if wanted is not None:
+        else:
             self._filters[name] = wanted
         self._matched = {}
 
@@ -129,11 +133,11 @@ class MqttEncoding:
             return None
         sent = publication.own if isinstance(publication.own, Sent) else None
         is_own = sent is not None and sent.session == self._client.session
-        wanted, ids = (matched.own, matched.own_ids) if is_own else (matched.others, matched.ids)
-        if wanted is None:
+        joined = matched.own if is_own else matched.others
+        if joined is None:
             return None
-        retain = sent is not None and sent.retain and wanted.retain_as_published
-        return self.message(publication, wanted, ids, retain=retain)
+        retain = sent is not None and sent.retain and joined.wanted.retain_as_published
+        return self.message(publication, joined.wanted, joined.ids, retain=retain)
 
     def encode_run(self, publications: Sequence[Publication]) -> list[bytes]:
         """The messages of publications that differ in their payloads only; see :class:`RunEncoding`."""
@@ -191,24 +195,18 @@ class MqttEncoding:
     def _match(self, service: str) -> _Matched | None:
         if service in self._matched:
             return self._matched[service]
-        names = [service] if service in self._filters else []
-        found = [self._filters[each] for each in (*names, *self._patterns.matching(service))]
-        own = [wanted for wanted in found if not wanted.no_local]
-        matched = _Matched(_joined(found), _joined(own), _ids(found), _ids(own)) if found else None
+        found = self._filters.matching(service)
+        matched = _Matched(_joined(found), _joined([each for each in found if not each.no_local])) if found else None
         if len(self._matched) >= MOST_REMEMBERED:
             self._matched.clear()
         self._matched[service] = matched
         return matched
 
 
-def _joined(wanted: list[Wanted]) -> Wanted | None:
-    """What several subscriptions that match want together."""
+def _joined(wanted: list[Wanted]) -> _Joined | None:
     if not wanted:
         return None
-    return Wanted(
+    together = Wanted(
         qos=max(each.qos for each in wanted), retain_as_published=any(each.retain_as_published for each in wanted)
     )
-
-
-def _ids(wanted: list[Wanted]) -> tuple[int, ...]:
-    return tuple(each.id for each in wanted if each.id)
+    return _Joined(together, tuple(each.id for each in wanted if each.id))

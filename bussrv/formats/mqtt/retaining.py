@@ -28,7 +28,7 @@ log = Logger()
 
 
 class _Head(Struct, frozen=True, omit_defaults=True):
-    """What stands before the payload, as JSON and a NUL."""
+    """The part before the payload: JSON and a NUL."""
 
     content_type: str
     sent: Sent
@@ -44,29 +44,19 @@ class DurableRetained:
     def __init__(self, bus: IBus) -> None:
         self._bus = bus
         self._owners: dict[str, str] = {}  # by service
-        self._waiting: list[Deferred[None]] | None = None
-        self._is_loaded = False
+        self._loading: Deferred[None] | None = None
 
     def loaded(self) -> Deferred[None]:
         """:returns: fires when everything of earlier boots is retained again."""
-        if self._is_loaded:
-            return succeed(None)
-        if self._waiting is None:
-            self._waiting = []
-            Deferred.fromCoroutine(self._load()).addErrback(self._failed).addBoth(self._end)
-        waiting: Deferred[None] = Deferred()
-        self._waiting.append(waiting)
-        return waiting
+        if self._loading is None:
+            self._loading = Deferred.fromCoroutine(self._load()).addErrback(self._failed)
+        loaded: Deferred[None] = Deferred()
+        self._loading.addCallback(lambda _: loaded.callback(None))
+        return loaded
 
     def _failed(self, failure: Failure) -> None:
         why = failure.getErrorMessage()
         log.error("mqtt: what was retained cannot be read: {why}", event="mqtt.retained-unread", why=why)
-
-    def _end(self, _: object) -> None:
-        self._is_loaded = True
-        waiting, self._waiting = self._waiting or [], None
-        for each in waiting:
-            each.callback(None)
 
     async def _load(self) -> None:
         after = ""

@@ -1,4 +1,4 @@
-"""What a client subscribes to. A filter is a name or a pattern, and one subscription of the registry."""
+"""The subscriptions of a client. A filter is a name or a pattern, and one subscription of the registry."""
 
 from __future__ import annotations
 
@@ -85,6 +85,7 @@ class Subscribing:
     def _retained(self, begun: list[tuple[str, Wanted]]) -> Iterator[bytes]:
         """The retained messages for subscriptions, as they are when the client is ready for them."""
         retained, permissions = self._bus.retained, self._connection.permissions()
+        messages = self._connection.messages()
         for filter_, wanted in begun:
             for service in retained.services() if is_pattern(filter_) else (filter_,):
                 publication = retained.get(service)
@@ -93,7 +94,7 @@ class Subscribing:
                 elif self._is_over(publication):
                     retained.remove(service)
                 elif permissions.may("watch", service):
-                    yield self._connection.messages().retained(publication, wanted) or b""
+                    yield messages.retained(publication, wanted) or b""
 
     def _is_over(self, publication: Publication) -> bool:
         sent = publication.own

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-_SHARE = "$share/"
+from bussrv.service_patterns import SHARE
 
 
 class SharedFilter(Struct, frozen=True):
@@ -39,10 +39,10 @@ def is_filter(text: str) -> bool:
 
 def is_shared(text: str) -> bool:
     """Whether a filter of 5.0 means to be shared, well-formed or not."""
-    return text.startswith(_SHARE)
+    return text.startswith(SHARE)
 
 
 def split_shared(text: str) -> SharedFilter | None:
     """The group and the filter of a filter that :func:`is_shared`; ``None``: it is malformed."""
-    group, _, inner = text.removeprefix(_SHARE).partition("/")
+    group, _, inner = text.removeprefix(SHARE).partition("/")
     return SharedFilter(group, inner) if is_name(group) and is_filter(inner) else None

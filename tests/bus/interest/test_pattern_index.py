@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
-from bussrv.bus.interest.pattern_index import PatternIndex
+from bussrv.bus.interest.pattern_index import PatternIndex, PatternMap
 from bussrv.service_patterns import is_pattern, matches
 from tests.bus import reference
 
@@ -29,12 +29,13 @@ def test_a_name_has_no_wildcard_as_a_level(name):
 
 
 class Index(RuleBasedStateMachine):
-    """Patterns come and go; in between names are looked up."""
+    """Patterns come and go, and names and patterns in a map; in between names are looked up."""
 
     def __init__(self):
         super().__init__()
         self.index = PatternIndex()
         self.patterns = set()
+        self.map = PatternMap()
 
     @rule(pattern=patterns)
     def add(self, pattern):
@@ -47,6 +48,20 @@ class Index(RuleBasedStateMachine):
             pattern = data.draw(st.sampled_from(sorted(self.patterns)))
             self.index.remove(pattern)
             self.patterns.remove(pattern)
+
+    @rule(wanted=names | patterns, value=st.integers())
+    def put(self, wanted, value):
+        self.map[wanted] = wanted, value
+
+    @rule(data=st.data())
+    def drop(self, data):
+        if self.map:
+            del self.map[data.draw(st.sampled_from(sorted(self.map)))]
+
+    @rule(name=names)
+    def find_values(self, name):
+        expected = [value for wanted, value in self.map.items() if wanted == name or matches(wanted, name)]
+        assert sorted(self.map.matching(name)) == sorted(expected)
 
     @rule(name=names)
     def find(self, name):
