@@ -299,8 +299,8 @@ class Settings:
     )
     max_retained: int = MEMORY.size(
         64 << 20,
-        "Bytes of retained publications of all services together. What does not fit is not retained, `retained-full`; "
-        "subscribers are given it all the same.",
+        "Bytes of retained publications of all services together. Beyond it no further one is retained, "
+        "`retained-full`; subscribers are given it all the same.",
     )
     max_spool_entries: int = SPOOL.count(
         10_000,
@@ -465,7 +465,7 @@ class Settings:
     mqtt_retain: MqttRetain = MQTT.option(
         Choice(get_args(MqttRetain)),
         "memory",
-        "Where retained messages of MQTT are: in `memory`, or in the spool as well, to outlive the server (`durable`).",
+        "The place of retained messages of MQTT: `memory`, or the spool as well, to outlive the server (`durable`).",
         reloadable=False,
     )
     mqtt_max_packet: int = MQTT.size(

@@ -84,7 +84,7 @@ def _now(secret: Secret) -> str | None:
 
 @dataclass(frozen=True)
 class Settings:
-    """What a core needs to know. See :func:`bussrv.client.aio.connect`, which takes the same as arguments.
+    """The settings of a core. See :func:`bussrv.client.aio.connect`, which takes the same as arguments.
 
     :ivar silence: a core that can asks the server for a sign of life after half of it.
     """

@@ -71,7 +71,7 @@ class Accounts:
             self._replace(*self._undo.pop())
 
     def keep(self) -> None:
-        """What was set is not undone any more."""
+        """Let changes stand that could be undone until now."""
         self._undo.clear()
 
     def excess(self, account: Account, entries: int, size: int) -> OverLimit | None:

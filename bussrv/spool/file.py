@@ -53,7 +53,7 @@ class Damaged(Exception):
 
 
 def is_damage(error: Exception) -> bool:
-    """Whether SQLite says so. What a disk that is full or fails causes is an ``OperationalError``."""
+    """Whether SQLite says that the file is damaged. A disk that is full or fails causes an ``OperationalError``."""
     return type(error) is sqlite3.DatabaseError
 
 
@@ -177,7 +177,7 @@ def prepared(connection: sqlite3.Connection, name: str) -> sqlite3.Connection:
             f"{name} was written by a later bussrv, in version {pragma('user_version')} of its format; this one knows "
             f"version {VERSION}: use the later bussrv, or move the file away"
         )
-    # What is removed is overwritten; what is committed is synced; nothing is written elsewhere.
+    # Removed entries are overwritten, commits are synced, and nothing is written elsewhere.
     for setting in ("secure_delete = ON", "synchronous = FULL", "temp_store = MEMORY", "cell_size_check = ON"):
         connection.execute(f"PRAGMA {setting}")
     return connection

@@ -259,7 +259,7 @@ class Spool:
             self._thread.join()
         self._tell_soon([(_Job(Store.close, closed), None)])
 
-    # What follows runs in the thread.
+    # In the thread.
 
     def _run(self) -> None:
         is_open = True

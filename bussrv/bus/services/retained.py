@@ -46,7 +46,7 @@ class Retained:
             self._size -= _size(former)
 
     def get(self, service: str) -> Publication | None:
-        """What is retained on a service."""
+        """The retained publication on a service."""
         return self._kept.get(service)
 
     def services(self) -> list[str]:

@@ -264,7 +264,7 @@ class Driver:
         try:
             tell()
         except RemoteProtocolError as error:
-            # What follows something malformed is not read.
+            # Nothing is read after something malformed.
             self._is_deaf = True
             core.ending = lost_error(error.reason, error.message)
         except Exception as error:

@@ -1,4 +1,4 @@
-"""What the parts of a connection of MQTT ask of it."""
+"""The methods of a connection of MQTT that its parts call."""
 
 from __future__ import annotations
 

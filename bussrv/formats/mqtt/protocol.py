@@ -217,7 +217,7 @@ class MqttProtocol(StreamProtocol):
         else:
             self._silence = self.reactor.callLater(max(left, 0.1), self._look)
 
-    # What it is sent.
+    # Messages to the client.
 
     def encoding_of(self, filters: Mapping[str, dict[str, Any] | None], *, is_alone: bool) -> IEncoding:
         """See :class:`bussrv.bus.interfaces.IFilteringLink`."""

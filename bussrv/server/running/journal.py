@@ -85,7 +85,7 @@ class NoJournal:
         """Nothing was opened."""
 
     def spool_file(self) -> SpoolFile:
-        """What wire formats keep is in memory."""
+        """The place of the spool: in memory."""
         return SpoolFile(None)
 
     def count_in(self, counters: Counter[str]) -> None:
