@@ -84,6 +84,8 @@ class ISessionLink(Interface):
 class IFilteringLink(ISessionLink):
     """The link to a client whose subscriptions, patterns among them, are one set: it gets each publication once."""
 
+    is_away: bool = Attribute("``bool``: whether its session is durable, and its client is not connected.")
+
     def encoding_of(filters: Mapping[str, dict[str, Any] | None], *, is_alone: bool) -> IEncoding:
         """The encoding for a client with these subscriptions.
 
