@@ -15,7 +15,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from bussrv import events as ev
 from bussrv.wire.mqtt import packets
-from bussrv.wire.mqtt.packets import VERSION_5, Properties, Publish, WantedFilter
+from bussrv.wire.mqtt.packets import VERSION_5, Properties, WantedFilter
+from tests.formats.mqtt.durable.clients import Publisher, Subscriber
 from tests.formats.mqtt.peer import VERSIONS, MqttPeer
 from tests.formats.network import Network
 from tests.journal.support import fold
@@ -24,13 +25,14 @@ TOPIC = "tv"
 
 
 class Client:
-    """A client that keeps what MQTT tells clients to keep.
+    """A client in memory.
 
     :ivar unsent: packets that it will send when the test lets it.
     """
 
-    def __init__(self, client_id: str) -> None:
+    def __init__(self, client_id: str, core: Subscriber | Publisher) -> None:
         self.client_id = client_id
+        self.core = core
         self.peer: MqttPeer | None = None
         self.is_present = False
         self.unsent: list[packets.Packet] = []
@@ -49,18 +51,17 @@ class Client:
             self.peer.connection.close()
             return False
         self.is_present = answer.session_present
+        if isinstance(self.core, Publisher):
+            for each in self.core.connected(is_present=self.is_present):
+                self.peer.send(each)
         for each in self.peer.rest:
-            self.take(each)
+            self.unsent += self.core.take(each)
         return True
 
     def hear(self) -> None:
         if self.peer is not None:
             for each in self.peer.received():
-                self.take(each)
-
-    def take(self, packet: packets.Packet) -> None:
-        """A packet came."""
-        raise NotImplementedError
+                self.unsent += self.core.take(each)
 
     def say(self, count: int) -> None:
         """Send some of what is unsent, in order."""
@@ -70,84 +71,15 @@ class Client:
         del self.unsent[:count]
 
 
-class Subscriber(Client):
-    def __init__(self) -> None:
-        super().__init__("sub")
-        self.got: dict[int, list[bytes]] = {0: [], 1: [], 2: []}
-        self.begun: set[int] = set()
-
-    def take(self, packet: packets.Packet) -> None:
-        if isinstance(packet, Publish):
-            is_known = packet.qos == 2 and packet.id in self.begun
-            if not is_known:
-                self.got[packet.qos].append(packet.payload)
-            if packet.qos == 2:
-                self.begun.add(packet.id)
-            if packet.qos:
-                self.unsent.append(packets.Puback(packet.id) if packet.qos == 1 else packets.Pubrec(packet.id))
-        elif isinstance(packet, packets.Pubrel):
-            self.begun.discard(packet.id)
-            self.unsent.append(packets.Pubcomp(packet.id))
-
-
-class Publisher(Client):
-    """:ivar open: what is not done, by identifier: the message; ``None``: only its end is not confirmed."""
-
-    def __init__(self) -> None:
-        super().__init__("pub")
-        self.open: dict[int, Publish | None] = {}
-        self.acknowledged: dict[int, list[bytes]] = {1: [], 2: []}
-        self.asked: dict[int, list[bytes]] = {1: [], 2: []}
-        self.made = 0
-
-    def connect(self, network: Network, version: int, receive_maximum: int) -> bool:
-        if not super().connect(network, version, receive_maximum):
-            return False
-        again = [(number, each) for number, each in self.open.items()]
-        if not self.is_present:
-            # The server has lost nothing but the session: what was received is not sent again.
-            self.open = {number: each for number, each in again if each is not None}
-        for number, each in tuple(self.open.items()):
-            assert self.peer is not None
-            if each is None:
-                self.peer.send(packets.Pubrel(number))
-            else:
-                self.peer.send(Publish(each.topic, each.payload, each.qos, False, number, True))
-        return True
-
-    def publish(self, qos: int) -> None:
-        self.made += 1
-        number = next(each for each in range(1, 100) if each not in self.open)
-        packet = Publish(TOPIC, b"%d" % self.made, qos, id=number)
-        self.open[number] = packet
-        self.asked[qos].append(packet.payload)
-        if self.peer is not None and self.peer.is_open:
-            self.peer.send(packet)
-
-    def take(self, packet: packets.Packet) -> None:
-        if isinstance(packet, packets.Puback | packets.Pubrec):
-            message = self.open.get(packet.id)
-            if packet.code >= 0x80:
-                self.open.pop(packet.id, None)
-                return
-            if message is not None:
-                self.acknowledged[message.qos].append(message.payload)
-            if isinstance(packet, packets.Puback):
-                self.open.pop(packet.id, None)
-            else:
-                self.open[packet.id] = None
-                self.unsent.append(packets.Pubrel(packet.id))
-        elif isinstance(packet, packets.Pubcomp):
-            self.open.pop(packet.id, None)
-
-
 class DurableSessions(RuleBasedStateMachine):
     @initialize(qos=st.sampled_from([1, 2]))
     def begin(self, qos: int) -> None:
         self.network = Network(mqtt_session_expiry=1000)
         self.qos = qos
         self.has_failed = False
-        self.subscriber, self.publisher = Subscriber(), Publisher()
+        self.made = 0
+        self.got, self.sent = Subscriber(), Publisher()
+        self.subscriber, self.publisher = Client("sub", self.got), Client("pub", self.sent)
         assert self.subscriber.connect(self.network, VERSION_5, 10)
         assert self.subscriber.peer is not None
         self.session_id = self.subscriber.peer.session_id
@@ -171,8 +103,11 @@ class DurableSessions(RuleBasedStateMachine):
 
     @rule(qos=st.sampled_from([1, 2]))
     def publish(self, qos: int) -> None:
-        if len(self.publisher.open) < 60:
-            self.publisher.publish(qos)
+        if len(self.sent.open) < 60:
+            self.made += 1
+            packet, peer = self.sent.publish(TOPIC, b"%d" % self.made, qos), self.publisher.peer
+            if peer is not None and peer.is_open:
+                peer.send(packet)
 
     @rule(qos=st.sampled_from([1, 2]), count=st.integers(2, 5))
     def publish_several(self, qos: int, count: int) -> None:
@@ -232,17 +167,17 @@ class DurableSessions(RuleBasedStateMachine):
         for each in self.clients:
             assert each.connect(self.network, VERSION_5, 5)
         turns = 0
-        while (self.publisher.open or self.queued()) and turns < 200:
+        while (self.sent.open or self.queued()) and turns < 200:
             turns += 1
             for each in self.clients:
                 each.hear()
                 each.say(100)
             self.network.reactor.advance(0)
-        assert self.publisher.open == {}
-        got = self.subscriber.got
+        assert self.sent.open == {}
+        got = self.got.got
         for qos in (1, 2):
-            wanted, came = self.publisher.acknowledged[qos], got[min(qos, self.qos)]
-            came = [each for each in came if each in self.publisher.asked[qos]]
+            wanted, came = self.sent.acknowledged[qos], got[min(qos, self.qos)]
+            came = [each for each in came if each in self.sent.asked[qos]]
             once = list(dict.fromkeys(came))
             assert {*wanted} <= {*once}
             if not self.has_failed:
