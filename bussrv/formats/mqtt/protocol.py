@@ -236,7 +236,7 @@ class MqttProtocol(StreamProtocol):
             found = None
         own = self.bus.registry.state.sessions[self.session_id]
         if found is not None:
-            await sessions.resume(found, own.peer, own.actor, expiry)
+            await sessions.resume(found, own.peer, own.actor, expiry, self._check_there)
             self._found, self._is_present = found, True
         elif expiry:
             self._found = await sessions.begin(self.client_id, own.peer, own.actor, expiry)
