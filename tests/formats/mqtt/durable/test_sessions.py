@@ -347,9 +347,12 @@ def test_no_will_of_a_client_that(leaves: str) -> None:
 
 @pytest.mark.parametrize("expiry", [0, HOUR])
 @pytest.mark.parametrize("comes_back", [False, True])
-def test_a_crash_makes_wills_wait_for_the_clients(expiry: int, comes_back: bool) -> None:
+@pytest.mark.parametrize("crashes", [False, True])
+def test_after_a_restart_wills_wait_for_the_clients(expiry: int, comes_back: bool, crashes: bool) -> None:
     network = Network()
-    willed(network, expiry=expiry)
+    peer = willed(network, expiry=expiry)
+    if not crashes:
+        peer.connection.protocol.end("server-stopped")
     network = network.restarted()
     network.reactor.advance(1)
     if comes_back:
