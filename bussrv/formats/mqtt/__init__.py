@@ -2,8 +2,11 @@
 
 - ``protocol``: connections of clients: from CONNECT to the end
 - ``connection``: the methods of a connection that its parts call
+- ``attributes``: attributes of objects as properties of messages
 - ``joining``: what CONNECT asks for, and whether the client gets it
 - ``publishing``: messages that clients publish, and the topics that they provide
+- ``requests``: requests that clients ask, by messages with a Response Topic
+- ``answering``: requests that clients answer
 - ``retaining``: retained messages that outlive the server
 - ``subscribing``: filters that clients subscribe to, and what is retained for them
 - ``encoding``: publications as messages for all clients with equal subscriptions

@@ -20,6 +20,7 @@ from bussrv.formats.mqtt.encoding import Client, MqttEncoding, Wanted
 from bussrv.formats.mqtt.link import MqttLink
 from bussrv.formats.mqtt.outgoing import LAST_ID, Outgoing
 from bussrv.formats.mqtt.publishing import MOST_ALIASES, MOST_INCOMING, Publishing
+from bussrv.formats.mqtt.requests import Requests
 from bussrv.formats.mqtt.retaining import DurableRetained
 from bussrv.formats.mqtt.subscribing import Subscribing
 from bussrv.memory.bundle import Bundle
@@ -78,8 +79,9 @@ class MqttProtocol(StreamProtocol):
     def __init__(self, bus: IBus, reactor: Any) -> None:
         super().__init__(bus, reactor)
         self.bus = bus
-        self.publishing = Publishing(self)
-        self.subscribing = Subscribing(self)
+        self._requests = Requests(self)
+        self.publishing = Publishing(self, self._requests)
+        self.subscribing = Subscribing(self, self._requests.answering)
         self._client = Client(packets.VERSION_3_1_1, LONGEST_PACKET)
 
     def make_reader(self) -> MqttReader:
@@ -325,6 +327,7 @@ class MqttProtocol(StreamProtocol):
             self._silence = None
         if self.link.outgoing is not None:
             self.link.outgoing.clear()
+        self._requests.end()
         self.factory.left(self)
 
 

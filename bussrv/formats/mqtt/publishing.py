@@ -12,9 +12,12 @@ from typing import Any
 from twisted.internet.defer import Deferred
 
 from bussrv.errors import Refused
+from bussrv.formats.mqtt.answering import REPLIES
+from bussrv.formats.mqtt.attributes import content_type_of
 from bussrv.formats.mqtt.connection import MqttConnection
 from bussrv.formats.mqtt.encoding import Sent
-from bussrv.values import OCTET_STREAM, UTF8_TEXT, Publication
+from bussrv.formats.mqtt.requests import Requests
+from bussrv.values import OCTET_STREAM, Publication
 from bussrv.wire.mqtt.packets import (
     NO_PROPERTIES,
     VERSION_5,
@@ -51,11 +54,13 @@ _PASSED_ON = ("payload_format_indicator", "content_type", "response_topic", "cor
 class Publishing:
     """The messages of one client.
 
+    :param requests: serves those of them that are requests or answers.
     :ivar unended: the identifiers of messages of QoS 2 that the client has not ended by PUBREL.
     """
 
-    def __init__(self, connection: MqttConnection) -> None:
+    def __init__(self, connection: MqttConnection, requests: Requests) -> None:
         self._connection = connection
+        self._requests = requests
         self._bus = connection.bus
         self._aliases: dict[int, str] = {}
         self._topics: OrderedDict[str, None] = OrderedDict()
@@ -71,6 +76,8 @@ class Publishing:
             self._answer(packet, ReasonCode.SUCCESS)
         elif packet.qos == 2 and len(self.unended) >= MOST_INCOMING:
             connection.fail(ReasonCode.RECEIVE_MAXIMUM_EXCEEDED, "protocol-error")
+        elif packet.properties is not NO_PROPERTIES and (code := self._requests.take(topic, packet)) is not None:
+            self._answer(packet, code)
         elif not self._bus.may(connection.session_id, "publish", topic):
             self._answer(packet, ReasonCode.NOT_AUTHORIZED)
         elif self._bus.registry.state.provides(connection.session_id, topic):
@@ -80,11 +87,11 @@ class Publishing:
             if len(run) > 1:
                 self._give_run(topic, run)
                 return
-            code, kept = self._give(topic, packet)
+            result, kept = self._give(topic, packet)
             if kept is None:
-                self._answer(packet, code)
+                self._answer(packet, result)
             else:
-                connection.busy_with(self._answer_when(kept, packet, code))
+                connection.busy_with(self._answer_when(kept, packet, result))
         else:
             connection.busy_with(self._publish_anew(topic, packet))
 
@@ -101,11 +108,15 @@ class Publishing:
 
     async def _publish_anew(self, topic: str, packet: Publish) -> None:
         """The client publishes on a topic that it does not provide yet."""
+        if topic.startswith(REPLIES):
+            self._answer(packet, self._requests.answering.reply(topic, packet))
+            return
         registry, session_id = self._bus.registry, self._connection.session_id
         try:
-            if len(registry.state.provided_by(session_id)) >= self._bus.settings.max_services and self._topics:
+            while len(registry.state.provided_by(session_id)) >= self._bus.settings.max_services and self._topics:
                 longest_unused, _ = self._topics.popitem(last=False)
-                await registry.unregister_service(session_id, longest_unused)
+                if not self._requests.answering.answers(longest_unused):
+                    await registry.unregister_service(session_id, longest_unused)
             await registry.register_service(session_id, topic)
         except Refused as refusal:
             self._bus.counters[refusal.reason] += 1
@@ -139,7 +150,7 @@ class Publishing:
             properties = Properties(**{name: getattr(properties, name) for name in _PASSED_ON})
         session_id = self._connection.session_id
         sent = Sent(session_id, message.qos, message.retain, properties, expires)
-        publication = Publication(topic, _content_type(properties), message.payload, own=sent)
+        publication = Publication(topic, content_type_of(properties), message.payload, own=sent)
         self._bus.publish(session_id, publication)
         if not message.retain:
             return ReasonCode.SUCCESS, None
@@ -176,9 +187,3 @@ class Publishing:
             if told < ReasonCode.UNSPECIFIED_ERROR:
                 self.unended.add(packet.id)
         self._connection.say(answer)
-
-
-def _content_type(properties: Properties) -> str:
-    if properties.content_type is not None:
-        return properties.content_type
-    return UTF8_TEXT if properties.payload_format_indicator else OCTET_STREAM
