@@ -77,6 +77,8 @@ REASONS: dict[str, str] = {
     # Refusals of the registry.
     "no-such-service": "nobody provides a service of that name",
     "provider-gone": "the provider that was given a request went, or gave up the service, before it answered",
+    "reply-timeout": "nobody answered the request of an MQTT client in time",
+    "correlation-too-long": "the Response Topic and Correlation Data of a request are longer than the server keeps",
     "no-such-request": "a reply or an error of a client to no open request that this client was given; dropped",
     "too-many-requests": "the client has as many open requests as the limit allows",
     "too-many-addressees": "an object was addressed to more routing ids than the limit allows",
@@ -126,7 +128,7 @@ REASONS: dict[str, str] = {
     "authentication-failed": "the client failed to prove who it is too often",
     "user-withdrawn": "the user of the session was removed, or what proved it was replaced or has expired",
     "lease-expired": "nothing was heard within the lease",
-    "unsubscribed": "the last subscription of an Inbus subscriber went",
+    "unsubscribed": "an Inbus subscriber has no subscription left, or an MQTT client answers no more requests",
     "closed-by-operator": "an operator closed the session, or took the subscription or service from it",
     "server-stopped": "the server was stopped",
     "address-forgotten": "the address of the session is a pseudonym whose key was destroyed",
@@ -196,6 +198,7 @@ COUNTERS: dict[str, str] = {
     # MQTT.
     "mqtt-unfit-topic": "messages not sent: the name of the service cannot be a topic",
     "mqtt-too-large": "messages not sent: they were larger than the client takes",
+    "mqtt-unheard": "requests refused, and answers dropped: the client is not subscribed to their response topic",
     "retained-full": "publications not retained: there was no room",
     # SPP.
     "spp-ignored": "packets ignored: their msgtype is reserved or unknown",

@@ -21,6 +21,7 @@ from bussrv.bus.links.links import Links
 from bussrv.bus.links.lost import LostLinks
 from bussrv.bus.origins import Origins
 from bussrv.bus.requests.answerers import Answerers
+from bussrv.bus.requests.exchanges import Exchanges
 from bussrv.bus.requests.gone_providers import GoneProviders
 from bussrv.bus.requests.open_requests import OpenRequests
 from bussrv.bus.routing.audience import Audience
@@ -84,6 +85,7 @@ class Bus:
             ev.SubscriptionRenewed,
             ev.SubscriptionRemoved,
             ev.SessionIdentified,
+            ev.SessionLeft,
             ev.SessionResumed,
             ev.AuthSucceeded,
             ev.ServiceUnregistered,
@@ -142,6 +144,7 @@ class Bus:
             new_id,
         )
         self._answerers = answerers = Answerers(receivers)
+        self.exchanges = exchanges = Exchanges(registry.state, receivers)
         gone = GoneProviders(shared, requests, self._tell_asker)
         self.links = links = Links(
             shared,
@@ -149,11 +152,18 @@ class Bus:
             reach=receivers.link,
             deny=rights.deny,
             answerers=answerers,
+            exchanges=exchanges,
             gone=gone,
             lost=LostLinks(settings, clock.utc()),
         )
         self.audience = Audience(
-            shared, receivers=receivers, fanout=fanout, links=links, requests=requests, rights=rights
+            shared,
+            receivers=receivers,
+            fanout=fanout,
+            links=links,
+            requests=requests,
+            exchanges=exchanges,
+            rights=rights,
         )
         self.taps = Taps(shared)
         parts = RoutingParts(
@@ -163,6 +173,7 @@ class Bus:
             links=links,
             publisher=Publisher(receivers, fanout, self._last_values),
             requests=requests,
+            exchanges=exchanges,
             answerers=answerers,
             taps=self.taps,
         )
@@ -196,7 +207,7 @@ class Bus:
         registry.observe(self._admission, Admission.KINDS)
         registry.observe(self, self.KINDS)
         registry.observe(links)
-        self._withdrawal = Withdrawal(shared, receivers.link, self.permissions_changed)
+        self._withdrawal = Withdrawal(shared, receivers.link, exchanges, self.permissions_changed)
         registry.observe(self._withdrawal, Withdrawal.KINDS)
 
     def _copy_limits(self) -> None:
@@ -271,14 +282,18 @@ class Bus:
         elif isinstance(event, ev.SubscriptionRenewed):
             self._renewed(session_id, event)
         elif isinstance(event, ev.SubscriptionRemoved):
-            if event.service is not None:
-                self._receivers.unsubscribe(session_id, event.service)
+            self._unsubscribed(session_id, event)
         elif isinstance(event, (ev.SessionIdentified, ev.SessionResumed)):
             self._origins.forget(session_id)
         elif isinstance(event, ev.AuthSucceeded):
             self.permissions_changed(session_id)
+        elif isinstance(event, ev.SessionLeft):
+            # It asks and answers no more, though it is given what it is subscribed to.
+            self._router.session_closed(session_id)
+            self.exchanges.end(session_id)
         elif isinstance(event, ev.SessionClosed):
             self._receivers.remove(session_id)
+            self.exchanges.end(session_id)
             self._forwarder.forget(session_id)
             self._router.session_closed(session_id)
             self._origins.forget(session_id)
@@ -299,9 +314,16 @@ class Bus:
             self._receivers.unsubscribe(session_id, event.service)
             self._hosted.subscribe(session_id, event.service, event.options)
 
+    def _unsubscribed(self, session_id: str, event: ev.SubscriptionRemoved) -> None:
+        if event.service is not None:
+            self._receivers.unsubscribe(session_id, event.service)
+            if event.service in self.exchanges.answered_by(session_id):
+                self.registry.lose_service(session_id, event.service, event.reason or "unsubscribed")
+
     def _unregistered(self, session_id: str, service: str | None) -> None:
         if service is None:
             return
+        self.exchanges.stop_answering(session_id, service)
         self._router.unregistered(session_id, service)
         if service not in self.registry.state.services:
             self._last_values.forget(service)
@@ -319,6 +341,10 @@ class Bus:
     def may_share(self, session_id: str) -> Callable[[str], bool]:
         """Which further routing ids of others a session may have, too; see :class:`IBus`."""
         return self._rights.may_share(session_id)
+
+    def takes_requests(self, session_id: str, service: str) -> bool:
+        """Whether some provider of a service takes requests; see :class:`IBus`."""
+        return self.audience.takes_requests(service) and self._rights.permissions(session_id).sees_service(service)
 
     def register_all(self, session_id: str, *, registers_all: bool) -> None:
         """A member says whether it registers every service that it serves; see :class:`IBus`."""
@@ -344,11 +370,11 @@ class Bus:
     # Objects.
 
     def route(self, session_id: str, obj: BusObject) -> int:
-        """Route an object that a member of the object network sent.
+        """Route an object that a member of the object network sent, or a session that takes part in exchanges.
 
         :returns: how many sessions other than the sender are given it; 0 if none of them may answer a question.
         """
-        if self._receivers.group_of(session_id) is None:
+        if self._receivers.group_of(session_id) is None and session_id not in self.exchanges:
             self.counters["not-subscribed"] += 1
             return 0
         source = self._origins.of(session_id)
@@ -502,7 +528,10 @@ class Bus:
     def _tell_asker(self, session_id: str, fields: dict[str, Any]) -> None:
         """Answer the request of a client, unless it wants nothing at all, or of a linked server's client."""
         group = self._receivers.group_of(session_id)
-        if group is not None and group.is_deaf:
+        if session_id in self.exchanges:
+            self.exchanges.give(session_id, Delivery(wire.encode_metadata(fields), b""))
+            self._flush_schedule.wait()
+        elif group is not None and group.is_deaf:
             self.counters["receive-none"] += 1
         else:
             self.tell(session_id, fields)

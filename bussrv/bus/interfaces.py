@@ -44,6 +44,10 @@ Shown = Callable[["Permissions"], "dict[str, Any] | None"]
 """Metadata as sessions with some permissions see it; ``None``: they do not see it."""
 
 
+AsPublication = Callable[["Delivery"], "Publication | None"]
+"""The publication by which a session is given a request, a reply or an error; ``None``: it is not given it."""
+
+
 TellSession = Callable[[str, "dict[str, Any]"], None]
 """Sends an event of the server itself to a session; see :meth:`ISending.tell`."""
 
@@ -144,7 +148,7 @@ class IRouting(Interface):
     """Routes objects and publications of this server's own clients to all sessions that want them."""
 
     def route(session_id: str, obj: BusObject) -> int:
-        """Route an object that a member sent.
+        """Route an object that a member sent, or a session that takes part in exchanges (:class:`IExchanges`).
 
         :returns: how many other sessions are given it; 0 if it asks for something and none of them may answer.
 
@@ -173,6 +177,12 @@ class IRouting(Interface):
     def publish(session_id: str, publication: Publication) -> None:
         """Deliver a publication to all sessions that want it, in every wire format."""
 
+    def takes_requests(session_id: str, service: str) -> bool:
+        """Whether some provider of a service takes requests, as far as a session may know.
+
+        Clients that publish under a lease provide services, too, and take none.
+        """
+
     def register_all(session_id: str, *, registers_all: bool) -> None:
         """A member says whether it registers every service that it serves. If so, it is not waited for when a request
         is for a service that nobody registered.
@@ -184,6 +194,42 @@ class IRouting(Interface):
         :param permissions: those of the subscriber: it is shown what it may know of.
         :raises Refused: ``internal-error``: the hosted service failed. That is counted and logged.
         """
+
+
+class IExchanges(Interface):
+    """Requests and replies of sessions with filters (:class:`IFilteringLink`), which are no members.
+
+    Such a session sends requests, replies and errors by :meth:`IRouting.route`. Whatever is for it alone comes to it as
+    a publication, if it is subscribed to the service of that and may watch it.
+    """
+
+    def begin(session_id: str, as_publication: AsPublication) -> None:
+        """A session asks or answers from now on.
+
+        :param as_publication: makes the publications that it is given.
+        """
+
+    def answer(session_id: str, service: str) -> None:
+        """A session answers requests for a service while it provides it and is subscribed to it by its name.
+
+        When the subscription ends, the service does, too. To be called after it has subscribed, and before it registers
+        the service.
+        """
+
+    def stop_answering(session_id: str, service: str) -> None:
+        """A session answers no more requests for a service. So it is if the session provides it no longer."""
+
+    def answered_by(session_id: str) -> frozenset[str]:
+        """The services that a session answers requests for, or is about to."""
+
+    def answers(session_id: str, service: str) -> bool:
+        """Whether a session answers requests for a service."""
+
+    def is_subscribed(session_id: str, service: str) -> bool:
+        """Whether a session would be given publications on a service."""
+
+    def publish_to(session_id: str, publication: Publication) -> bool:
+        """Give one session a publication, and nobody else. :returns: whether it is given it."""
 
 
 class IPermissions(Interface):
@@ -455,6 +501,7 @@ class IBus(ISessions, IRouting, IPermissions, IForwarding, IHosting, ISending):
     permission_observers: list[Callable[[str], None]] = Attribute(
         "``list``: each is called with the id of a session that has other permissions from now on."
     )
+    exchanges: IExchanges = Attribute("The :class:`IExchanges`.")
     links: ILinks = Attribute("The :class:`ILinks`.")
     slices: Slices = Attribute(
         "The :class:`bussrv.turns.slices.Slices`: whatever may take long is done a slice at a time."

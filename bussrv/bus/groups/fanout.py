@@ -208,11 +208,15 @@ class Fanout:
             _leave_out(group, session_id)
             group.pending.append(frame)
 
-    def add_for_one(self, group: Group, session_id: str, delivery: Delivery) -> None:
-        """Give ``delivery`` to one member of ``group``, after the frames collected for the group."""
+    def add_for_one(self, group: Group, session_id: str, delivery: Delivery) -> bool:
+        """Give ``delivery`` to one member of ``group``, after the frames collected for the group.
+
+        :returns: whether the encoding can carry it.
+        """
         frame = self._frame(group, delivery)
         if frame is not None:
             self.add_frame_for_one(group, session_id, frame)
+        return frame is not None
 
     def add_frame_for_one(self, group: Group, session_id: str, frame: bytes) -> None:
         """The same with a frame in the encoding of ``group``."""

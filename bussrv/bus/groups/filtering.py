@@ -8,10 +8,12 @@ from msgspec import Struct
 
 from bussrv.bus.groups.by_service import GroupsByService
 from bussrv.bus.groups.fanout import Fanout, Group
+from bussrv.bus.groups.frames import Delivery
 from bussrv.bus.groups.shares import Shares
 from bussrv.bus.interfaces import IEncoding, IFilteringLink
 from bussrv.policy.permissions.permissions import EVERYTHING, Permissions
 from bussrv.service_patterns import filter_of, is_shared
+from bussrv.values import Publication
 
 MOST_SHARED = 64
 """A session with more filters has a group of its own: to find another group for each change would take long."""
@@ -66,6 +68,18 @@ class FilteringSessions:
     def on(self, service: str) -> tuple[Group, ...]:
         """The groups that are subscribed to a service and may watch it."""
         return self._by_service.on(service)
+
+    def covers(self, session_id: str, service: str) -> bool:
+        """Whether a session would be given publications on a service, besides those that it shares with others."""
+        session = self._sessions.get(session_id)
+        return session is not None and session.group is not None and session.group in self.on(service)
+
+    def give(self, session_id: str, publication: Publication) -> bool:
+        """Give a publication to one session, if it is subscribed to its service. :returns: whether it is given it."""
+        group = self._sessions[session_id].group if self.covers(session_id, publication.service) else None
+        if group is None:
+            return False
+        return self._fanout.add_for_one(group, session_id, Delivery(b"", publication.payload, publication))
 
     def catch_up(self, session_id: str) -> None:
         """Send a session its collected frames now."""

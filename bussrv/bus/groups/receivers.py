@@ -49,7 +49,8 @@ class Receiver(Struct, eq=False):
     """One session.
 
     :ivar group: its group, once it is a member of the object network.
-    :ivar joined: its number in the order in which sessions became members, from 1; 0: it is no member.
+    :ivar joined: its number in the order in which sessions became members, or took part in exchanges otherwise, from
+        1; 0: it did not.
     """
 
     link: ISessionLink
@@ -76,13 +77,15 @@ class Receivers:
     :param fanout: is told when a session joins or leaves a group. So a session gets nothing that was sent before it
         joined, and misses nothing that was sent before it left.
     :ivar filtering: the sessions with filters.
-    :ivar joins: how many sessions have become members so far.
+    :ivar joins: how many sessions have become members, or took part in exchanges otherwise, so far.
+    :ivar members: the sessions of members.
     :ivar groups_asked: how many times a group was asked so far whether it wants a kind.
     """
 
     def __init__(self, fanout: Fanout) -> None:
         self._fanout = fanout
         self.joins = 0
+        self.members: set[str] = set()
         self._receivers: dict[str, Receiver] = {}
         self._member_groups: dict[_InterestKey, Group] = {}
         self._members_on = GroupsByService()
@@ -118,6 +121,13 @@ class Receivers:
         receiver = self._receivers.get(session_id)
         return receiver is not None and 0 < receiver.joined <= joins
 
+    def number(self, session_id: str) -> None:
+        """A session takes part in exchanges: it may be given every request from now on."""
+        receiver = self._receivers[session_id]
+        if not receiver.joined:
+            self.joins += 1
+            receiver.joined = self.joins
+
     def join(
         self,
         session_id: str,
@@ -133,9 +143,8 @@ class Receivers:
         receiver = self._receivers.get(session_id)
         if receiver is None:
             return
-        if not receiver.joined:
-            self.joins += 1
-            receiver.joined = self.joins
+        self.number(session_id)
+        self.members.add(session_id)
         self._leave_group(session_id, receiver)
         for service in tuple(self._services_of.get(session_id, ())):
             self.unsubscribe(session_id, service)
@@ -232,6 +241,7 @@ class Receivers:
         receiver = self._receivers.pop(session_id, None)
         if receiver is not None:
             self._leave_group(session_id, receiver)
+        self.members.discard(session_id)
         self.filtering.remove(session_id)
         for service in tuple(self._services_of.get(session_id, ())):
             self.unsubscribe(session_id, service)

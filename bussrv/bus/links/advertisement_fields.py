@@ -7,14 +7,15 @@ for services the provider and then that server. Attributes in brackets may be le
                                      there is a member, or its path changed
     routing/subscribe/notification   the same, in the deployed dialect
     routing/disconnect               [routing-id] [session] [left] route                          it is gone
-    services/register                name [routing-id] [protocol] route                           it provides this
+    services/register                name [routing-id] [protocol] [answers] route                 it provides this
     services/unregister              [name] [routing-id] route                                    no longer; or nothing
 
 In all of them, ``session`` is the id that a session has at its home. ``left`` is true if the session has ended;
 otherwise it may still be reached over another link. ``directory`` is true for servers that advertise all sessions they
-can reach. ``answers`` is false for members that only observe: they do not answer requests for services that nobody
-registered. Other servers leave out attributes: without ``routing-id``, the first id of ``route`` is the session. A path
-ends with the neighbour that sent the advertisement, even if its route does not.
+can reach. Of a member, ``answers`` is false if it only observes: it does not answer requests for services that nobody
+registered. Of a service, ``answers`` is true if its provider takes requests, though its wire format is one in which
+publishers provide services under a lease. Other servers leave out attributes: without ``routing-id``, the first id of
+``route`` is the session. A path ends with the neighbour that sent the advertisement, even if its route does not.
 """
 
 from __future__ import annotations
@@ -65,7 +66,9 @@ def events_between(
         yield _member(now, notify)
     for name in sorted(advertised - now.services):
         yield _service(UNREGISTER, now, name)
-    for name in sorted(now.services if moved else now.services - advertised):
+    answered = before.answered if before is not None else frozenset()
+    anew = now.services if moved else now.services - (advertised - (answered ^ now.answered))
+    for name in sorted(anew):
         yield _service(REGISTER, now, name)
 
 
@@ -92,8 +95,10 @@ def _member(remote: RemoteSession, notify: str) -> dict[str, Any]:
 
 
 def _service(event: str, remote: RemoteSession, name: str | None) -> dict[str, Any]:
-    named = {} if name is None else {"name": name}
+    named: dict[str, Any] = {} if name is None else {"name": name}
     about = {"routing-id": remote.routing_id, "protocol": remote.protocol, **_session(remote)}
+    if event == REGISTER and name in remote.answered:
+        named["answers"] = True
     return {"event": event, **named, **about, "route": list(dict.fromkeys((remote.routing_id, *remote.path)))}
 
 
@@ -143,7 +148,7 @@ def learn(
     if event == DISCONNECT:
         return None
     if event in NOTIFY:
-        kept = before.services if before is not None else frozenset()
+        kept, answered = (before.services, before.answered) if before is not None else (frozenset(), frozenset())
         return RemoteSession(
             routing_id=routing_id,
             path=path,
@@ -155,6 +160,7 @@ def learn(
             may_answer=fields.get("answers") is not False,
             tells_all=fields.get("directory") is True,
             services=kept,
+            answered=answered,
         )
     if event == REGISTER:
         name = check_service_name(fields.get("name"))
@@ -165,11 +171,13 @@ def learn(
         session = _session_of(fields) or known.session
         # The route of a server's own service begins with that server, and does not say it again as its home.
         passed = known.path if known.role == SERVER_ROLE else path
-        return replace(known, path=passed, protocol=protocol, session=session, services=known.services | {name})
+        answered = known.answered | {name} if fields.get("answers") is True else known.answered - {name}
+        services = known.services | {name}
+        return replace(known, path=passed, protocol=protocol, session=session, services=services, answered=answered)
     if before is None:
         return None
     left = before.services - {check_known_name(fields["name"])} if "name" in fields else frozenset()
-    return replace(before, services=left) if left or before.is_member else None
+    return replace(before, services=left, answered=before.answered & left) if left or before.is_member else None
 
 
 def path_of(fields: dict[str, Any], route: list[str], routing_id: str, neighbour: str) -> tuple[str, ...]:

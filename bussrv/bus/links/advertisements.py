@@ -29,6 +29,7 @@ class Advertisements:
     :param links: the links that are up, by session id.
     :param jobs: advertise all sessions, a few in each slice.
     :param may_answer: whether a session of this server may answer requests for services that nobody registered.
+    :param answered: the services that a session of this server that is no member answers requests for.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class Advertisements:
         links: Mapping[str, Link],
         jobs: Jobs,
         may_answer: Callable[[str], bool],
+        answered: Callable[[str], frozenset[str]],
     ) -> None:
         self._registry = shared.registry
         self._settings = shared.settings
@@ -50,6 +52,7 @@ class Advertisements:
         self._links = links
         self._jobs = jobs
         self._may_answer = may_answer
+        self._answered = answered
 
     def begin(self, link: Link) -> None:
         """A link is up: advertise every session to the other server, then the new neighbour to all linked servers."""
@@ -127,6 +130,7 @@ class Advertisements:
             session=session.id,
             may_answer=is_member and self._may_answer(session.id),
             services=services,
+            answered=self._answered(session.id),
         )
 
     def announce_neighbors(self) -> None:

@@ -27,6 +27,7 @@ from bussrv.bus.links.paths import MAX_HOPS, Paths, RemoteSession
 from bussrv.bus.links.remote_sessions import RemoteSessions
 from bussrv.bus.links.rights import Deny, LinkRights
 from bussrv.bus.requests.answerers import Answerers
+from bussrv.bus.requests.exchanges import Exchanges
 from bussrv.bus.requests.gone_providers import GoneProviders
 from bussrv.bus.shared import Shared
 from bussrv.counts.throttle import LOG_RATE, Throttle
@@ -57,6 +58,7 @@ class Links:
     :param access: the permissions of each link.
     :param deny: is called with an action that a link may not do.
     :param answerers: say which sessions of this server may answer requests for services that nobody registered.
+    :param exchanges: says for which services a session answers requests that is no member.
     :param gone: tells askers of providers that are gone.
     :param lost: remembers the links that are lost.
     :ivar paths: the sessions that other servers advertised.
@@ -70,6 +72,7 @@ class Links:
         reach: Callable[[str], ISessionLink | None],
         deny: Deny,
         answerers: Answerers,
+        exchanges: Exchanges,
         gone: GoneProviders,
         lost: LostLinks,
     ) -> None:
@@ -93,7 +96,13 @@ class Links:
         self._jobs = Jobs(shared.slices, self._complaints)
         self._rights = LinkRights(paths, deny, self._changed, self._jobs)
         self._advertisements = Advertisements(
-            shared, fanout=fanout, paths=paths, links=self._links, jobs=self._jobs, may_answer=answerers.may_answer
+            shared,
+            fanout=fanout,
+            paths=paths,
+            links=self._links,
+            jobs=self._jobs,
+            may_answer=answerers.may_answer,
+            answered=exchanges.answered_by,
         )
         answerers.observers.append(self.may_answer_now)
         self._own_ids: dict[str, str] = {}
@@ -458,6 +467,11 @@ class Links:
         """Whether a session of another server is reached without passing a server of ``route`` again."""
         remote = self.paths.best(session.routing_id)
         return remote is not None and self.towards(session) is not None and not set(remote.path) & set(route)
+
+    def answers(self, session: Session, service: str) -> bool:
+        """Whether a session of another server takes requests for a service that it provides, as its home says."""
+        remote = self.paths.best(session.routing_id) if session.home is not None else None
+        return remote is not None and remote.answers(service)
 
     def is_on_way(self, session: Session, route: Iterable[str]) -> bool:
         """Whether a server of ``route`` is on the way to a session of another server."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Container, Iterator
 
 from msgspec import Struct
 
-from bussrv.registry.state.session import SERVER_ROLE
+from bussrv.registry.state.session import LEASING, SERVER_ROLE
 
 MAX_HOPS = 16
 """The most servers that an object or an advertisement may pass."""
@@ -28,6 +28,7 @@ class RemoteSession(Struct, frozen=True, kw_only=True):
     :ivar is_member: whether it is a member of the object network; otherwise it only provides services.
     :ivar session: its id at its home; ``None`` if its home does not say.
     :ivar may_answer: whether it may answer requests for services that nobody registered, as far as its home says.
+    :ivar answered: the services that it answers requests for, if it may publish under a lease.
     :ivar tells_all: if it is a server: whether it advertises every session that it can reach, as this server does.
     """
 
@@ -41,6 +42,7 @@ class RemoteSession(Struct, frozen=True, kw_only=True):
     may_answer: bool = True
     tells_all: bool = False
     services: frozenset[str] = frozenset()
+    answered: frozenset[str] = frozenset()
 
     @property
     def home(self) -> str:
@@ -51,6 +53,10 @@ class RemoteSession(Struct, frozen=True, kw_only=True):
     def may_take_requests(self) -> bool:
         """Whether it or an unknown client of it may answer requests for services that are not registered."""
         return self.is_member and self.may_answer if self.role != SERVER_ROLE else not self.tells_all
+
+    def answers(self, service: str) -> bool:
+        """Whether it takes requests for a service that it provides."""
+        return self.protocol not in LEASING or service in self.answered
 
     def size(self) -> int:
         """How much it counts in ``--max-linked``."""

@@ -3,6 +3,7 @@
 Requests and replies are routed by :mod:`bussrv.bus.routing.single`.
 
 - ``answerers``: the members that may answer a request for a service that nobody registered
+- ``exchanges``: sessions with filters ask and answer, though they are no members
 - ``gone_providers``: providers that go before they answered: each asker is told at once, so that it does not wait for
   its time-out
 - ``open_requests``: only sessions that were asked can reply, and each reply finds the asker

@@ -18,7 +18,7 @@ those of a sender that provides something else than before. These alone are made
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence, Set
+from collections.abc import Sequence, Set
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -32,6 +32,7 @@ from bussrv.bus.links.link import Link
 from bussrv.bus.links.links import Links
 from bussrv.bus.links.marks import Flood
 from bussrv.bus.origins import Origin
+from bussrv.bus.requests.exchanges import Exchanges
 from bussrv.bus.requests.open_requests import OpenRequests
 from bussrv.bus.requests.records import OpenRequest
 from bussrv.bus.send_rights import SendRights
@@ -42,6 +43,9 @@ from bussrv.values import Publication
 from bussrv.wire.objects import BusObject, encode_json
 
 NO_SERVERS = Flood([])
+
+MOST_REMEMBERED = 1024
+"""Of how many services it is remembered whether members provide them."""
 
 
 class Everyone(Struct, frozen=True):
@@ -154,6 +158,7 @@ class Audience:
         fanout: Fanout,
         links: Links,
         requests: OpenRequests,
+        exchanges: Exchanges,
         rights: SendRights,
     ) -> None:
         self._state = shared.registry.state
@@ -163,8 +168,10 @@ class Audience:
         self._fanout = fanout
         self._links = links
         self._requests = requests
+        self._exchanges = exchanges
         self._rights = rights
         self.provider_round: Counter[str] = Counter()
+        self._of_members: dict[str, tuple[int, bool]] = {}
 
     @property
     def generation(self) -> int:
@@ -274,42 +281,63 @@ class Audience:
             return None
         able: Sequence[AbleProvider] | None
         if origin.is_marked:
-            able = self._agreed(origin, kind, providers, fields.get("id"))
+            able = self._agreed(origin, kind, service, fields.get("id"))
         else:
-            able = [each for session_id in providers if (each := self._able(session_id, origin, kind)) is not None]
-            able = able or None
+            found = (self._able(session_id, origin, kind, service) for session_id in providers)
+            able = [each for each in found if each is not None] or None
         if able is None:
             return None
         return OneOf(kind, service, able, providers.keys(), self._receivers.wanting(kind))
 
-    def _able(self, session_id: str, origin: Origin, kind: Kind) -> AbleProvider | None:
-        """A provider, if it can be given objects of this kind.
+    def takes_requests(self, service: str) -> bool:
+        """Whether some provider of a service takes requests. Those that publish under a lease take none."""
+        providers = self._state.services.get(service)
+        if not providers:
+            return False
+        if self._exchanges.is_answered(service) or self._is_of_member(service, providers.keys()):
+            return True
+        return bool(self._links) and any(self._links.answers(self._state.sessions[each], service) for each in providers)
+
+    def _is_of_member(self, service: str, providers: Set[str]) -> bool:
+        """Whether a member of this server provides a service. Thousands may publish on it under a lease."""
+        known = self._of_members.get(service)
+        if known is None or known[0] != self.services:
+            if len(self._of_members) >= MOST_REMEMBERED:
+                self._of_members.clear()
+            known = self._of_members[service] = self.services, not self._receivers.members.isdisjoint(providers)
+        return known[1]
+
+    def _able(self, session_id: str, origin: Origin, kind: Kind, service: str) -> AbleProvider | None:
+        """A provider, if it can be given requests for its service.
 
         A request that came over a link may be forwarded over another one. Each server on its way makes its own choice.
         Only routes that it has not passed are open. The next server knows the rest of the way, so it is not lost.
         """
         session = self._state.sessions[session_id]
         if session.home is None:
-            return AbleProvider(session_id, None) if self.accepts(session_id, origin.sender, kind) else None
-        if not self._links.leads_on(session, origin.route):
+            if session_id in self._exchanges:
+                takes = self._exchanges.answers(session_id, service)
+            else:
+                takes = self.accepts(session_id, origin.sender, kind)
+            return AbleProvider(session_id, None) if takes else None
+        if not (self._links.answers(session, service) and self._links.leads_on(session, origin.route)):
             return None
         return AbleProvider(session_id, self._links.towards(session))
 
-    def _agreed(
-        self, origin: Origin, kind: Kind, providers: Collection[str], request_id: object
-    ) -> Sequence[AbleProvider] | None:
+    def _agreed(self, origin: Origin, kind: Kind, service: str, request_id: object) -> Sequence[AbleProvider] | None:
         """Choose a provider for a request that several servers were given: all choose the same, and one asks it.
 
         So the choice depends on the request alone. The server on the way to the provider asks it.
         """
         sessions = self._state.sessions
-        able = sorted(providers, key=lambda provider: sessions[provider].routing_id)
+        able = sorted(self._state.services[service], key=lambda provider: sessions[provider].routing_id)
         first = crc32(encode_json([*origin.route[:2], request_id])) % len(able)
         for session_id in (*able[first:], *able[:first]):
-            provider = self._able(session_id, origin, kind)
+            provider = self._able(session_id, origin, kind, service)
             if provider is not None:
                 return (provider,)
-            if self._links.is_on_way(sessions[session_id], origin.route):
+            session = sessions[session_id]
+            if self._links.answers(session, service) and self._links.is_on_way(session, origin.route):
                 return ()
         return None
 
@@ -391,9 +419,9 @@ class Audience:
         return OneByOne(kind, to, frozenset(known), tuple(local), links, servers)
 
     def accepts(self, session_id: str, sender: str, kind: Kind) -> bool:
-        """Whether a member wants such objects of that sender, if they are for it alone."""
+        """Whether a session wants such objects of that sender, if they are for it alone."""
         group = self._group(session_id, sender)
-        return group is not None and group.wants_addressed(kind)
+        return self._exchanges.accepts(session_id, kind.event) if group is None else group.wants_addressed(kind)
 
     def _group(self, session_id: str, sender: str) -> Group | None:
         group = self._receivers.group_of(session_id)

@@ -8,6 +8,7 @@ from bussrv.bus.groups.fanout import Fanout
 from bussrv.bus.groups.receivers import Receivers
 from bussrv.bus.links.links import Links
 from bussrv.bus.requests.answerers import Answerers
+from bussrv.bus.requests.exchanges import Exchanges
 from bussrv.bus.requests.open_requests import OpenRequests
 from bussrv.bus.routing.audience import Audience
 from bussrv.bus.services.publishing import Publisher
@@ -23,6 +24,7 @@ class RoutingParts:
     :ivar fanout: collects frames for groups.
     :ivar publisher: gives publications to subscribers.
     :ivar requests: the open ones.
+    :ivar exchanges: the sessions that ask and answer though they are no members.
     :ivar answerers: says which members may answer requests for services that nobody registered.
     """
 
@@ -32,5 +34,6 @@ class RoutingParts:
     links: Links
     publisher: Publisher
     requests: OpenRequests
+    exchanges: Exchanges
     answerers: Answerers
     taps: Taps

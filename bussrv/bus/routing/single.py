@@ -67,6 +67,7 @@ class SingleRouter:
         self._links = parts.links
         self._publisher = parts.publisher
         self._requests = parts.requests
+        self._exchanges = parts.exchanges
         self._answerers = parts.answerers
         self._counters = shared.counters
         self._new_id = shared.new_id
@@ -190,16 +191,21 @@ class SingleRouter:
         return others + self._links.send_to(plan.links.values(), copies.plain, plan.kind, origin.route)
 
     def _to_one(self, origin: Origin, recipient: str, kind: Kind, delivery: Delivery) -> bool:
-        """Give a member an object that is for it alone, if it wants such objects.
+        """Give a session an object that is for it alone, if it wants such objects.
 
         :returns: whether somebody other than the sender was given it.
         """
         if not self._audience.accepts(recipient, origin.sender, kind):
             return False
+        return self._put(recipient, delivery) and recipient != origin.sender
+
+    def _put(self, recipient: str, delivery: Delivery) -> bool:
+        """Put an object on the list of a session. :returns: whether its wire format can carry it."""
         group = self._receivers.group_of(recipient)
-        assert group is not None
+        if group is None:
+            return self._exchanges.give(recipient, delivery)
         self._fanout.add_for_one(group, recipient, delivery)
-        return recipient != origin.sender
+        return True
 
     # Requests.
 
@@ -232,7 +238,7 @@ class SingleRouter:
         if link is not None:
             is_given = self._links.send_last_hop(link, delivery, plan.kind, origin.route)
         else:
-            self._to_one(origin, chosen, plan.kind, _shown(ask, delivery))
+            is_given = self._put(chosen, _shown(ask, delivery))
         return self._asked(ask, Routed(others + is_given, is_given))
 
     def _to_observers(self, plan: OneOf, origin: Origin, delivery: Delivery) -> int:

@@ -17,13 +17,14 @@ from zope.interface import implementer
 
 from bussrv import events as ev
 from bussrv.bus.interfaces import ISessionLink, Withdrawn
+from bussrv.bus.requests.exchanges import Exchanges
 from bussrv.bus.shared import Shared
 from bussrv.journal.record import Stamped
 from bussrv.policy.permissions.access import OWN_PROTOCOL
 from bussrv.policy.permissions.permissions import EVERYTHING, NOTHING, Action, Permissions
 from bussrv.registry.changes.observers import Kinds
 from bussrv.registry.interfaces import IRegistryObserver
-from bussrv.registry.state.session import Session
+from bussrv.registry.state.session import LEASING, Session
 from bussrv.service_patterns import filter_of
 from bussrv.turns.slices import by_steps
 
@@ -36,15 +37,13 @@ BY_OPERATOR = "closed-by-operator"
 TAKEN_AWAY = (WITHDRAWN, BY_OPERATOR)
 """The reasons of what wire formats did not end themselves."""
 
-_LEASING = frozenset({"inbus", "mqtt"})
-"""A publisher of these wire formats provides what it publishes on, without asking for that."""
-
 
 @implementer(IRegistryObserver)
 class Withdrawal:
     """Judges sessions, and takes from them what they may not have.
 
     :param reach: finds the link to a session's client.
+    :param exchanges: says for which services a session answers requests.
     :param permissions_changed: called with the id of each session after a change of the policy.
     :param seconds: the clock of the reactor.
     """
@@ -55,11 +54,13 @@ class Withdrawal:
         self,
         shared: Shared,
         reach: Callable[[str], ISessionLink | None],
+        exchanges: Exchanges,
         permissions_changed: Callable[[str], None],
     ) -> None:
         self._registry = shared.registry
         self._access = shared.access
         self._reach = reach
+        self._exchanges = exchanges
         self._permissions_changed = permissions_changed
         self._slices = shared.slices
         self._seconds = shared.reactor.seconds
@@ -142,7 +143,8 @@ class Withdrawal:
 
     def _judge_service(self, session: Session, permissions: Permissions, name: str) -> bool:
         """:returns: whether the session may keep it."""
-        action: Action = "publish" if session.protocol in _LEASING else "provide"
+        is_leased = session.protocol in LEASING and not self._exchanges.answers_for(session.id, name)
+        action: Action = "publish" if is_leased else "provide"
         may_keep = permissions.may(action, name)
         if not may_keep:
             self._registry.lose_service(session.id, name, WITHDRAWN)

@@ -20,6 +20,7 @@ class MqttConnection(Protocol):
     """The connection of a client; see :class:`bussrv.formats.mqtt.protocol.MqttProtocol`."""
 
     bus: IBus
+    reactor: Any
     session_id: str
     version: int
 

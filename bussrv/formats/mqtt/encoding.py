@@ -18,6 +18,7 @@ from zope.interface import implementer
 from bussrv.bus.groups.frames import Delivery
 from bussrv.bus.interest.pattern_index import PatternMap
 from bussrv.bus.interfaces import IEncoding
+from bussrv.formats.mqtt.attributes import is_text
 from bussrv.formats.mqtt.outgoing import NO_ID
 from bussrv.values import OCTET_STREAM, Publication
 from bussrv.wire.mqtt.packets import NO_PROPERTIES, VERSION_5, Properties, Publish
@@ -37,7 +38,7 @@ MOST_REMEMBERED = 4096
 class Sent(Struct, frozen=True, gc=False):
     """The facts of a publication that only MQTT knows.
 
-    :ivar session: the session of its publisher.
+    :ivar session: the session of its publisher; empty if that is another wire format's, or does not matter.
     :ivar properties: those that are passed on to clients of 5.0.
     :ivar expires: when it is worth nothing any more, UTC microseconds; ``None``: never.
     """
@@ -187,7 +188,8 @@ class MqttEncoding:
 
     def _properties(self, publication: Publication, sent: Sent, ids: tuple[int, ...]) -> Properties:
         properties = sent.properties
-        if not sent.session and publication.content_type != OCTET_STREAM:
+        is_foreign = not sent.session and properties is NO_PROPERTIES
+        if is_foreign and publication.content_type != OCTET_STREAM and is_text(publication.content_type):
             properties = Properties(content_type=publication.content_type)
         if ids:
             properties = replace(properties, subscription_identifiers=ids)

@@ -7,9 +7,10 @@ from typing import Any
 from twisted.internet.defer import Deferred
 
 from bussrv.bus.interfaces import IBus
+from bussrv.formats.mqtt.attributes import content_type_of
 from bussrv.formats.mqtt.encoding import Sent
 from bussrv.formats.mqtt.retaining import DurableRetained
-from bussrv.values import OCTET_STREAM, UTF8_TEXT, Publication
+from bussrv.values import OCTET_STREAM, Publication
 from bussrv.wire.mqtt.packets import NO_PROPERTIES, Properties, Publish, Will
 from bussrv.wire.mqtt.reasons import ReasonCode
 
@@ -38,7 +39,7 @@ class Giving:
                 expires = self._bus.utc() + properties.message_expiry_interval * 1_000_000
             properties = Properties(**{name: getattr(properties, name) for name in _PASSED_ON})
         sent = Sent(session_id, message.qos, message.retain, properties, expires)
-        publication = Publication(topic, _content_type(properties), message.payload, own=sent)
+        publication = Publication(topic, content_type_of(properties), message.payload, own=sent)
         self._bus.publish(session_id, publication)
         return self._retain(session_id, publication, message) if message.retain else (ReasonCode.SUCCESS, None)
 
@@ -60,9 +61,3 @@ class Giving:
         """Give messages to everybody who wants them; they differ in their payloads and identifiers only."""
         sent = Sent(session_id, run[0].qos)
         self._bus.publish_many(session_id, [Publication(topic, OCTET_STREAM, each.payload, own=sent) for each in run])
-
-
-def _content_type(properties: Properties) -> str:
-    if properties.content_type is not None:
-        return properties.content_type
-    return UTF8_TEXT if properties.payload_format_indicator else OCTET_STREAM

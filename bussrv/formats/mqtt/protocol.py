@@ -25,6 +25,7 @@ from bussrv.formats.mqtt.encoding import LONGEST_PACKET, Client, MqttEncoding, W
 from bussrv.formats.mqtt.link import MqttLink
 from bussrv.formats.mqtt.outgoing import LAST_ID, Outgoing
 from bussrv.formats.mqtt.publishing import MOST_ALIASES, Publishing
+from bussrv.formats.mqtt.requests import Requests
 from bussrv.formats.mqtt.subscribing import Subscribing
 from bussrv.memory.bundle import Bundle
 from bussrv.net.listening import StreamListener
@@ -89,8 +90,9 @@ class MqttProtocol(StreamProtocol):
         super().__init__(bus, reactor)
         self.bus = bus
         self.begun: Begun = set()
-        self.publishing = Publishing(self)
-        self.subscribing = Subscribing(self)
+        self._requests = Requests(self)
+        self.publishing = Publishing(self, self._requests)
+        self.subscribing = Subscribing(self, self._requests.answering)
         self._client = Client(packets.VERSION_3_1_1, LONGEST_PACKET)
         self._is_settled: Deferred[None] = Deferred()  # fires when the client is let in, or is not
 
@@ -454,6 +456,7 @@ class MqttProtocol(StreamProtocol):
             self._silence = None
         if self.link.outgoing is not None:
             self.link.outgoing.clear()
+        self._requests.end()
         self.clients.left(self.client_id, self)
 
 

@@ -15,9 +15,20 @@ from twisted.internet.defer import Deferred, FirstError, gatherResults
 from twisted.python.failure import Failure
 
 from bussrv.errors import Refused
+from bussrv.formats.mqtt.answering import REPLIES
 from bussrv.formats.mqtt.connection import MqttConnection
 from bussrv.formats.mqtt.durable.session import MOST_INCOMING
-from bussrv.wire.mqtt.packets import VERSION_5, Acknowledgement, Puback, Pubcomp, Publish, Pubrec, Pubrel
+from bussrv.formats.mqtt.requests import Requests
+from bussrv.wire.mqtt.packets import (
+    NO_PROPERTIES,
+    VERSION_5,
+    Acknowledgement,
+    Puback,
+    Pubcomp,
+    Publish,
+    Pubrec,
+    Pubrel,
+)
 from bussrv.wire.mqtt.reasons import ReasonCode
 from bussrv.wire.mqtt.writer import encode
 
@@ -40,10 +51,14 @@ CODES = {
 
 
 class Publishing:
-    """The messages of one client."""
+    """The messages of one client.
 
-    def __init__(self, connection: MqttConnection) -> None:
+    :param requests: serves those of them that are requests or answers.
+    """
+
+    def __init__(self, connection: MqttConnection, requests: Requests) -> None:
         self._connection = connection
+        self._requests = requests
         self._bus = connection.bus
         self._aliases: dict[int, str] = {}
         self._topics: OrderedDict[str, None] = OrderedDict()
@@ -59,6 +74,8 @@ class Publishing:
             self._acknowledge(packet, ReasonCode.SUCCESS)
         elif packet.qos == 2 and len(connection.begun) >= MOST_INCOMING:
             connection.fail(ReasonCode.RECEIVE_MAXIMUM_EXCEEDED, "protocol-error")
+        elif packet.properties is not NO_PROPERTIES and (code := self._requests.take(topic, packet)) is not None:
+            self._acknowledge(packet, code)
         elif not self._bus.may(connection.session_id, "publish", topic):
             self._acknowledge(packet, ReasonCode.NOT_AUTHORIZED)
         elif self._bus.registry.state.provides(connection.session_id, topic):
@@ -85,11 +102,15 @@ class Publishing:
 
     async def _publish_anew(self, topic: str, packet: Publish) -> None:
         """The client publishes on a topic that it does not provide yet."""
+        if topic.startswith(REPLIES):
+            self._acknowledge(packet, self._requests.answering.reply(topic, packet))
+            return
         registry, session_id = self._bus.registry, self._connection.session_id
         try:
-            if len(registry.state.provided_by(session_id)) >= self._bus.settings.max_services and self._topics:
+            while len(registry.state.provided_by(session_id)) >= self._bus.settings.max_services and self._topics:
                 longest_unused, _ = self._topics.popitem(last=False)
-                await registry.unregister_service(session_id, longest_unused)
+                if not self._requests.answering.answers(longest_unused):
+                    await registry.unregister_service(session_id, longest_unused)
             await registry.register_service(session_id, topic)
         except Refused as refusal:
             self._bus.counters[refusal.reason] += 1

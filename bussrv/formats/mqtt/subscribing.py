@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from bussrv.errors import Refused
+from bussrv.formats.mqtt.answering import Answering, wants_to_answer
 from bussrv.formats.mqtt.connection import MqttConnection
 from bussrv.formats.mqtt.encoding import Sent, Wanted
 from bussrv.service_patterns import filter_of, is_pattern, matches
@@ -17,7 +18,10 @@ from bussrv.wire.mqtt.topics import is_shared, split_shared
 CODES = {
     "not-allowed": ReasonCode.NOT_AUTHORIZED,
     "bad-service-name": ReasonCode.FILTER_INVALID,
+    "reserved-name": ReasonCode.FILTER_INVALID,
     "too-many-subscriptions": ReasonCode.QUOTA_EXCEEDED,
+    "too-many-services": ReasonCode.QUOTA_EXCEEDED,
+    "too-many-services-in-all": ReasonCode.QUOTA_EXCEEDED,
 }
 """The reason code for each reason for which a filter is refused."""
 
@@ -26,9 +30,13 @@ NEW_ONLY, NEVER = 1, 2
 
 
 class Subscribing:
-    """The subscriptions of one client. The registry has them."""
+    """The subscriptions of one client. The registry has them.
 
-    def __init__(self, connection: MqttConnection) -> None:
+    :param answering: the requests that it answers for some of them.
+    """
+
+    def __init__(self, connection: MqttConnection, answering: Answering) -> None:
+        self._answering = answering
         self._connection = connection
         self._bus = connection.bus
 
@@ -40,7 +48,7 @@ class Subscribing:
         for each in packet.filters:
             wanted = Wanted(each.qos, each.no_local, each.retain_as_published, number)
             is_new = self._bus.registry.state.subscription(self._connection.session_id, each.filter) is None
-            code = await self._subscribe(each, wanted)
+            code = await self._subscribe(each, wanted, answers=wants_to_answer(packet.properties))
             if self._connection.has_ended:
                 return
             codes.append(code)
@@ -53,17 +61,23 @@ class Subscribing:
         if begun:
             await self._connection.send_in_slices(self._retained(begun))
 
-    async def _subscribe(self, asked: WantedFilter, wanted: Wanted) -> int:
+    async def _subscribe(self, asked: WantedFilter, wanted: Wanted, *, answers: bool) -> int:
         """:returns: the reason code."""
         session_id, registry = self._connection.session_id, self._bus.registry
         if is_shared(asked.filter) and split_shared(asked.filter) is None:
             return ReasonCode.FILTER_INVALID
         if not self._bus.may(session_id, "watch", filter_of(asked.filter)):
             return ReasonCode.NOT_AUTHORIZED
+        is_new = registry.state.subscription(session_id, asked.filter) is None
         try:
+            if answers:
+                self._answering.check(asked.filter)
             await self._connection.until_ready(asked.filter)
             await registry.subscribe(session_id, asked.filter, wanted.as_options(), or_pattern=True)
+            await (self._answering.begin if answers else self._answering.end)(asked.filter)
         except Refused as refusal:
+            if is_new and registry.state.subscription(session_id, asked.filter) is not None:
+                registry.lose_subscription(session_id, asked.filter, refusal.reason)
             self._bus.counters[refusal.reason] += 1
             return CODES.get(refusal.reason, ReasonCode.UNSPECIFIED_ERROR)
         if registry.state.subscription(session_id, asked.filter) is None:

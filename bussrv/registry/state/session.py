@@ -12,6 +12,10 @@ from bussrv.values import Interest
 SERVER_ROLE = "server"
 """The role of a linked server."""
 
+LEASING = frozenset({"inbus", "mqtt"})
+"""A publisher of these wire formats provides what it publishes on, without asking for that. So it takes no requests,
+unless it says that it does."""
+
 
 class Away(Struct, frozen=True):
     """A durable session without a connection: since when, and when it ends. UTC microseconds."""

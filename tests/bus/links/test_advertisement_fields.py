@@ -4,6 +4,7 @@ import msgspec
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from bussrv.bus.links.advertisement_fields import (
     ADVERTISEMENTS,
@@ -28,7 +29,7 @@ paths = st.lists(st.sampled_from(["attic", "shed", "barn"]), max_size=3, unique=
     lambda servers: (*servers, NEIGHBOUR)
 )
 services = st.frozensets(st.sampled_from(["tv", "radio", "lamp"]))
-protocols = st.sampled_from(["objects", "spp"])
+protocols = st.sampled_from(["objects", "spp", "mqtt"])
 words = st.sampled_from(NOTIFY)
 
 members = st.builds(
@@ -50,7 +51,8 @@ providers = st.builds(
     path=paths,
     protocol=protocols,
     services=services.filter(lambda names: len(names)),
-)
+    answered=services,
+).map(lambda remote: replace(remote, answered=remote.answered & remote.services))
 known = st.none() | members | providers
 
 

@@ -366,3 +366,25 @@ def test_after_a_restart_wills_wait_for_the_clients(expiry: int, comes_back: boo
     sessions = [each.name for each in network.registry.state.sessions.values()]
     assert sessions == (["ann"] if comes_back or expiry else [])
     assert fold(network.journal.records) == network.registry.state
+
+
+def test_who_is_away_answers_no_requests() -> None:
+    network = Network()
+    ann = durable(network)
+    ann.send(packets.Subscribe(1, (WantedFilter("tv", 1),), Properties(user_properties=(("provide", "1"),))))
+    asker = network.member()
+
+    def errors() -> list[str]:
+        return [each["reason"] for each in asker.heads() if each["event"] == "error"]
+
+    asker.send({"event": "services/request", "name": "tv", "id": "1", "type": "text/plain"}, b"?")
+    assert [each.payload for each in ann.received() if isinstance(each, Publish)] == [b"?"]
+    ann.connection.close()
+    assert errors() == ["provider-gone"]
+    asker.send({"event": "services/request", "name": "tv", "id": "2", "type": "text/plain"}, b"?")
+    assert errors() == ["no-such-service"]
+    durable(network).send(
+        packets.Subscribe(1, (WantedFilter("tv", 1),), Properties(user_properties=(("provide", "1"),)))
+    )
+    asker.send({"event": "services/request", "name": "tv", "id": "3", "type": "text/plain"}, b"?")
+    assert errors() == []
