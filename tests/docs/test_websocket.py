@@ -12,8 +12,8 @@ import pytest
 
 from bussrv.client import inbus
 from bussrv.testing.server import RunningServer
+from bussrv.wire.frames import CLOSE_CODES
 from bussrv.wire.objects import encode
-from bussrv.wire.websocket import CLOSE_CODES
 from tests.browser import watch
 from tests.certificates import self_signed
 from tests.docs.devices import wait_until_subscribed

@@ -27,11 +27,12 @@ from bussrv.policy.permissions.file import parse_policy
 from bussrv.policy.permissions.rules import ACTIONS
 from bussrv.wire import inbus as inbus_wire
 from bussrv.wire import spp as spp_wire
+from bussrv.wire.frames import Upgrade
 from bussrv.wire.mqtt import reader as mqtt_wire
 from bussrv.wire.mqtt.packets import Publish
 from bussrv.wire.mqtt.writer import encode as encode_mqtt
 from bussrv.wire.objects import BusObject, Head, ObjectReader
-from bussrv.wire.websocket import Upgrade, WebSocketReader
+from bussrv.wire.websocket import WebSocketReader
 from tests.equality import compiled, plain
 from tests.fuzz.draw import Draw
 from tests.fuzz.whole import server
@@ -177,7 +178,7 @@ def _read_socket(reader: WebSocketReader, pieces: list[bytes], is_open: bool) ->
         try:
             while (event := reader.next_event() or reader.take_control()) is not None or reader.has_more:
                 if isinstance(event, Upgrade):
-                    reader.accept()
+                    reader.frames.accept()
                 if event is not None:
                     events.append(event)
         except RemoteProtocolError as error:

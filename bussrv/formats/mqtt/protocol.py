@@ -6,7 +6,7 @@ A session is as long as its connection: a client that asks for a longer one is t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 from weakref import WeakValueDictionary
 
 from twisted.internet.defer import Deferred
@@ -23,9 +23,9 @@ from bussrv.formats.mqtt.publishing import MOST_ALIASES, MOST_INCOMING, Publishi
 from bussrv.formats.mqtt.retaining import DurableRetained
 from bussrv.formats.mqtt.subscribing import Subscribing
 from bussrv.memory.bundle import Bundle
-from bussrv.net.listening import StreamListener
 from bussrv.net.session.backlog import Backlog
 from bussrv.net.session.factory import StreamFactory
+from bussrv.net.session.input import Reader
 from bussrv.net.session.protocol import StreamProtocol
 from bussrv.net.transport.patience import Patience
 from bussrv.registry.state.session import Claims
@@ -60,11 +60,13 @@ WITHOUT_WILL = ("server-stopped",)
 class MqttProtocol(StreamProtocol):
     """One connection.
 
+    :cvar LINK: the class of its link.
     :ivar version: 4 or 5; 0: the client has not said it yet.
     :ivar client_id: empty until the client is let in.
     """
 
     FORMAT = "mqtt"
+    LINK: ClassVar[type[MqttLink]] = MqttLink
     factory: MqttFactory
     link: MqttLink
     version = 0
@@ -82,7 +84,7 @@ class MqttProtocol(StreamProtocol):
         self.subscribing = Subscribing(self)
         self._client = Client(packets.VERSION_3_1_1, LONGEST_PACKET)
 
-    def make_reader(self) -> MqttReader:
+    def make_reader(self) -> Reader:
         """Reads what clients send."""
         self._packets = MqttReader("client", max_packet=self.settings.mqtt_max_packet)
         return self._packets
@@ -94,7 +96,7 @@ class MqttProtocol(StreamProtocol):
     def make_link(self, backlog: Backlog) -> MqttLink:
         """The link to the client."""
         settings, outflow = self.settings, self.bus.streams.outflow
-        link = MqttLink(self, self.encoding(), settings.max_outbound, backlog, outflow)
+        link = self.LINK(self, self.encoding(), settings.max_outbound, backlog, outflow)
         link.filtering = self
         link.most_waiting, link.too_much_waits = settings.max_outbound, self._too_much_waits
         return link
@@ -123,8 +125,12 @@ class MqttProtocol(StreamProtocol):
 
     def dataReceived(self, data: bytes) -> None:
         """The client is there."""
-        self._heard = self.reactor.seconds()
+        self.heard()
         super().dataReceived(data)
+
+    def heard(self) -> None:
+        """Bytes of a packet came: the client is not silent."""
+        self._heard = self.reactor.seconds()
 
     def received(self, event: Packet) -> None:
         """A packet came. The reader has seen to it that CONNECT comes first, and once."""
@@ -369,8 +375,3 @@ class MqttFactory(StreamFactory):
         """A session is closed."""
         if self._by_client_id.get(client.client_id) is client:
             del self._by_client_id[client.client_id]
-
-
-def listen(bus: IBus, endpoint: str, reactor: Any) -> StreamListener:
-    """Serve MQTT; see :meth:`bussrv.interfaces.IWireFormat.listen`."""
-    return StreamListener(MqttFactory(bus, reactor), endpoint, reactor)
