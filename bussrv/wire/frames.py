@@ -96,14 +96,12 @@ class ClosedByClient(Struct, frozen=True):
 
 
 class Fragment(Struct, frozen=True):
-    """Some bytes of a message.
+    """Some bytes of a message. Those of a text message are UTF-8.
 
-    :ivar is_text: whether the message is text; it is UTF-8 so far.
     :ivar is_last: whether the message ends with them.
     """
 
     payload: bytes
-    is_text: bool
     is_last: bool
 
 
@@ -119,12 +117,14 @@ class FrameReader:
     """Reads the upgrade and the frames of one connection.
 
     :param subprotocol: is agreed on if the client offers it.
+    :param takes_text: whether messages may be text.
     :param most: the most bytes of a frame; ``None``: a frame may be of any size.
     :ivar has_close: whether the client sent a close frame, sound or not.
     """
 
-    def __init__(self, subprotocol: str, most: int | None = None) -> None:
+    def __init__(self, subprotocol: str, *, takes_text: bool, most: int | None = None) -> None:
         self.most = most
+        self._takes_text = takes_text
         self.has_close = False
         self._subprotocol = subprotocol
         self._raw = ReceiveBuffer()
@@ -154,7 +154,7 @@ class FrameReader:
     def read(self) -> Fragment | Control | Nothing | None:
         """What comes next; ``None``: more bytes are needed. A large frame comes in several fragments.
 
-        :raises RemoteProtocolError: ``bad-upgrade``, ``bad-frame``, ``bad-utf8`` or ``payload-too-large``.
+        :raises RemoteProtocolError: ``bad-upgrade``, ``bad-frame``, ``bad-utf8``, ``not-binary``, ``payload-too-large``.
         """
         if self._decoder is None:
             return None if self._is_asked else self._read_request()
@@ -232,8 +232,11 @@ class FrameReader:
 
     def _read_frame(self, frame: Frame) -> Fragment | Control | Nothing:
         if not frame.opcode.iscontrol():
+            if frame.opcode is Opcode.TEXT and not self._takes_text:
+                self._is_closed = True
+                raise RemoteProtocolError("not-binary", "a message is text, and has to be binary")
             part = self._messages.process_frame(frame)
-            return Fragment(_bytes(part), part.opcode is Opcode.TEXT, part.message_finished)
+            return Fragment(_bytes(part), part.message_finished)
         if frame.opcode is Opcode.PING:
             return Pinged(_bytes(frame))
         if frame.opcode is Opcode.CLOSE:

@@ -34,7 +34,7 @@ class WebSocketReader(ObjectReader):
         self, max_metadata: int = MAX_METADATA, max_payload: int = MAX_PAYLOAD, max_nesting: int = MAX_NESTING
     ) -> None:
         super().__init__(max_metadata, max_payload, max_nesting)
-        self.frames = FrameReader(SUBPROTOCOL, max_metadata + len(NUL) + max_payload)
+        self.frames = FrameReader(SUBPROTOCOL, takes_text=True, most=max_metadata + len(NUL) + max_payload)
         self.has_more = False
         self._control: Control | None = None
         self._whole: BusObject | BadObject | None = None

@@ -1,6 +1,7 @@
 """A server in memory: transports that are strings, a clock that the test moves, a journal that it holds back."""
 
 from collections.abc import Sequence
+from functools import partial
 from ipaddress import ip_network
 from typing import Any
 
@@ -14,6 +15,7 @@ from bussrv.bus.routing.object_ids import ObjectIds
 from bussrv.bus.sessions.membership import MembershipAnnouncer
 from bussrv.events import Event
 from bussrv.formats.inbus.server import InbusServer
+from bussrv.formats.mqtt.over_websocket import MqttSocketProtocol
 from bussrv.formats.mqtt.protocol import MqttFactory
 from bussrv.formats.objects.business import BusinessProtocol
 from bussrv.formats.objects.object_system import ObjectsProtocol
@@ -98,6 +100,7 @@ class Network:
             "websocket": StreamFactory(WebSocketProtocol, self.bus, self.reactor),
             "mqtt": MqttFactory(self.bus, self.reactor),
         }
+        self.bus.streams.subprotocols["mqtt"] = partial(self._factories["mqtt"].make_of, MqttSocketProtocol)
         self.bus.identity.use([], networks={"inbus": inbus_users})
         self.udp = DatagramPort(InbusServer(self.bus, self.reactor))
 

@@ -25,7 +25,7 @@ class FramedMqttReader:
     """
 
     def __init__(self, packets: MqttReader) -> None:
-        self.frames = FrameReader(SUBPROTOCOL)
+        self.frames = FrameReader(SUBPROTOCOL, takes_text=False)
         self.has_more = False
         self.size = 0
         self._packets = packets
@@ -73,16 +73,11 @@ class FramedMqttReader:
             for _ in range(MOST_FRAGMENTS):
                 found = self.frames.read()
                 if isinstance(found, Fragment):
-                    self._take(found)
+                    self.size += len(found.payload)
+                    self._packets.feed(found.payload)
                 elif not isinstance(found, Nothing):
                     self._control = found
                     return
             self.has_more = True
         except RemoteProtocolError as error:
             self._error = error
-
-    def _take(self, fragment: Fragment) -> None:
-        if fragment.is_text:
-            raise RemoteProtocolError("not-binary", "a message is text, and packets come in binary messages")
-        self.size += len(fragment.payload)
-        self._packets.feed(fragment.payload)
