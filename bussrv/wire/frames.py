@@ -154,7 +154,8 @@ class FrameReader:
     def read(self) -> Fragment | Control | Nothing | None:
         """What comes next; ``None``: more bytes are needed. A large frame comes in several fragments.
 
-        :raises RemoteProtocolError: ``bad-upgrade``, ``bad-frame``, ``bad-utf8``, ``not-binary``, ``payload-too-large``.
+        :raises RemoteProtocolError: ``bad-upgrade``, ``bad-frame``, ``bad-utf8``, ``not-binary``,
+            ``payload-too-large``.
         """
         if self._decoder is None:
             return None if self._is_asked else self._read_request()
