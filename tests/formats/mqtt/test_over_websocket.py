@@ -176,7 +176,7 @@ def test_the_will_comes_unless_the_client_says_goodbye(leave: bytes | None, come
     assert not page.is_open
 
 
-def test_a_client_that_sends_no_more_is_served_and_not_waited_for() -> None:
+def test_a_client_that_sends_no_more_is_not_waited_for() -> None:
     network = Network()
     page, half = joined(network), joined(network, "half")
     send_raw(page, frame(PINGREQ) + frame(PINGREQ)[:5])
