@@ -10,11 +10,12 @@ import pytest
 
 from bussrv.testing.server import RunningServer
 from tests.docs.pages import blocks
+from tests.end_to_end.paho import Paho
 
 pytestmark = pytest.mark.processes
 
 MISSING = shutil.which("mosquitto_sub") is None
-START, TALK = blocks("docs/reference/protocols/mqtt.md", "sh")
+START, TALK, OVER_WEBSOCKET = blocks("docs/reference/protocols/mqtt.md", "sh")
 
 
 @pytest.mark.skipif(MISSING, reason="mosquitto_sub is not installed (Debian: apt install mosquitto-clients)")
@@ -32,3 +33,9 @@ def test_a_message_of_mosquitto_comes_to_mosquitto(tmp_path: Path) -> None:
             subprocess.run(publishing.replace("1883", port).split(), check=True, timeout=30)
             assert "hall/tv on\n" in process.stdout.readlines()
         assert process.returncode == 0
+
+
+def test_clients_over_websocket_are_served_as_the_page_says(tmp_path: Path) -> None:
+    options = OVER_WEBSOCKET.replace(":1883", ":0").replace("7892", "0").split()[3:]
+    with RunningServer(tmp_path / "journal", options=options) as server, Paho(server, "websocket", "page") as page:
+        assert page.code == 0
