@@ -68,16 +68,22 @@ class FramedMqttReader:
 
     def _read_frames(self) -> None:
         """Read frames as far as a control frame or a fault: the packets in them are next."""
+        parts: list[bytes] = []
         self.has_more = False
         try:
             for _ in range(MOST_FRAGMENTS):
                 found = self.frames.read()
                 if isinstance(found, Fragment):
-                    self.size += len(found.payload)
-                    self._packets.feed(found.payload)
+                    parts.append(found.payload)
                 elif not isinstance(found, Nothing):
                     self._control = found
-                    return
-            self.has_more = True
+                    break
+            else:
+                self.has_more = True
         except RemoteProtocolError as error:
             self._error = error
+        # In one piece: packets are read together then, however many messages they came in.
+        data = b"".join(parts)
+        if data:
+            self.size += len(data)
+            self._packets.feed(data)
