@@ -272,7 +272,7 @@ def test_pings_of_a_client_that_reads_nothing_are_bounded() -> None:
 
 
 def test_memory_before_a_login_is_bounded() -> None:
-    """Whatever frames it comes in: 64 KiB, and less in all for all of them."""
+    """64 KiB, whatever frames it comes in."""
     network = asking()
     stranger = MqttSocket(network)
     begun = encode(packets.Connect("ann", VERSION_5, will=Will("t", b"x" * 60_000), password=b"x" * 60_000), VERSION_5)
