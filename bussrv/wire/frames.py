@@ -120,12 +120,14 @@ class FrameReader:
     :param takes_text: whether messages may be text.
     :param most: the most bytes of a frame; ``None``: a frame may be of any size.
     :ivar has_close: whether the client sent a close frame, sound or not.
+    :ivar size: how many bytes came so far.
     """
 
     def __init__(self, subprotocol: str, *, takes_text: bool, most: int | None = None) -> None:
         self.most = most
         self._takes_text = takes_text
         self.has_close = False
+        self.size = 0
         self._subprotocol = subprotocol
         self._raw = ReceiveBuffer()
         self._handshake: H11Handshake | None = None
@@ -145,6 +147,7 @@ class FrameReader:
 
     def feed(self, data: bytes) -> None:
         """Add a chunk."""
+        self.size += len(data)
         self._raw.feed(data)
 
     def clear(self) -> None:

@@ -1,4 +1,7 @@
-"""The port of MQTT. While it is open, clients on the port of WebSocket may speak MQTT, too."""
+"""The port of MQTT: when it opens, it takes up what earlier boots left.
+
+While it is open, clients on the port of WebSocket may speak MQTT, too.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +22,14 @@ class MqttListener(StreamListener):
 
     def __init__(self, factory: MqttFactory, endpoint: str, reactor: Any) -> None:
         super().__init__(factory, endpoint, reactor)
+        self._clients = factory.clients
         self._subprotocols = factory.bus.streams.subprotocols
         self._make = partial(factory.make_of, MqttSocketProtocol)
 
     def startService(self) -> None:
         """Listen; see :class:`StreamListener`."""
         super().startService()
+        self._clients.recover()
         self._subprotocols[SUBPROTOCOL] = self._make
 
     def stop_listening(self) -> Deferred[Any]:

@@ -76,7 +76,6 @@ class SocketConnection(Protocol):
     reactor: Any
     transport: Any
     session_id: str
-    traffic: Traffic
     input: Input
 
     @property
@@ -139,7 +138,7 @@ class WebSocket:
             _refuse_page(session, ", ".join(asked.origins))
             return
         self._send_control(session.link, self._frames.accept())
-        seconds, heard = partial(getattr, settings, "websocket_ping"), partial(getattr, session.traffic, "bytes_in")
+        seconds, heard = partial(getattr, settings, "websocket_ping"), partial(getattr, self._frames, "size")
         ask, silent = partial(self._ping, session), partial(self._silent, session)
         self._heartbeat = Heartbeat(seconds, heard, ask, silent, session.reactor)
 

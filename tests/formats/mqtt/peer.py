@@ -14,7 +14,9 @@ VERSIONS = (VERSION_3_1_1, VERSION_5)
 
 
 class MqttPeer:
-    """:ivar answer: to CONNECT; ``None``: none was sent."""
+    """:ivar answer: to CONNECT; ``None``: none was sent.
+    :ivar rest: what came right after it.
+    """
 
     def __init__(
         self,
@@ -22,14 +24,17 @@ class MqttPeer:
         client_id: str = "ann",
         version: int = VERSION_5,
         connection: Connection | None = None,
+        *,
+        host: str = "10.0.0.1",
         **asked: Any,
     ) -> None:
-        self.connection = network.connect("mqtt") if connection is None else connection
+        self.connection = network.connect("mqtt", host) if connection is None else connection
         self.version = version
         self._reader = MqttReader("server", version)
         self.send(packets.Connect(client_id, version, **asked))
         first = self.received()
         self.answer = first[0] if first else None
+        self.rest = first[1:]
 
     @property
     def session_id(self) -> str:

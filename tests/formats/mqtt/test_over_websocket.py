@@ -11,7 +11,7 @@ from bussrv import events as ev
 from bussrv.formats.mqtt.over_websocket import MqttSocketProtocol
 from bussrv.formats.websocket.protocol import WebSocketProtocol
 from bussrv.wire.mqtt import packets
-from bussrv.wire.mqtt.packets import VERSION_3_1_1, VERSION_5, Publish, WantedFilter, Will
+from bussrv.wire.mqtt.packets import VERSION_3_1_1, VERSION_5, Properties, Publish, WantedFilter, Will
 from bussrv.wire.mqtt.reasons import ReasonCode
 from bussrv.wire.mqtt.writer import encode
 from tests.formats.mqtt.peer import MqttPeer
@@ -228,6 +228,28 @@ def test_a_client_without_keep_alive_is_pinged() -> None:
     assert socket_of(page).events[-1] == ws.Ping(bytearray())
     network.reactor.pump([30, 0])
     assert closed(network) == ["ping-timeout"]
+
+
+def test_a_durable_session_goes_on_over_either_transport() -> None:
+    """And its client is asked for signs of life also after its session was exchanged at CONNECT."""
+    network = Network(websocket_ping=30)
+    lasting: Any = {"clean_start": False, "properties": Properties(session_expiry_interval=3600)}
+    wired = MqttPeer(network, "ann", **lasting)
+    wired.subscribe(WantedFilter("tv", 1))
+    wired.connection.close()
+    MqttPeer(network, "bob").publish("tv", b"on", 1)
+    page = joined(network, "ann", **lasting)
+    assert page.session_id == wired.session_id
+    assert [each.payload for each in (*page.rest, *page.received()) if isinstance(each, Publish)] == [b"on"]
+    for _ in range(5):
+        network.reactor.advance(30)
+        page.received()
+        socket_of(page).say(ws.Pong())
+    assert page.is_open
+    network.reactor.pump([30, 30, 30, 0, 11])
+    assert network.bus.counters["ping-timeout"] == 1
+    assert not page.connection.transport.connected
+    assert network.registry.state.sessions[wired.session_id].is_away
 
 
 # Hostile clients.
