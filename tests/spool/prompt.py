@@ -28,12 +28,19 @@ class PromptSpool:
     trouble = None
 
     def __init__(self, settings: Settings, counters: Counter[str], utc: Callable[[], int], reactor: Clock) -> None:
-        self.store = Store(SpoolFile(None).open(), settings, utc)
+        self._make = lambda: Store(SpoolFile(None).open(), settings, utc)
+        self.store = self._make()
         self.fails = False
         self.delay = 0.0
         self.damage_observers: list[Callable[[], object]] = []
         self._counters = counters
         self.reactor = reactor
+
+    def damage(self) -> None:
+        """Everything in it is lost."""
+        self.store = self._make()
+        for each in self.damage_observers:
+            each()
 
     @property
     def unavailable(self) -> SpoolUnavailable | None:

@@ -80,7 +80,7 @@ class MqttProtocol(StreamProtocol):
     client_id = ""
     durable: DurableSession | None = None
     _found: DurableSession | None = None
-    _is_joined = False
+    _is_present = _is_joined = False
     _will: packets.Will | None = None
     _patience: Patience | None = None
     _silence: Any = None
@@ -210,12 +210,12 @@ class MqttProtocol(StreamProtocol):
         try:
             self._check_there()
             self.clients.wills.cancel(client_id)
-            is_present = await self._find_session(asked)
+            await self._find_session(asked)
             await self._make_known(asked)
         except Refused as refusal:
-            self._abandon(refusal.reason)
+            self._abandon("connection-lost" if self.has_ended else refusal.reason)
             raise
-        self._begin(asked, is_present=is_present)
+        self._begin(asked)
 
     def _check_there(self) -> None:
         """:raises Refused: ``session-closed``: the client has gone meanwhile."""
@@ -233,8 +233,8 @@ class MqttProtocol(StreamProtocol):
         session = self.bus.registry.state.sessions[self.session_id]
         joining.check_will(asked, session, self.bus)
 
-    async def _find_session(self, asked: packets.Connect) -> bool:
-        """Find, or begin, the durable session that the client asks for. :returns: whether it was there before."""
+    async def _find_session(self, asked: packets.Connect) -> None:
+        """Find, or begin, the durable session that the client asks for."""
         sessions, expiry = self.clients.durable, self._granted(asked) * SECOND
         found = sessions.of(self.client_id)
         if found is not None and asked.clean_start:
@@ -243,11 +243,10 @@ class MqttProtocol(StreamProtocol):
         own = self.bus.registry.state.sessions[self.session_id]
         if found is not None:
             await sessions.resume(found, own.peer, own.actor, expiry)
-            self._found = found
+            self._found, self._is_present = found, True
         elif expiry:
             self._found = await sessions.begin(self.client_id, own.peer, own.actor, expiry)
         self._check_there()
-        return found is not None
 
     def _granted(self, asked: packets.Connect) -> int:
         """How many seconds the session of the client outlives its connection."""
@@ -267,12 +266,14 @@ class MqttProtocol(StreamProtocol):
             self._check_there()
 
     def _abandon(self, reason: str) -> None:
-        """The client is not let in: its durable session goes on without it."""
+        """The client is not let in: its durable session goes on without it, or has never been."""
         self.clients.wills.forget_former(self.client_id)
-        if self._found is not None:
+        if self._is_present and self._found is not None:
             self.clients.durable.leave(self._found, reason)
+        elif self._found is not None:
+            self.clients.durable.end(self._found, reason)
 
-    def _begin(self, asked: packets.Connect, *, is_present: bool) -> None:
+    def _begin(self, asked: packets.Connect) -> None:
         """The client is let in."""
         durable = self._found
         self._will, self._is_joined = asked.will, True
@@ -287,7 +288,7 @@ class MqttProtocol(StreamProtocol):
             asked,
             self.client_id,
             self._granted(asked),
-            is_present=is_present,
+            is_present=self._is_present,
             dropped=0 if durable is None else durable.dropped,
             max_packet=self.settings.mqtt_max_packet,
             most_incoming=MOST_INCOMING,

@@ -96,6 +96,14 @@ class Queue:
         self._on_their_way.clear()
         self._size = self._after = 0
 
+    def lost(self) -> None:
+        """Everything in the spool is lost, and its numbers begin anew."""
+        client = self._client
+        self.disconnect()
+        self._sent_before = 0
+        if client is not None:
+            self.connect(client)
+
     # Messages for the client.
 
     def put(self, frame: bytes) -> None:

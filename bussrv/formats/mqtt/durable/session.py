@@ -50,16 +50,21 @@ class KeptBegun:
     def __len__(self) -> int:
         return len(self._numbers)
 
+    @property
+    def entry(self) -> Put:
+        """The entry of the spool."""
+        return entry_of(self._owner, self._numbers)
+
     def add(self, number: int) -> None:
         """See :class:`Begun`."""
         self._numbers.add(number)
-        self._rounds.change(entry_of(self._owner, self._numbers))
+        self._rounds.change(self.entry)
 
     def discard(self, number: int) -> None:
         """See :class:`Begun`."""
         if number in self._numbers:
             self._numbers.remove(number)
-            self._rounds.change(entry_of(self._owner, self._numbers))
+            self._rounds.change(self.entry)
 
 
 def entry_of(owner: str, numbers: Iterable[int] = ()) -> Put:

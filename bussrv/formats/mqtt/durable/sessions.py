@@ -7,7 +7,7 @@ server starts, the sessions that the journal knows are there again, and what wai
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, ClassVar
 
@@ -31,6 +31,7 @@ from bussrv.registry.changes.observers import Kinds
 from bussrv.registry.interfaces import IRegistryObserver
 from bussrv.registry.state.session import Session
 from bussrv.spool.entries import Claim, Drop, DropsTold
+from bussrv.turns.slices import by_steps
 from bussrv.values import Traffic
 
 FORMAT = "mqtt"
@@ -67,6 +68,7 @@ class DurableSessions:
         self._by_address: Counter[str] = Counter()
         self._addresses: dict[str, str] = {}
         bus.registry.observe(self, self.KINDS)
+        bus.spool.damage_observers.append(self._spool_is_lost)
 
     def of(self, client_id: str) -> DurableSession | None:
         """The durable session of a client id; ``None``: there is none."""
@@ -95,6 +97,22 @@ class DurableSessions:
             after = owners[-1]
             if gone:
                 await self._bus.spool.write([Drop(owner=each) for each in gone])
+
+    def _spool_is_lost(self) -> None:
+        """The spool was damaged and is begun anew: keep a place for each session again."""
+        self._bus.slices.do(by_steps(self._keep_again(), self._reactor.seconds))
+
+    def _keep_again(self) -> Iterator[None]:
+        for session in tuple(self._by_id.values()):
+            about = self._bus.registry.state.sessions.get(session.id)
+            if about is not None:
+                begun = entry_of(session.owner) if session.begun is None else session.begun.entry
+                # The spool counts what fails. The next connection tries again.
+                self._bus.spool.write([_claim(session.owner, about.peer, about.actor), begun]).addErrback(
+                    lambda _: None
+                )
+                session.link.queue.lost()
+            yield
 
     def _owners(self) -> set[str]:
         return {each.owner for each in self._by_id.values()}
@@ -128,8 +146,7 @@ class DurableSessions:
         session = self._note(self._bus.open(FORMAT, peer, link, expiry=expiry, actor=actor), client_id, link, expiry)
         session.begun = KeptBegun(session.owner, self._rounds)
         try:
-            claim = Claim(owner=session.owner, address=peer, actor=actor, drops_oldest=True)
-            await self._bus.spool.write([claim, entry_of(session.owner)])
+            await self._bus.spool.write([_claim(session.owner, peer, actor), entry_of(session.owner)])
         except Refused as refusal:
             self.end(session, refusal.reason)
             raise
@@ -149,8 +166,9 @@ class DurableSessions:
 
         :raises Refused: ``spool-full`` or ``spool-unavailable``; or ``session-closed``: it ended meanwhile.
         """
-        spool, owner = self._bus.spool, session.owner
-        await spool.write([Claim(owner=owner, address=peer, actor=actor, drops_oldest=True)])
+        registry, spool, owner = self._bus.registry, self._bus.spool, session.owner
+        await registry.spending.ready(registry.state.sessions.get(session.id))
+        await spool.write([_claim(owner, peer, actor)])
         if session.begun is None:
             entries = (await spool.page(owner, TAKEN)).entries
             numbers = numbers_in(entries[0].payload) if entries else ()
@@ -161,7 +179,7 @@ class DurableSessions:
             raise Refused("session-closed", "the durable session of the client has just ended")
         self._stay(session)
         session.expiry = expiry
-        self._bus.registry.resume_session(session.id, peer, expiry)
+        registry.resume_session(session.id, peer, expiry)
 
     def told_of_drops(self, session: DurableSession) -> None:
         """The client was told how many messages were dropped."""
@@ -227,6 +245,10 @@ class DurableSessions:
         self._rounds.is_needed = bool(self._by_id)
         # The spool counts what fails. It is tried again after a restart.
         self._bus.spool.write([Drop(owner=session.owner)]).addErrback(lambda _: None)
+
+
+def _claim(owner: str, address: str, actor: str | None) -> Claim:
+    return Claim(owner=owner, address=address, actor=actor, drops_oldest=True)
 
 
 def _too_many(what: str, limit: str, most: int) -> OverLimit:

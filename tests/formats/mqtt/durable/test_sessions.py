@@ -217,6 +217,24 @@ def test_there_are_not_too_many(limits: dict[str, int]) -> None:
     assert present(durable(network)), "its own client may come back"
 
 
+@each_row("begins_anew", [False, True])
+def test_who_only_comes_and_goes_fills_no_journal(begins_anew: bool) -> None:
+    network = Network(journal_session_rate=1000, journal_session_burst=10_000)
+    session_id = away(network)
+    sizes, answers = [], []
+    for number in range(400):
+        peer = durable(network, f"ann{number}" if begins_anew else "ann")
+        answers.append(peer.answer)
+        peer.connection.close()
+        sizes.append(network.journal.bytes_accepted)
+    # What may be written at once is written; then it takes its time.
+    assert sizes[-1] == sizes[200] < 60_000
+    assert answers[0] is not None
+    assert answers[-1] is None
+    network.reactor.advance(600)
+    assert durable(network).session_id == session_id
+
+
 def test_those_that_are_away_keep_no_client_out() -> None:
     network = Network(max_sessions_per_address=2)
     for number in range(4):
@@ -245,6 +263,24 @@ def test_a_full_spool_lets_nobody_in_who_wants_more() -> None:
     assert durable(network).answer == packets.Connack(ReasonCode.SERVER_UNAVAILABLE)
     assert MqttPeer(network, "bob").is_open
     assert [each for each in network.registry.state.sessions.values() if each.is_durable] == []
+
+
+@pytest.mark.parametrize("is_away", [False, True])
+def test_a_damaged_spool_is_begun_anew(is_away: bool) -> None:
+    network = Network()
+    ann, bob = durable(network), MqttPeer(network, "bob")
+    ann.subscribe(WantedFilter("tv", 1))
+    for number in range(5):
+        bob.publish("tv", b"%d" % number, 1)
+    assert len(ann.messages()) == 5
+    if is_away:
+        ann.connection.close()
+    network.bus.spool.damage()  # type: ignore[attr-defined]
+    assert [each.code for each in bob.publish("tv", b"new", 1)] == [0]  # type: ignore[attr-defined]
+    if is_away:
+        assert [each.payload for each in durable(network).rest if isinstance(each, Publish)] == [b"new"]
+    else:
+        assert ann.messages() == [("tv", b"new")]
 
 
 def test_a_shared_subscription_prefers_those_who_are_there() -> None:
