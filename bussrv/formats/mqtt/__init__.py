@@ -4,13 +4,17 @@
 - ``over_websocket``: those over WebSocket
 - ``port``: the port, and the way to it over WebSocket
 - ``connection``: the methods of a connection that its parts call
+- ``clients``: everything that the clients of all ports have in common, client ids among them
 - ``joining``: what CONNECT asks for, and whether the client gets it
 - ``publishing``: messages that clients publish, and the topics that they provide
+- ``giving``: these messages, and wills, given to everybody who wants them
 - ``retaining``: retained messages that outlive the server
+- ``wills``: wills, kept until they are published or not needed
 - ``subscribing``: filters that clients subscribe to, and what is retained for them
 - ``encoding``: publications as messages for all clients with equal subscriptions
 - ``outgoing``: messages of QoS 1 and 2 on their way to a client
 - ``link``: the link to a client: it numbers these messages
+- ``durable``: sessions that outlive their connections
 
 Tests: ``tests/formats/mqtt``.
 """

@@ -215,7 +215,7 @@ class MqttProtocol(StreamProtocol):
         except Refused as refusal:
             self._abandon("connection-lost" if self.has_ended else refusal.reason)
             raise
-        self._begin(asked)
+        self._begin(asked, self._found)
 
     def _check_there(self) -> None:
         """:raises Refused: ``session-closed``: the client has gone meanwhile."""
@@ -242,7 +242,7 @@ class MqttProtocol(StreamProtocol):
             found = None
         own = self.bus.registry.state.sessions[self.session_id]
         if found is not None:
-            await sessions.resume(found, own.peer, own.actor, expiry)
+            await sessions.resume(found, own.peer, own.actor, expiry, self._check_there)
             self._found, self._is_present = found, True
         elif expiry:
             self._found = await sessions.begin(self.client_id, own.peer, own.actor, expiry)
@@ -268,14 +268,14 @@ class MqttProtocol(StreamProtocol):
     def _abandon(self, reason: str) -> None:
         """The client is not let in: its durable session goes on without it, or has never been."""
         self.clients.wills.forget_former(self.client_id)
-        if self._is_present and self._found is not None:
-            self.clients.durable.leave(self._found, reason)
-        elif self._found is not None:
-            self.clients.durable.end(self._found, reason)
+        found, self._found = self._found, None
+        if found is not None and self._is_present:
+            self.clients.durable.leave(found, reason)
+        elif found is not None:
+            self.clients.durable.end(found, reason)
 
-    def _begin(self, asked: packets.Connect) -> None:
+    def _begin(self, asked: packets.Connect, durable: DurableSession | None) -> None:
         """The client is let in."""
-        durable = self._found
         self._will, self._is_joined = asked.will, True
         properties = asked.properties
         max_packet = properties.maximum_packet_size or LONGEST_PACKET
@@ -444,6 +444,8 @@ class MqttProtocol(StreamProtocol):
         """Close the session of the client, or leave it if it is durable."""
         if self.durable is None:
             super().close_session(reason)
+            if not self._is_joined:
+                self._abandon(reason)
         elif reason in FOR_GOOD:
             self.clients.durable.end(self.durable, reason)
         else:

@@ -169,7 +169,9 @@ def log_calls() -> Iterator[tuple[str, ast.Call]]:
 UNTHROTTLED = {
     "formats/objects/dialing.py": "this server dials, with growing delays",
     "net/tls/dialing.py": "this server dials, with growing delays",
+    "formats/mqtt/durable/sessions.py": "once, at the start",
     "formats/mqtt/retaining.py": "once, when the first client comes",
+    "formats/mqtt/wills.py": "once, at the start",
     "policy/logins/logins.py": "two secrets are checked at a time",
     "policy/logins/checkers.py": "two secrets are checked at a time",
     "formats/inbus/intake.py: inbus: the system grants {granted} bytes of receive buffer, not {wanted}: raise "

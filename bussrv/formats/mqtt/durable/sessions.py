@@ -161,13 +161,17 @@ class DurableSessions:
         if self._by_address[key] >= most and not is_exempt(peer, settings.trusted_network):
             raise _too_many(f"durable sessions from {key}", "mqtt-max-durable-per-address", most)
 
-    async def resume(self, session: DurableSession, peer: str, actor: str | None, expiry: int) -> None:
+    async def resume(
+        self, session: DurableSession, peer: str, actor: str | None, expiry: int, check_there: Callable[[], None]
+    ) -> None:
         """The client of a session is back.
 
+        :param check_there: raises :class:`Refused` if it has gone again, so that nothing has happened.
         :raises Refused: ``spool-full`` or ``spool-unavailable``; or ``session-closed``: it ended meanwhile.
         """
         registry, spool, owner = self._bus.registry, self._bus.spool, session.owner
         await registry.spending.ready(registry.state.sessions.get(session.id))
+        check_there()
         await spool.write([_claim(owner, peer, actor)])
         if session.begun is None:
             entries = (await spool.page(owner, TAKEN)).entries
@@ -177,6 +181,7 @@ class DurableSessions:
         session.dropped = 0 if kept is None else kept.dropped
         if session.id not in self._by_id:
             raise Refused("session-closed", "the durable session of the client has just ended")
+        check_there()
         self._stay(session)
         session.expiry = expiry
         registry.resume_session(session.id, peer, expiry)
