@@ -38,6 +38,7 @@ REASONS: dict[str, str] = {
     "bad-upgrade": "a client of the WebSocket port did not ask for a WebSocket",
     "bad-frame": "a frame is not as WebSocket has it",
     "bad-message": "a WebSocket message is not one whole object",
+    "not-binary": "a WebSocket message of a client of MQTT is text",
     "bad-proxy-header": "a proxy did not say in the PROXY protocol whose connection it is; only the log tells",
     # Well-framed but wrong input: the connection stays open.
     "bad-attribute": "a standard attribute has a value of the wrong kind",

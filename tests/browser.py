@@ -8,11 +8,15 @@ thread, and later tests could not run one of theirs.
 
 from __future__ import annotations
 
+import http.server
 import os
 import shutil
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -110,6 +114,22 @@ def fresh_page(profile: BrowserContext) -> Iterator[Page]:
         if each not in before:
             each.close()
     profile.clear_cookies()
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@contextmanager
+def served(directory: Path) -> Iterator[int]:
+    """The files of a directory at a port of this machine. A page that a test fulfils may not open a WebSocket."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=directory)) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server.server_port
+        server.shutdown()
+        thread.join()
 
 
 def watch(page: Page) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -32,6 +32,8 @@ class ConnectionResources:
     :ivar outbound: memory of output that slow clients have not taken.
     :ivar connections: the connections of each wire format, also closing ones.
     :ivar certificates: those of each end that speaks TLS, by its name.
+    :ivar subprotocols: makes the protocol of a connection over WebSocket, by the subprotocol that its client offers.
+        Each wire format that is served there, besides Object System, puts itself here.
     :ivar most_connections: the most connections that the system has descriptors for.
     """
 
@@ -48,6 +50,7 @@ class ConnectionResources:
         self.outbound = MemoryLimit(settings.max_outbound_total, do_later)
         self.connections: list[Collection[object]] = []
         self.certificates: dict[str, Expiring] = {}
+        self.subprotocols: dict[str, Callable[[], Any]] = {}
         self.most_connections = sys.maxsize
 
     @property

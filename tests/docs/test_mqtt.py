@@ -15,6 +15,7 @@ from bussrv.client.spp import SppClient
 from bussrv.testing.server import RunningServer
 from bussrv.wire.spp import Offer
 from tests.docs.pages import blocks
+from tests.end_to_end.paho import Paho
 from tests.forked import ForkedServer
 
 pytestmark = pytest.mark.processes
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.processes
 PATIENCE = 50.0
 MISSING = shutil.which("mosquitto_sub") is None
 REASON = "mosquitto_sub is not installed (Debian: apt install mosquitto-clients)"
-START, TALK, ASK = blocks("docs/reference/protocols/mqtt.md", "sh")
+START, TALK, OVER_WEBSOCKET, ASK = blocks("docs/reference/protocols/mqtt.md", "sh")
 (ANSWER,) = blocks("docs/reference/protocols/mqtt.md", "python")
 TOOL = (sys.executable, "-c", "from bussrv.cli.main import main; raise SystemExit(main())")
 SERVICE = "price"
@@ -100,3 +101,9 @@ def test_a_program_answers_requests_over_mqtt(server: RunningServer) -> None:
     with providing(server, [sys.executable, "-c", program]):
         asker = [*TOOL, "request", "--server", f"127.0.0.1:{server.port('objects')}", SERVICE, "apple"]
         assert subprocess.run(asker, capture_output=True, text=True, timeout=PATIENCE).stdout.strip() == "APPLE"
+
+
+def test_clients_over_websocket_are_served_as_the_page_says(tmp_path: Path) -> None:
+    options = OVER_WEBSOCKET.replace(":1883", ":0").replace("7892", "0").split()[3:]
+    with RunningServer(tmp_path / "journal", options=options) as server, Paho(server, "websocket", "page") as page:
+        assert page.code == 0

@@ -1,9 +1,6 @@
 """The page on WebSocket: what it lets a web page do, in a real Chromium, and what it says of the messages."""
 
-import functools
-import http.server
 import re
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,9 +9,9 @@ import pytest
 
 from bussrv.client import inbus
 from bussrv.testing.server import RunningServer
+from bussrv.wire.frames import CLOSE_CODES
 from bussrv.wire.objects import encode
-from bussrv.wire.websocket import CLOSE_CODES
-from tests.browser import watch
+from tests.browser import served, watch
 from tests.certificates import self_signed
 from tests.docs.devices import wait_until_subscribed
 from tests.docs.pages import blocks, rows
@@ -30,23 +27,14 @@ if TYPE_CHECKING:
 NAME = "docs/reference/protocols/websocket.md"
 
 
-class _Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *_: object) -> None:
-        pass
-
-
 @pytest.fixture
 def pages(tmp_path: Path) -> Iterator[int]:
     """The port at which the web page of the documentation is served."""
     place = tmp_path / "pages"
     place.mkdir()
     (place / "chat.html").write_text(*blocks(NAME, "html"))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=place)) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield server.server_port
-        server.shutdown()
-        thread.join()
+    with served(place) as port:
+        yield port
 
 
 @pytest.fixture

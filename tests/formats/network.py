@@ -1,6 +1,7 @@
 """A server in memory: transports that are strings, a clock that the test moves, a journal that it holds back."""
 
 from collections.abc import Sequence
+from functools import partial
 from ipaddress import ip_network
 from typing import Any
 
@@ -15,6 +16,7 @@ from bussrv.bus.sessions.left_open import settle_left_open
 from bussrv.bus.sessions.membership import MembershipAnnouncer
 from bussrv.events import Event
 from bussrv.formats.inbus.server import InbusServer
+from bussrv.formats.mqtt.over_websocket import MqttSocketProtocol
 from bussrv.formats.mqtt.protocol import MqttFactory
 from bussrv.formats.objects.business import BusinessProtocol
 from bussrv.formats.objects.object_system import ObjectsProtocol
@@ -107,6 +109,7 @@ class Network:
             "websocket": StreamFactory(WebSocketProtocol, self.bus, self.reactor),
             "mqtt": MqttFactory(self.bus, self.reactor),
         }
+        self.bus.streams.subprotocols["mqtt"] = partial(self._factories["mqtt"].make_of, MqttSocketProtocol)
         self.bus.identity.use([], networks={"inbus": inbus_users})
         self.udp = DatagramPort(InbusServer(self.bus, self.reactor))
 

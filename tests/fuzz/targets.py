@@ -27,11 +27,13 @@ from bussrv.policy.permissions.file import parse_policy
 from bussrv.policy.permissions.rules import ACTIONS
 from bussrv.wire import inbus as inbus_wire
 from bussrv.wire import spp as spp_wire
+from bussrv.wire.frames import Upgrade
 from bussrv.wire.mqtt import reader as mqtt_wire
+from bussrv.wire.mqtt.over_websocket import FramedMqttReader
 from bussrv.wire.mqtt.packets import Publish
 from bussrv.wire.mqtt.writer import encode as encode_mqtt
 from bussrv.wire.objects import BusObject, Head, ObjectReader
-from bussrv.wire.websocket import Upgrade, WebSocketReader
+from bussrv.wire.websocket import WebSocketReader
 from tests.equality import compiled, plain
 from tests.fuzz.draw import Draw
 from tests.fuzz.whole import server
@@ -54,6 +56,9 @@ SOCKETS = (
     frame('{"é":"ü"}'.encode(), TEXT, final=False) + frame(b"\xff", CONTINUED),
     frame(b"x" * 3000),
     frame(b""),
+    *(frame(bytes.fromhex(each)) for each in ("100d00044d5154540502003c0000", "100c00044d5154540402003c0000")),
+    frame(bytes.fromhex("100c00044d5154540402003c0000c0"), final=False) + frame(b"p", PING) + frame(b"\0", CONTINUED),
+    frame(bytes.fromhex("100c00044d5154540402003c0000c000")) + frame(b"\xc0\0", TEXT),
     b"\x82\xff" + bytes([127] * 8) + b"mask",
 )
 
@@ -157,7 +162,7 @@ def mqtt(data: bytes) -> None:
 
 
 def websocket(data: bytes) -> None:
-    """What a client of WebSocket sends, in chunks and as a whole: a request, or after it frames."""
+    """A request, or after it frames of objects or of packets, in chunks and as a whole."""
     pieces, rest = chunks(data)
     limits = {"max_metadata": 2000, "max_payload": 500, "max_nesting": 8}
     is_open = not rest.startswith(b"GET")
@@ -168,16 +173,21 @@ def websocket(data: bytes) -> None:
         event for event in whole if not isinstance(event, str)
     ]
     assert isinstance(found[-1] if found else None, str) == isinstance(whole[-1] if whole else None, str)
+    packets, at_once = (
+        _read_socket(FramedMqttReader(mqtt_wire.MqttReader(CLIENT, max_packet=1000)), each, is_open)
+        for each in (pieces, [rest])
+    )
+    assert packets == at_once
 
 
-def _read_socket(reader: WebSocketReader, pieces: list[bytes], is_open: bool) -> list[object]:
+def _read_socket(reader: WebSocketReader | FramedMqttReader, pieces: list[bytes], is_open: bool) -> list[object]:
     events: list[object] = []
     for piece in [*([UPGRADE] if is_open else []), *pieces]:
         reader.feed(piece)
         try:
             while (event := reader.next_event() or reader.take_control()) is not None or reader.has_more:
                 if isinstance(event, Upgrade):
-                    reader.accept()
+                    reader.frames.accept()
                 if event is not None:
                     events.append(event)
         except RemoteProtocolError as error:

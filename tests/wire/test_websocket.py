@@ -11,17 +11,9 @@ from wsproto import events as ws
 from wsproto.connection import Connection
 
 from bussrv.errors import RemoteProtocolError
+from bussrv.wire.frames import MAX_REQUEST, MOST_FRAGMENTS, ClosedByClient, Control, Pinged, Upgrade, as_messages
 from bussrv.wire.objects import BusObject, encode
-from bussrv.wire.websocket import (
-    MAX_REQUEST,
-    MOST_FRAGMENTS,
-    ClosedByClient,
-    Control,
-    Pinged,
-    Upgrade,
-    WebSocketReader,
-    as_messages,
-)
+from bussrv.wire.websocket import WebSocketReader
 from tests.tables import each_row
 from tests.wire.chunks import cut, in_bytes
 
@@ -51,7 +43,7 @@ def opened(**limits: int) -> WebSocketReader:
     reader.feed(REQUEST)
     assert reader.next_event() is None
     assert reader.take_control() == Upgrade("hall:7892", ())
-    reader.accept()
+    reader.frames.accept()
     return reader
 
 
@@ -241,7 +233,7 @@ def test_a_request_may_come_byte_by_byte_and_messages_after_it() -> None:
         found = read(reader, byte)
         controls += found
         if found and isinstance(found[0], Upgrade):
-            reader.accept()
+            reader.frames.accept()
     assert controls[0] == Upgrade("hall:7892", ("http://a",))
     assert [type(each) for each in controls] == [Upgrade, BusObject]
 

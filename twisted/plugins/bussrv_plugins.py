@@ -51,7 +51,7 @@ websocket = WireFormat(
 
 mqtt = WireFormat(
     "mqtt",
-    module="bussrv.formats.mqtt.protocol",
+    module="bussrv.formats.mqtt.port",
     default_endpoint="off",
     summary="MQTT 3.1.1 and 5.0: sensors, actors and home automation",
 )

@@ -1,6 +1,8 @@
 """MQTT 3.1.1 and 5.0: topics are services, filters are patterns over their names.
 
 - ``protocol``: connections of clients: from CONNECT to the end
+- ``over_websocket``: those over WebSocket
+- ``port``: the port, and the way to it over WebSocket
 - ``connection``: the methods of a connection that its parts call
 - ``clients``: everything that the clients of all ports have in common, client ids among them
 - ``joining``: what CONNECT asks for, and whether the client gets it

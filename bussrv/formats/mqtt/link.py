@@ -52,19 +52,23 @@ class MqttLink(StreamLink):
         """Send packets, after everything sent before."""
         outgoing = self.outgoing
         if outgoing is None:
-            super().send(bundle)
+            self.pass_on(bundle)
             return
         frames = [frame if not qos_of(frame) else outgoing.add(frame) for frame in bundle.frames]
         ready = [frame for frame in frames if frame is not None]
         if ready:
-            super().send(Bundle(ready))
+            self.pass_on(Bundle(ready))
         if outgoing.waiting_size > self.most_waiting and not self._is_over:
             self._is_over = True
             self.too_much_waits()
 
     def send_numbered(self, frame: bytes) -> None:
         """Send a message that has its packet identifier already."""
-        super().send(Bundle([frame]))
+        self.pass_on(Bundle([frame]))
+
+    def pass_on(self, bundle: Bundle) -> None:
+        """Send packets that have their identifiers."""
+        super().send(bundle)
 
     def discard(self) -> None:
         """Forget what is queued, and send nothing more."""

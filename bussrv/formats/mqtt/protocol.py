@@ -7,7 +7,7 @@ connection of a client with a durable session has another one until the client i
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from twisted.internet.defer import Deferred, gatherResults
 
@@ -28,9 +28,9 @@ from bussrv.formats.mqtt.publishing import MOST_ALIASES, Publishing
 from bussrv.formats.mqtt.requests import Requests
 from bussrv.formats.mqtt.subscribing import Subscribing
 from bussrv.memory.bundle import Bundle
-from bussrv.net.listening import StreamListener
 from bussrv.net.session.backlog import Backlog
 from bussrv.net.session.factory import StreamFactory
+from bussrv.net.session.input import Reader
 from bussrv.net.session.protocol import StreamProtocol
 from bussrv.net.transport.patience import Patience
 from bussrv.registry.state.session import Claims
@@ -66,6 +66,7 @@ SECOND = 1_000_000
 class MqttProtocol(StreamProtocol):
     """One connection.
 
+    :cvar LINK: the class of its link.
     :ivar version: 4 or 5; 0: the client has not said it yet.
     :ivar client_id: empty until the client has said it, and may have it.
     :ivar durable: its durable session, if it has one and is let in.
@@ -73,6 +74,7 @@ class MqttProtocol(StreamProtocol):
     """
 
     FORMAT = "mqtt"
+    LINK: ClassVar[type[MqttLink]] = MqttLink
     factory: MqttFactory
     link: MqttLink
     version = 0
@@ -101,7 +103,7 @@ class MqttProtocol(StreamProtocol):
         """What it has in common with others."""
         return self.factory.clients
 
-    def make_reader(self) -> MqttReader:
+    def make_reader(self) -> Reader:
         """Reads what clients send."""
         self._packets = MqttReader("client", max_packet=self.settings.mqtt_max_packet)
         return self._packets
@@ -113,7 +115,7 @@ class MqttProtocol(StreamProtocol):
     def make_link(self, backlog: Backlog) -> MqttLink:
         """The link to the client."""
         settings, outflow = self.settings, self.bus.streams.outflow
-        link = MqttLink(self, self.encoding(), settings.max_outbound, backlog, outflow)
+        link = self.LINK(self, self.encoding(), settings.max_outbound, backlog, outflow)
         link.filtering = self
         link.most_waiting, link.too_much_waits = settings.max_outbound, self._too_much_waits
         return link
@@ -142,8 +144,12 @@ class MqttProtocol(StreamProtocol):
 
     def dataReceived(self, data: bytes) -> None:
         """The client is there."""
-        self._heard = self.reactor.seconds()
+        self.heard()
         super().dataReceived(data)
+
+    def heard(self) -> None:
+        """Bytes of a packet came: the client is not silent."""
+        self._heard = self.reactor.seconds()
 
     def received(self, event: Packet) -> None:
         """A packet came. The reader has seen to it that CONNECT comes first, and once."""
@@ -471,21 +477,3 @@ class MqttFactory(StreamFactory):
         super().__init__(MqttProtocol, bus, reactor)
         self.clients = Clients(bus, reactor)
         self.plain = self.clients.encodings.of(Client(packets.VERSION_3_1_1, LONGEST_PACKET), {})
-
-
-class MqttListener(StreamListener):
-    """The port: when it opens, it takes up what earlier boots left."""
-
-    def __init__(self, factory: MqttFactory, description: str, reactor: Any) -> None:
-        super().__init__(factory, description, reactor)
-        self._clients = factory.clients
-
-    def startService(self) -> None:
-        """See :class:`StreamListener`."""
-        super().startService()
-        self._clients.recover()
-
-
-def listen(bus: IBus, endpoint: str, reactor: Any) -> StreamListener:
-    """Serve MQTT; see :meth:`bussrv.interfaces.IWireFormat.listen`."""
-    return MqttListener(MqttFactory(bus, reactor), endpoint, reactor)

@@ -6,6 +6,7 @@ is in no journal. Until its request is read, a connection counts as a session.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import lru_cache
 from importlib import resources
 from math import ceil
@@ -16,15 +17,24 @@ from bussrv.bus.interfaces import IBus
 from bussrv.errors import OverLimit
 from bussrv.events import limit_reached
 from bussrv.net.transport.patience import Patience
+from bussrv.wire.frames import END_OF_REQUEST, MAX_REQUEST, offered
 from bussrv.wire.reader import ReceiveBuffer
 from bussrv.wire.script import script_method, script_response
-from bussrv.wire.websocket import END_OF_REQUEST, MAX_REQUEST
 
 
 @lru_cache
 def client_script() -> bytes:
     """The script. Read once, and kept in memory."""
     return resources.files(__package__).joinpath("client.js").read_bytes()
+
+
+def choose_subprotocol(request: bytes, served: Collection[str]) -> str | None:
+    """The subprotocol that a client likes most of those that are served; ``None``: it offers none of them.
+
+    :param request: its first request, and whatever follows.
+    """
+    head = request.partition(END_OF_REQUEST)[0]
+    return next((each for each in offered(head) if each in served), None)
 
 
 class FirstRequest:

@@ -48,6 +48,10 @@ class StreamFactory(Factory):
 
     def make(self) -> StreamProtocol:
         """A protocol for a connection that is let in."""
-        protocol = self._protocol(self.bus, self._reactor)
+        return self.make_of(self._protocol)
+
+    def make_of(self, kind: type[StreamProtocol]) -> StreamProtocol:
+        """A protocol of a class for a connection that is let in, at this port or at another one."""
+        protocol = kind(self.bus, self._reactor)
         protocol.factory = self
         return protocol

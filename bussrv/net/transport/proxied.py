@@ -75,6 +75,15 @@ class ProxiedConnection(ProtocolWrapper):
         if rest:
             self.wrappedProtocol.dataReceived(rest)
 
+    @property
+    def protocol(self) -> Any:
+        """The protocol that it serves, as other transports have it. Another one may take its place."""
+        return self.wrappedProtocol
+
+    @protocol.setter
+    def protocol(self, protocol: Any) -> None:
+        self.wrappedProtocol = protocol
+
     def getPeer(self) -> Any:
         """The address of the client."""
         if self._source is None:

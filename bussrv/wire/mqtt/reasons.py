@@ -107,5 +107,8 @@ ANSWERS: dict[str, ReasonCode] = {
     "bad-topic-alias": ReasonCode.TOPIC_ALIAS_INVALID,
     "packet-too-large": ReasonCode.PACKET_TOO_LARGE,
     "too-many-parts": ReasonCode.QUOTA_EXCEEDED,
+    "inbound-full": ReasonCode.SERVER_BUSY,
+    "not-binary": ReasonCode.PROTOCOL_ERROR,
+    "bad-frame": ReasonCode.PROTOCOL_ERROR,
 }
-"""The reason code of 5.0 that answers each fault of a reader, by our code."""
+"""The reason code of 5.0 that answers each fault of what a client sends, by our code. The last two are of WebSocket."""

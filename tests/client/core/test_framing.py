@@ -14,8 +14,9 @@ from wsproto import events as ws
 from bussrv.client.address import Address
 from bussrv.client.core.framing import Arrived, Framing, PlainFraming, WebSocketFraming
 from bussrv.errors import RemoteProtocolError
+from bussrv.wire.frames import Upgrade, as_messages, refusal
 from bussrv.wire.objects import MAX_ADDED, MAX_METADATA, BadObject, ObjectReader, encode
-from bussrv.wire.websocket import Upgrade, WebSocketReader, as_messages, refusal
+from bussrv.wire.websocket import WebSocketReader
 from tests.tables import each_row
 from tests.wire.chunks import cut, in_bytes
 
@@ -117,7 +118,7 @@ def accepted(framing: WebSocketFraming) -> tuple[WebSocketReader, bytes]:
     reader.feed(framing.greeting())
     assert reader.next_event() is None
     assert reader.take_control() == Upgrade("hall:80", ())
-    return reader, reader.accept()
+    return reader, reader.frames.accept()
 
 
 def opened() -> WebSocketFraming:

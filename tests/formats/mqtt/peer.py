@@ -23,11 +23,12 @@ class MqttPeer:
         network: Network,
         client_id: str = "ann",
         version: int = VERSION_5,
+        connection: Connection | None = None,
         *,
         host: str = "10.0.0.1",
         **asked: Any,
     ) -> None:
-        self.connection: Connection = network.connect("mqtt", host)
+        self.connection = network.connect("mqtt", host) if connection is None else connection
         self.version = version
         self._reader = MqttReader("server", version)
         self.send(packets.Connect(client_id, version, **asked))

@@ -505,6 +505,20 @@ def test_messages_that_wait_for_acknowledgements_count_as_memory() -> None:
     assert network.bus.streams.outbound.total == 0
 
 
+def test_unfinished_packets_of_all_clients_count_as_memory() -> None:
+    network = Network(max_inbound_total=250_000)
+    peers = [MqttPeer(network, f"peer {number}") for number in range(3)]
+    begun = encode(Publish("tv", b"x" * 500_000), VERSION_5)[:100_000]
+    for _ in range(2):
+        for peer in peers:
+            if peer.is_open:
+                peer.connection.send_bytes(begun)
+                network.reactor.advance(0)
+    assert set(closed(network)) == {"inbound-full"}
+    told = [peer.received() for peer in peers if not peer.is_open]
+    assert told == [[packets.Disconnect(ReasonCode.SERVER_BUSY)]] * len(told)
+
+
 def test_wills_of_thousands_are_published_in_slices() -> None:
     """As the sessions end: a machine with thousands of clients may go down."""
     network = Network()

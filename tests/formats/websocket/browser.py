@@ -1,6 +1,7 @@
 """The client's end of a WebSocket in memory: frames are made and read by wsproto, as a client has them."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -30,6 +31,7 @@ class SocketConnection(Connection):
         *,
         origin: str | None = None,
         asked: str = HOST,
+        offers: Sequence[str] = (),
     ) -> None:
         super().__init__(protocol, host)
         self.socket = WSConnection(ConnectionType.CLIENT)
@@ -37,7 +39,7 @@ class SocketConnection(Connection):
         self._arrived: list[bytes] = []
         self._begun = b""
         headers = [] if origin is None else [(b"Origin", origin.encode())]
-        self.say(ws.Request(host=asked, target="/bus", extra_headers=headers))
+        self.say(ws.Request(host=asked, target="/bus", extra_headers=headers, subprotocols=list(offers)))
         self._read()
 
     def say(self, event: ws.Event) -> None:
@@ -60,12 +62,16 @@ class SocketConnection(Connection):
         for event in self.socket.events():
             if isinstance(event, ws.BytesMessage):
                 assert event.message_finished
-                assert _size_of_first(bytes(event.data)) == len(event.data)
+                self.check(bytes(event.data))
                 self._arrived.append(bytes(event.data))
             else:
                 self.events.append(event)
                 if isinstance(event, ws.CloseConnection) and self.transport.connected:
                     super().send_bytes(self.socket.send(event.response()))
+
+    def check(self, message: bytes) -> None:
+        """Check that a message of the server is one object."""
+        assert _size_of_first(message) == len(message)
 
     @property
     def is_open(self) -> bool:

@@ -5,7 +5,7 @@ from hypothesis import given
 
 from bussrv import events as ev
 from bussrv.formats.websocket.request import client_script
-from bussrv.wire.websocket import MAX_REQUEST, pong
+from bussrv.wire.frames import MAX_REQUEST, pong
 from tests.formats.network import Connection, Network, limits
 from tests.formats.websocket.browser import web_member
 from tests.tables import each_row

@@ -8,11 +8,14 @@ from twisted.logger import capturedLogs, formatEvent
 from bussrv import events as ev
 from bussrv.net.transport.proxied import HEADER_TIMEOUT, ProxiedFactory
 from bussrv.wire import spp
+from bussrv.wire.mqtt.packets import Connect
+from bussrv.wire.mqtt.writer import encode as encode_packet
 from bussrv.wire.objects import ObjectReader, encode
 from bussrv.wire.proxy import SIGNATURE
 from tests.formats.network import Network, Transport
 from tests.formats.spp.test_protocol import service
 from tests.tables import each_row
+from tests.wire.test_websocket import REQUEST, frame
 
 PROXY = IPv4Address("TCP", "10.0.0.250", 40_000)
 V1 = b"PROXY TCP4 192.0.2.7 10.0.0.1 5555 3002\r\n"
@@ -128,6 +131,22 @@ def test_a_client_that_sends_no_more_still_gets_its_replies() -> None:
     (closed,) = network.events(ev.SessionClosed)
     assert (closed.reason, closed.peer) == ("client-closed", "192.0.2.7:5555")
     assert provider.connection.is_open
+
+
+def test_another_protocol_may_take_the_connection_over() -> None:
+    """As MQTT does at the port of WebSocket. It has the stated address, and everything that comes later."""
+    network = Network()
+    proxied = Proxied(network, "websocket")
+    proxied.send(V1 + REQUEST.replace(b"\r\nHost", b"\r\nSec-WebSocket-Protocol: mqtt\r\nHost"))
+    proxied.send(frame(encode_packet(Connect("ann", 5), 5)))
+    network.reactor.advance(0)
+    (opened,) = network.events(ev.SessionOpened)
+    assert isinstance(opened, ev.SessionOpened)
+    assert (opened.protocol, opened.peer) == ("mqtt", "192.0.2.7:5555")
+    proxied.protocol.readConnectionLost()
+    network.reactor.advance(0)
+    assert not proxied.transport.connected
+    assert [each.reason for each in network.events(ev.SessionClosed)] == ["client-closed"]
 
 
 def test_a_proxy_that_sends_no_more_before_its_header_is_cut() -> None:

@@ -1,0 +1,13 @@
+"""MQTT over a WebSocket: the tests of MQTT over TCP, with a WebSocket for each of its connections."""
+
+import pytest
+
+from tests.formats.mqtt.durable.test_sessions import *  # noqa: F403
+from tests.formats.mqtt.sockets import use_websockets
+from tests.formats.mqtt.test_mqtt import *  # noqa: F403
+from tests.formats.mqtt.test_retaining import *  # noqa: F403
+
+
+@pytest.fixture(autouse=True)
+def _every_connection_is_a_websocket(monkeypatch: pytest.MonkeyPatch) -> None:
+    use_websockets(monkeypatch)
