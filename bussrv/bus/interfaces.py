@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from bussrv.bus.links.lost import LostLink
     from bussrv.bus.links.paths import Paths
     from bussrv.bus.routing.compiled_result import ScanResult
+    from bussrv.bus.services.announcements import Announcements
     from bussrv.bus.services.hosted import Hosted
+    from bussrv.bus.services.own_topics import OwnTopics
     from bussrv.bus.services.retained import Retained
     from bussrv.bus.sessions.totals import Totals
     from bussrv.bus.taps.tap import Tap, TapFilter
@@ -439,6 +441,9 @@ class IBus(ISessions, IRouting, IPermissions, IForwarding, IHosting, ISending):
     permission_observers: list[Callable[[str], None]] = Attribute(
         "``list``: each is called with the id of a session that has other permissions from now on."
     )
+    announcements: Announcements = Attribute(
+        "The :class:`bussrv.bus.services.announcements.Announcements`: services whose providers want them announced."
+    )
     links: ILinks = Attribute("The :class:`ILinks`.")
     slices: Slices = Attribute(
         "The :class:`bussrv.turns.slices.Slices`: whatever may take long is done a slice at a time."
@@ -449,6 +454,9 @@ class IBus(ISessions, IRouting, IPermissions, IForwarding, IHosting, ISending):
     )
     compiled_forwarder: ICompiledRouting = Attribute("The :class:`ICompiledRouting` for objects of linked servers.")
     retained: Retained = Attribute("The :class:`bussrv.bus.services.retained.Retained` publications.")
+    own_topics: OwnTopics = Attribute(
+        "The :class:`bussrv.bus.services.own_topics.OwnTopics`: what the server itself retains."
+    )
     spool: ISpool = Attribute("The :class:`ISpool`: what wire formats keep beyond connections.")
     taps: ITaps = Attribute("The :class:`ITaps`: operators that see what passes.")
     streams: ConnectionResources = Attribute(

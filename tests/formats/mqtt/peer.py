@@ -16,8 +16,10 @@ VERSIONS = (VERSION_3_1_1, VERSION_5)
 class MqttPeer:
     """:ivar answer: to CONNECT; ``None``: none was sent."""
 
-    def __init__(self, network: Network, client_id: str = "ann", version: int = VERSION_5, **asked: Any) -> None:
-        self.connection: Connection = network.connect("mqtt")
+    def __init__(
+        self, network: Network, client_id: str = "ann", version: int = VERSION_5, host: str = "10.0.0.1", **asked: Any
+    ) -> None:
+        self.connection: Connection = network.connect("mqtt", host)
         self.version = version
         self._reader = MqttReader("server", version)
         self.send(packets.Connect(client_id, version, **asked))
