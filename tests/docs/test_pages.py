@@ -282,7 +282,7 @@ def test_the_plugin_of_the_page_is_served(tmp_path: Path) -> None:
             person.sendall(b"PUB door open\nPUB bus/x y\n")
             published = client.wait_for(lambda each: each.metadata.get("sender") == "door")
             assert published.payload == b"open"
-            assert said.readline().startswith(b"# service names that begin with bus/")
+            assert said.readline().startswith(b"# names that begin with bus/")
             assert [found["protocol"] for found in client.discover("door")] == ["lines"]
             person.sendall(b"SUB door\n")
             assert [said.readline() for _ in range(2)] == [b"# subscribed to door\n", b"door open\n"]

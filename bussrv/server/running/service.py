@@ -166,7 +166,7 @@ class BusService(Service):
         self.registry.observe(MembershipAnnouncer(self.bus), MembershipAnnouncer.KINDS)
         journal.tell_between(self.bus.streams.outflow.hold, self.bus.streams.outflow.release)
         self._hosted = HostedServices(self._services, self.bus, journal, self._reactor)
-        Presence(self.bus, self._reactor)
+        Presence(self.bus, self._reactor, shows_users=self._config.journal_pseudonyms is None)
         self._policy = PolicyInEffect(self.bus, self._installed)
         self._links = DialedLinks(self.bus, self._reactor)
         self._view = AdminView(

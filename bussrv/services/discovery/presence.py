@@ -38,7 +38,10 @@ _encode = msgspec.json.Encoder().encode
 
 @implementer(IRegistryObserver)
 class Presence:
-    """The topics of all sessions and services that the registry has."""
+    """The topics of all sessions and services that the registry has.
+
+    :param shows_users: whether the users of sessions are shown, proved and claimed.
+    """
 
     KINDS: ClassVar[Kinds] = frozenset(
         {
@@ -53,8 +56,9 @@ class Presence:
         }
     )
 
-    def __init__(self, bus: IBus, reactor: Any) -> None:
+    def __init__(self, bus: IBus, reactor: Any, *, shows_users: bool = True) -> None:
         self._bus = bus
+        self._shows_users = shows_users
         self._state = bus.registry.state
         self._wanting: dict[str, set[str]] = {}  # by session, its subscriptions to such topics
         self._shown: dict[str, str] = {}  # by session, the routing id by which subscribers know it
@@ -161,8 +165,8 @@ class Presence:
         self._shown[session.id] = session.routing_id
         facts = {
             "protocol": session.protocol,
-            "actor": session.actor,
-            "claimed": session.claimed,
+            "actor": session.actor if self._shows_users else None,
+            "claimed": session.claimed if self._shows_users else None,
             "name": session.name,
             "server": session.home,
             "since": format_time(session.opened),

@@ -122,7 +122,7 @@ class Machine(RuleBasedStateMachine):
 
 
 TestPresence = Machine.TestCase
-TestPresence.settings = settings(max_examples=sized(60), stateful_step_count=30, deadline=None)
+TestPresence.settings = settings(max_examples=sized(150), stateful_step_count=30, deadline=None)
 
 
 def test_a_session_is_shown_as_it_is() -> None:
@@ -136,6 +136,27 @@ def test_a_session_is_shown_as_it_is() -> None:
     member.connection.close()
     network.wait()
     assert "$bus/sessions/ann" not in everyone.hear()
+
+
+def test_a_session_with_another_routing_id_has_another_topic() -> None:
+    network = Present()
+    member = Member(network.connect("objects"))
+    former = Thing(Kind.SESSION, network.registry.state.sessions[member.connection.protocol.session_id].routing_id)
+    hub = Believer(network, "$bus/sessions/#")
+    assert former.topic in hub.known
+    member.send({"event": "routing/subscribe", "routing-id": "ann/1"})
+    network.wait()
+    assert former.topic not in hub.hear()
+    assert "$bus/sessions/ann%2F1" in hub.known
+
+
+def test_users_are_not_shown_if_the_journal_has_pseudonyms() -> None:
+    network = Present()
+    network.presence._shows_users = False
+    network.business(user="ann", name="radio")
+    shown = [json.loads(each) for each in Believer(network, "$bus/sessions/+").known.values()]
+    assert "radio" in {each.get("name") for each in shown}
+    assert not any("claimed" in each or "actor" in each for each in shown)
 
 
 def test_members_of_the_object_network_are_told_of_changes() -> None:
