@@ -10,11 +10,13 @@ are offered services only.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Protocol
+
+from zope.interface import implementer
 
 from bussrv.bus.groups.fanout import Fanout, Group
 from bussrv.bus.groups.frames import Delivery
 from bussrv.bus.groups.receivers import Receivers
+from bussrv.bus.interfaces import IOwnTopics, ITopicSource
 from bussrv.bus.services.bridge import as_metadata
 from bussrv.bus.services.hosted_subscribers import seen_with
 from bussrv.bus.shared import Shared
@@ -22,16 +24,7 @@ from bussrv.policy.permissions.permissions import Permissions
 from bussrv.values import Publication
 
 
-class TopicSource(Protocol):
-    """The publications of some topics."""
-
-    def retained(self, wanted: str, permissions: Permissions) -> Iterator[Publication | None]:
-        """Those that a session with some permissions may see, of the topics that a name or a pattern covers.
-
-        :returns: steps, between which others are served; a step may bring nothing, ``None``.
-        """
-
-
+@implementer(IOwnTopics)
 class OwnTopics:
     """The topics of the server itself.
 
@@ -44,14 +37,14 @@ class OwnTopics:
         self._receivers = receivers
         self._fanout = fanout
         self._wake = wake
-        self._sources: list[TopicSource] = []
+        self._sources: list[ITopicSource] = []
 
-    def add(self, source: TopicSource) -> None:
+    def add(self, source: ITopicSource) -> None:
         """Ask ``source``, too, from now on."""
         self._sources.append(source)
 
     def retained(self, wanted: str, permissions: Permissions) -> Iterator[Publication | None]:
-        """What is retained for a new subscriber, in steps; see :class:`TopicSource`."""
+        """What is retained for a new subscriber, in steps; see :class:`ITopicSource`."""
         for source in self._sources:
             for each in source.retained(wanted, seen_with(permissions)):
                 yield each if each is not None and permissions.may("watch", each.service) else None

@@ -21,7 +21,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from bussrv import events as ev
-from bussrv.bus.interfaces import IBus
+from bussrv.bus.interfaces import IBus, ITopicSource
 from bussrv.journal.record import Stamped
 from bussrv.policy.permissions.access import OWN_PROTOCOL
 from bussrv.policy.permissions.permissions import Permissions
@@ -46,7 +46,7 @@ GRACE = 300.0
 log = Logger()
 
 
-@implementer(IRegistryObserver)
+@implementer(IRegistryObserver, ITopicSource)
 class HomeAssistant:
     """The topics of announced services.
 
@@ -172,7 +172,7 @@ class HomeAssistant:
     # What is told.
 
     def retained(self, wanted: str, permissions: Permissions) -> Iterator[Publication | None]:
-        """See :class:`bussrv.bus.services.own_topics.TopicSource`. A config that is gone is an empty publication."""
+        """See :class:`bussrv.bus.interfaces.ITopicSource`. A config that is gone is an empty publication."""
         if not is_pattern(wanted):
             service = self._by_topic.get(wanted)
             if service is not None:

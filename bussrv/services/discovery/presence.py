@@ -17,7 +17,7 @@ import msgspec
 from zope.interface import implementer
 
 from bussrv import events as ev
-from bussrv.bus.interfaces import IBus
+from bussrv.bus.interfaces import IBus, ITopicSource
 from bussrv.journal.record import Stamped, format_time
 from bussrv.policy.permissions.permissions import EVERYTHING, Permissions
 from bussrv.registry.changes.observers import Kinds
@@ -36,7 +36,7 @@ STEP = 100
 _encode = msgspec.json.Encoder().encode
 
 
-@implementer(IRegistryObserver)
+@implementer(IRegistryObserver, ITopicSource)
 class Presence:
     """The topics of all sessions and services that the registry has.
 
@@ -107,7 +107,7 @@ class Presence:
             self._changed.add(Present(Kind.SESSION, each))
 
     def retained(self, wanted: str, permissions: Permissions) -> Iterator[Publication | None]:
-        """See :class:`bussrv.bus.services.own_topics.TopicSource`."""
+        """See :class:`bussrv.bus.interfaces.ITopicSource`."""
         exact = present_of(wanted)
         if exact is not None:
             yield from self._of(exact, permissions)

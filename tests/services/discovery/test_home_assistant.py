@@ -138,7 +138,7 @@ def test_a_refused_service_is_not_announced(home: Home) -> None:
     assert Believer(home, EVERYTHING).known == {}
 
 
-def test_services_of_plugins_are_announced_and_those_of_the_bus_are_not(homes: Callable[..., Home]) -> None:
+def test_services_of_plugins_are_announced_except_bus(homes: Callable[..., Home]) -> None:
     home = homes(None, DOOR)
     home.settle()
     assert devices(Believer(home, EVERYTHING)) == {"door": f"bussrv {SERVER}"}
