@@ -170,6 +170,7 @@ UNTHROTTLED = {
     "formats/objects/dialing.py": "this server dials, with growing delays",
     "net/tls/dialing.py": "this server dials, with growing delays",
     "formats/mqtt/retaining.py": "once, when the first client comes",
+    "services/discovery/home_assistant.py": "when the server starts",
     "policy/logins/logins.py": "two secrets are checked at a time",
     "policy/logins/checkers.py": "two secrets are checked at a time",
     "formats/inbus/intake.py: inbus: the system grants {granted} bytes of receive buffer, not {wanted}: raise "
