@@ -71,14 +71,32 @@ class ServerRecovered(Event, frozen=True, tag="server.recovered"):
 
 
 class SessionOpened(Event, frozen=True, tag="session.opened"):
-    """A client is present. ``persistent`` sessions have no connection and outlive a restart of the server.
+    """A client is present. ``persistent`` sessions outlive a restart of the server: they have no connection, or are
+    *durable*. A durable session outlives its connections; it ends ``expiry`` microseconds after it lost one. Its
+    ``actor`` proved that before, in the session that the connection had first.
 
     ``home`` is the routing id of the server that a *far* session belongs to: a session of another server, known here
     over a link. Its traffic is counted there.
     """
 
     persistent: bool = False
+    expiry: int | None = None
     home: str | None = None
+
+
+class SessionLeft(Event, frozen=True, tag="session.left"):
+    """A durable session has no connection any more, for ``reason``, and provides nothing. Its subscriptions stay.
+
+    It ends at ``until``, UTC microseconds, unless its client comes back before.
+    """
+
+    until: int
+
+
+class SessionResumed(Event, frozen=True, tag="session.resumed"):
+    """The client of a durable session is back, at ``peer``. ``expiry`` is as in ``session.opened``."""
+
+    expiry: int
 
 
 class SessionIdentified(Event, frozen=True, tag="session.identified"):
@@ -271,6 +289,8 @@ AnyEvent = (
     | ServerStopped
     | ServerRecovered
     | SessionOpened
+    | SessionLeft
+    | SessionResumed
     | SessionIdentified
     | SessionClosed
     | ServiceRegistered

@@ -476,6 +476,20 @@ class Settings:
         "Inbus publishers and of plugins, and those of the object network that say so.",
         reloadable=False,
     )
+    mqtt_session_expiry: float = MQTT.time(
+        7 * 86400.0,
+        "Seconds that a durable MQTT session outlives its connection, at most. A client of 3.1.1 cannot ask for less.",
+    )
+    mqtt_max_durable: int = MQTT.count(
+        100_000,
+        "Durable MQTT sessions, with and without a connection. Clients that want further ones are refused, "
+        "`too-many-durable-sessions`.",
+    )
+    mqtt_max_durable_per_address: int = MQTT.count(
+        10_000,
+        "Durable MQTT sessions that were begun from one address (IPv6: from one /64 network). Beyond it as with "
+        "`--mqtt-max-durable`.",
+    )
     mqtt_max_packet: int = MQTT.size(
         1 << 20,
         "Bytes of an MQTT packet from a client. A client that sends more is disconnected, `packet-too-large`.",

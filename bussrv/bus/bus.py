@@ -86,6 +86,7 @@ class Bus:
             ev.SubscriptionRenewed,
             ev.SubscriptionRemoved,
             ev.SessionIdentified,
+            ev.SessionResumed,
             ev.AuthSucceeded,
             ev.ServiceUnregistered,
             ev.SessionClosed,
@@ -222,11 +223,25 @@ class Bus:
         """Whether a client may come in whose session opens later; see :class:`IBus`."""
         return self._admission.expect(protocol, peer, is_admitted)
 
-    def open(self, protocol: str, peer: str, link: ISessionLink, persistent: bool = False) -> Session:
+    def open(
+        self,
+        protocol: str,
+        peer: str,
+        link: ISessionLink,
+        persistent: bool = False,
+        *,
+        expiry: int | None = None,
+        actor: str | None = None,
+    ) -> Session:
         """A client is present: open its session, reached by ``link``."""
-        session = self.registry.open_session(protocol, peer, persistent)
+        session = self.registry.open_session(protocol, peer, persistent, expiry=expiry, actor=actor)
         self._reached(session, link)
         return session
+
+    def leave(self, session_id: str, reason: str, until: int) -> None:
+        """A durable session has lost its connection; see :class:`ISessions`."""
+        self._catch_up(session_id)
+        self.registry.leave_session(session_id, reason, until)
 
     def resume(self, session_id: str, link: ISessionLink) -> None:
         """A persistent session of an earlier boot, with its subscriptions, is reached by ``link`` from now on."""
@@ -262,7 +277,7 @@ class Bus:
         elif isinstance(event, ev.SubscriptionRemoved):
             if event.service is not None:
                 self._receivers.unsubscribe(session_id, event.service)
-        elif isinstance(event, ev.SessionIdentified):
+        elif isinstance(event, (ev.SessionIdentified, ev.SessionResumed)):
             self._origins.forget(session_id)
         elif isinstance(event, ev.AuthSucceeded):
             self.permissions_changed(session_id)

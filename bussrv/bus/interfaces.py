@@ -85,6 +85,8 @@ class ISessionLink(Interface):
 class IFilteringLink(ISessionLink):
     """The link to a client whose subscriptions, patterns among them, are one set: it gets each publication once."""
 
+    is_away: bool = Attribute("``bool``: whether its session is durable, and its client is not connected.")
+
     def encoding_of(filters: Mapping[str, dict[str, Any] | None], *, is_alone: bool) -> IEncoding:
         """The encoding for a client with these subscriptions.
 
@@ -109,8 +111,22 @@ class ISessions(Interface):
         :param is_admitted: whether it has been admitted, so that it is only counted.
         """
 
-    def open(protocol: str, peer: str, link: ISessionLink, persistent: bool = False) -> Session:
-        """Open a session for a client that is reached by ``link``."""
+    def open(
+        protocol: str,
+        peer: str,
+        link: ISessionLink,
+        persistent: bool = False,
+        *,
+        expiry: int | None = None,
+        actor: str | None = None,
+    ) -> Session:
+        """Open a session for a client that is reached by ``link``; see :meth:`IRegistry.open_session`."""
+
+    def leave(session_id: str, reason: str, until: int) -> None:
+        """A durable session has lost its connection, after it was sent its collected frames.
+
+        It goes on, and its link is given what it is subscribed to. See :meth:`IRegistry.leave_session`.
+        """
 
     def resume(session_id: str, link: ISessionLink) -> None:
         """A persistent session of an earlier boot is reached by ``link`` from now on."""

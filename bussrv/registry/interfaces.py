@@ -54,8 +54,31 @@ class IRegistry(Interface):
         "The :class:`bussrv.registry.changes.rules.ReservedNames`: no client may have them."
     )
 
-    def open_session(protocol: str, peer: str, persistent: bool = False) -> Session:
-        """Open a session for a client. :returns: its :class:`ISession`, with a fresh routing id."""
+    def open_session(
+        protocol: str, peer: str, persistent: bool = False, *, expiry: int | None = None, actor: str | None = None
+    ) -> Session:
+        """Open a session for a client.
+
+        :param persistent: whether it outlives a restart of the server.
+        :param expiry: it is *durable*, and so persistent: it ends so many microseconds after it lost its connection.
+        :param actor: the user that the client proved to be in an earlier session of its connection.
+        :returns: its :class:`ISession`, with a fresh routing id.
+        """
+
+    def leave_session(session_id: str, reason: str, until: int) -> None:
+        """A durable session has lost its connection, or the server that had it has stopped: its services end.
+
+        Its wire format sees to it that it is closed when it is time.
+
+        :param until: when it ends unless its client comes back, UTC microseconds.
+        """
+
+    def resume_session(session_id: str, peer: str, expiry: int) -> None:
+        """The client of a durable session is back.
+
+        :param peer: its address now.
+        :param expiry: see :meth:`open_session`.
+        """
 
     def close_session(session_id: str, reason: str, traffic: Traffic) -> None:
         """End a session with its services and subscriptions. Later calls for the same session do nothing.

@@ -16,14 +16,14 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from bussrv import events as ev
-from bussrv.bus.interfaces import IBus, IEncoding, ISessionLink
+from bussrv.bus.interfaces import IBus
 from bussrv.bus.services.hosted import Hosted
+from bussrv.bus.sessions.unreachable import Unreachable
 from bussrv.counts.throttle import LOG_BURST, LOG_RATE, Throttle
 from bussrv.errors import Refused
 from bussrv.interfaces import IFilteredService, IHostedService, IPreparedService, IServiceHost, IServiceObject
 from bussrv.journal.interfaces import IJournal
 from bussrv.journal.record import Stamped
-from bussrv.memory.bundle import Bundle
 from bussrv.policy.permissions.access import OWN_PROTOCOL
 from bussrv.policy.permissions.permissions import Permissions
 from bussrv.registry.changes.observers import Kinds
@@ -34,25 +34,6 @@ from bussrv.values import Traffic, quoted
 log = Logger()
 
 _KINDS: Kinds = frozenset({ev.SubscriptionAdded, ev.SubscriptionRemoved, ev.SessionClosed})
-
-
-@implementer(ISessionLink)
-class _NoWay:
-    """The link of the server's own session. It sends nothing."""
-
-    waiting = 0
-
-    def __init__(self) -> None:
-        self.traffic = Traffic()
-
-    def encoding_for(self, options: dict[str, Any] | None) -> IEncoding:
-        raise NotImplementedError
-
-    def send(self, bundle: Bundle) -> None:
-        raise NotImplementedError
-
-    def close(self, reason: str) -> None:
-        """Do nothing: the session ends with the server."""
 
 
 @implementer(IServiceHost)
@@ -136,7 +117,7 @@ class HostedServices:
         """Register the services. :returns: fires when each of them is offered, or said not to be."""
         if not self._services:
             return succeed(None)
-        self._session_id = self._bus.open(OWN_PROTOCOL, "local", _NoWay()).id
+        self._session_id = self._bus.open(OWN_PROTOCOL, "local", Unreachable()).id
         registrations = []
         for name in self._services:
             registered = self._bus.registry.register_service(self._session_id, name, hosted=True)

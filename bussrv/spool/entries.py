@@ -26,18 +26,32 @@ class Append(Struct, frozen=True, kw_only=True):
 
     :ivar kind: a short word of the wire format, such as ``queue``.
     :ivar expires: when the entry ends, in UTC microseconds; ``None``: never.
+    :ivar or_drop: whether the entry itself is dropped, instead of refused, when there is no room for it or its owner is
+        gone. Its number is 0 then.
     """
 
     owner: str
     kind: str
     payload: bytes
     expires: int | None = None
+    or_drop: bool = False
+
+
+class Replace(Struct, frozen=True, kw_only=True):
+    """Give the entry with a number another payload, if it is there. It is not refused if that is not longer."""
+
+    owner: str
+    kind: str
+    number: int
+    payload: bytes
 
 
 class Put(Struct, frozen=True, kw_only=True):
     """Add an entry with a key, or replace the one of the same owner and kind that has it. That one keeps its number.
 
     It is refused when there is no room.
+
+    :ivar or_drop: whether nothing is kept, instead of refused, when its owner is gone. Its number is 0 then.
     """
 
     owner: str
@@ -45,10 +59,11 @@ class Put(Struct, frozen=True, kw_only=True):
     key: str
     payload: bytes
     expires: int | None = None
+    or_drop: bool = False
 
 
 class Remove(Struct, frozen=True, kw_only=True):
-    """Remove the entry with a number, if it is there."""
+    """Remove the entry with a number, if it and its owner are there."""
 
     owner: str
     kind: str
@@ -56,7 +71,7 @@ class Remove(Struct, frozen=True, kw_only=True):
 
 
 class RemoveKey(Struct, frozen=True, kw_only=True):
-    """Remove the entry with a key, if it is there."""
+    """Remove the entry with a key, if it and its owner are there."""
 
     owner: str
     kind: str
@@ -84,7 +99,7 @@ class Drop(Struct, frozen=True, kw_only=True):
     owner: str
 
 
-Change = Claim | Append | Put | Remove | RemoveKey | RemoveUpTo | DropsTold | Drop
+Change = Claim | Append | Replace | Put | Remove | RemoveKey | RemoveUpTo | DropsTold | Drop
 
 
 class Written(Struct, frozen=True):

@@ -13,6 +13,7 @@ from zlib import crc32
 
 from msgspec.structs import replace
 
+from bussrv.errors import OverLimit
 from bussrv.settings import Settings
 from bussrv.spool.accounts import ENTRY_BYTES, OWNER_BYTES, Account, Accounts, host_in
 from bussrv.spool.entries import (
@@ -28,6 +29,7 @@ from bussrv.spool.entries import (
     Remove,
     RemoveKey,
     RemoveUpTo,
+    Replace,
     Written,
 )
 from bussrv.spool.file import Damaged
@@ -62,6 +64,7 @@ class Store:
         self._do: dict[type[Change], Callable[[Any, list[int]], int]] = {
             Claim: self._claim,
             Append: self._append,
+            Replace: self._replace,
             Put: self._put,
             Remove: self._remove,
             RemoveKey: self._remove_key,
@@ -261,9 +264,42 @@ class Store:
 
     def _append(self, change: Append, numbers: list[int]) -> int:
         size = ENTRY_BYTES + len(change.payload)
-        dropped = self._make_room(change, size)
-        numbers.append(self._insert(change, None, size))
+        if change.or_drop and self._accounts.find(change.owner) is None:
+            numbers.append(0)
+            return 1
+        dropped, excess = self._make_room(change, size)
+        if excess is None:
+            numbers.append(self._insert(change, None, size))
+        elif change.or_drop:
+            numbers.append(0)
+            dropped += 1
+        else:
+            raise excess
+        if dropped:
+            self._set_dropped(change.owner, self._accounts.of(change.owner).dropped + dropped)
         return dropped
+
+    def _replace(self, change: Replace, numbers: list[int]) -> int:
+        account = self._accounts.find(change.owner)
+        if account is None:
+            return 0
+        found = self._execute(
+            f"SELECT size, length(payload) {_WHERE} AND number = ?", (account.id, change.kind, change.number)
+        ).fetchone()
+        if found is not None:
+            size, length = found
+            self._rewrite(change, account, change.number, size, size - length + len(change.payload))
+        return 0
+
+    def _rewrite(self, change: Replace | Put, account: Account, number: int, before: int, size: int) -> None:
+        """Give an entry that has ``before`` bytes another payload."""
+        self._check_room(account, size - before)
+        self._execute(
+            "UPDATE entry SET size = ?, digest = ?, payload = ? WHERE number = ?",
+            (size, crc32(change.payload), change.payload, number),
+        )
+        self.has_removed = self.is_frayed = True
+        self._add(change.owner, 0, size - before)
 
     def _insert(self, change: Append | Put, key: str | None, size: int) -> int:
         account = self._accounts.of(change.owner)
@@ -274,20 +310,26 @@ class Store:
         self._add(change.owner, 1, size)
         return found.lastrowid or 0
 
-    def _make_room(self, change: Append, size: int) -> int:
-        """Drop the oldest entries of an owner until there is room for one, if it wants that."""
+    def _make_room(self, change: Append, size: int) -> tuple[int, OverLimit | None]:
+        """Drop the oldest entries of an owner until there is room for one, if it wants that.
+
+        :returns: how many; and the limit that leaves no room all the same.
+        """
         dropped = 0
         account = self._accounts.of(change.owner)
+        # Nothing is dropped for what has no room even alone.
+        others = account.bytes - OWNER_BYTES
+        excess = self._accounts.excess(account, 1 - account.entries, size - others)
+        if excess is not None:
+            return 0, excess
         while (excess := self._accounts.excess(account, 1, size)) is not None:
             row = self._oldest(account, change.kind) if account.drops_oldest else None
             if row is None:
-                raise excess
+                return dropped, excess
             self._delete(change.owner, *row)
             account = self._accounts.of(change.owner)
             dropped += 1
-        if dropped:
-            self._set_dropped(change.owner, account.dropped + dropped)
-        return dropped
+        return dropped, None
 
     def _oldest(self, account: Account, kind: str) -> tuple[int, int] | None:
         oldest = self._execute(f"SELECT number, size {_WHERE} ORDER BY number LIMIT 1", (account.id, kind))
@@ -295,6 +337,9 @@ class Store:
         return found
 
     def _put(self, change: Put, numbers: list[int]) -> int:
+        if change.or_drop and self._accounts.find(change.owner) is None:
+            numbers.append(0)
+            return 1
         account = self._accounts.of(change.owner)
         size = ENTRY_BYTES + len(change.key.encode()) + len(change.payload)
         row = self._find_key(account, change)
@@ -303,13 +348,8 @@ class Store:
             numbers.append(self._insert(change, change.key, size))
             return 0
         number, before = row
-        self._check_room(account, size - before)
-        self._execute(
-            "UPDATE entry SET expires = ?, size = ?, digest = ?, payload = ? WHERE number = ?",
-            (change.expires, size, crc32(change.payload), change.payload, number),
-        )
-        self.has_removed = self.is_frayed = True
-        self._add(change.owner, 0, size - before)
+        self._rewrite(change, account, number, before, size)
+        self._execute("UPDATE entry SET expires = ? WHERE number = ?", (change.expires, number))
         numbers.append(number)
         return 0
 
@@ -328,7 +368,8 @@ class Store:
         return self._delete_where("number = ?", change)
 
     def _remove_key(self, change: RemoveKey, numbers: list[int]) -> int:
-        row = self._find_key(self._accounts.of(change.owner), change)
+        account = self._accounts.find(change.owner)
+        row = None if account is None else self._find_key(account, change)
         if row is not None:
             self._delete(change.owner, *row)
         return 0
@@ -337,7 +378,7 @@ class Store:
         return self._delete_where("number <= ?", change)
 
     def _delete_where(self, which: str, change: Remove | RemoveUpTo) -> int:
-        parameters = (self._accounts.of(change.owner).id, change.kind, change.number)
+        parameters = (self._id(change.owner), change.kind, change.number)
         found = self._execute(f"SELECT count(*), coalesce(sum(size), 0) {_WHERE} AND {which}", parameters)
         count, size = found.fetchone()
         if count:
@@ -347,7 +388,9 @@ class Store:
         return 0
 
     def _drops_told(self, change: DropsTold, numbers: list[int]) -> int:
-        self._set_dropped(change.owner, max(0, self._accounts.of(change.owner).dropped - change.count))
+        account = self._accounts.find(change.owner)
+        if account is not None:
+            self._set_dropped(change.owner, max(0, account.dropped - change.count))
         return 0
 
     def _set_dropped(self, owner: str, dropped: int) -> None:

@@ -11,6 +11,7 @@ from twisted.internet.testing import StringTransportWithDisconnection
 from bussrv import events as ev
 from bussrv.bus.bus import Bus
 from bussrv.bus.routing.object_ids import ObjectIds
+from bussrv.bus.sessions.left_open import settle_left_open
 from bussrv.bus.sessions.membership import MembershipAnnouncer
 from bussrv.events import Event
 from bussrv.formats.inbus.server import InbusServer
@@ -28,6 +29,8 @@ from bussrv.registry.state.state import RegistryState
 from bussrv.settings import Settings
 from bussrv.wire import inbus, spp
 from bussrv.wire.objects import ObjectReader, encode
+from tests.journal.support import fold
+from tests.spool.prompt import PromptSpool
 
 SERVER = "hall"
 Said = tuple[dict[str, Any], bytes]
@@ -63,6 +66,8 @@ class Network:
     :param seconds: what the clock shows.
     :param reactor: the clock, when several servers share it.
     :param inbus_users: the users that Inbus clients are.
+    :param spool: that of an earlier boot.
+    :param boot: the id of this one.
     :ivar proving: attributes by which members prove who they are.
     """
 
@@ -74,12 +79,15 @@ class Network:
         server_id: str = SERVER,
         reactor: Clock | None = None,
         inbus_users: UsersOfNetworks = (),
+        spool: PromptSpool | None = None,
+        boot: str = "",
         **settings: Any,
     ) -> None:
         self.reactor = Clock() if reactor is None else reactor
         self.reactor.advance(seconds)
         clock = MovedClock(self.reactor)
-        self._boot = ("boot" if server_id == SERVER else server_id) if state is None else "next"
+        self._boot = boot or (("boot" if server_id == SERVER else server_id) if state is None else "next")
+        self._given = settings
         self.server_id = server_id
         self.journal = MemoryJournal(keep=True)
         self._made = 0
@@ -88,6 +96,7 @@ class Network:
             self.journal, clock, self._new_id, server_id=server_id, boot=self._boot, state=state, settings=limits
         )
         self.bus = Bus(self.registry, limits, server_id, self._new_id, clock, self.reactor, ids=self.ids())
+        self.bus.spool = PromptSpool(limits, self.bus.counters, clock.utc, self.reactor) if spool is None else spool
         self.registry.observe(MembershipAnnouncer(self.bus), MembershipAnnouncer.KINDS)
         self.journal.tell_between(self.bus.streams.outflow.hold, self.bus.streams.outflow.release)
         self.proving: dict[str, str] = {}
@@ -100,6 +109,18 @@ class Network:
         }
         self.bus.identity.use([], networks={"inbus": inbus_users})
         self.udp = DatagramPort(InbusServer(self.bus, self.reactor))
+
+    def restarted(self) -> "Network":
+        """The server after a crash: with its journal and its spool, and without anything else."""
+        state, spool = fold(self.journal.records), self.bus.spool
+        assert isinstance(spool, PromptSpool)
+        later = Network(state, self.reactor.seconds(), spool=spool, boot=f"{self._boot}-", **self._given)
+        spool.reactor = later.reactor
+        later.journal.records += self.journal.records
+        later.factory("mqtt").clients.recover()  # type: ignore[attr-defined]
+        settle_left_open(later.bus, later._factories)
+        later.reactor.advance(0)
+        return later
 
     def _new_id(self) -> str:
         self._made += 1

@@ -24,7 +24,12 @@ def histories(
     :param pauses: stand between events, for what the test does there.
     """
     opened = st.builds(
-        ev.SessionOpened, protocol=st.just("spp"), session=SESSIONS, routing_id=routing_ids, peer=st.just("x")
+        ev.SessionOpened,
+        protocol=st.just("spp"),
+        session=SESSIONS,
+        routing_id=routing_ids,
+        peer=st.just("x"),
+        expiry=st.none() | st.just(9),
     )
     added = st.builds(ev.SubscriptionAdded, session=SESSIONS, service=services)
     renewed = st.builds(ev.SubscriptionRenewed, session=SESSIONS, service=services, options=st.just({"version": 2}))
@@ -32,6 +37,8 @@ def histories(
         st.one_of(
             opened,
             identified,
+            st.builds(ev.SessionLeft, session=SESSIONS, until=st.just(5)),
+            st.builds(ev.SessionResumed, session=SESSIONS, peer=st.just("y"), expiry=st.just(3)),
             st.builds(ev.SessionClosed, session=SESSIONS, duration=st.just(1)),
             st.builds(ev.ServiceRegistered, session=SESSIONS, service=services),
             st.builds(ev.ServiceUnregistered, session=SESSIONS, service=services),

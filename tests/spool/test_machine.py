@@ -32,6 +32,7 @@ from bussrv.spool.entries import (
     Remove,
     RemoveKey,
     RemoveUpTo,
+    Replace,
     Written,
 )
 from bussrv.spool.file import NAME, SpoolFile
@@ -57,6 +58,7 @@ lifetimes = st.one_of(st.none(), st.integers(1, 20))
 additions = st.one_of(
     st.tuples(st.just("append"), owners, kinds, sizes, lifetimes),
     st.tuples(st.just("append"), owners, st.just("queue"), sizes, lifetimes),
+    st.tuples(st.just("drop"), owners, kinds, sizes, lifetimes),
     st.tuples(st.just("put"), owners, kinds, st.sampled_from(KEYS), sizes, lifetimes),
 )
 claims = st.builds(
@@ -69,6 +71,7 @@ removals = st.one_of(
     st.builds(Remove, owner=owners, kind=kinds, number=numbers),
     st.builds(RemoveKey, owner=owners, kind=kinds, key=st.sampled_from(KEYS)),
     st.builds(RemoveUpTo, owner=owners, kind=kinds, number=numbers),
+    st.builds(Replace, owner=owners, kind=kinds, number=numbers, payload=st.just(b"")),
     st.builds(DropsTold, owner=owners, count=st.integers(0, 3)),
 )
 calls = st.one_of(
@@ -115,10 +118,17 @@ class Model:
                 elif isinstance(change, Drop):
                     self.owners.pop(change.owner, None)
                 elif change.owner not in self.owners:
-                    raise Refused("no-such-owner", "")
+                    if isinstance(change, (Append, Put)) and not change.or_drop:
+                        raise Refused("no-such-owner", "")
+                    if isinstance(change, (Append, Put)):
+                        dropped += 1
+                        found.append(next(given))
+                        assert found[-1] == 0 or found[-1] >= NO_NUMBERS
                 elif isinstance(change, Append):
-                    dropped += self.append(change)
-                    found.append(self.add(change, None, given))
+                    lost, has_room = self.append(change)
+                    dropped += lost
+                    found.append(self.add(change, None, given) if has_room else next(given))
+                    assert has_room or found[-1] == 0 or found[-1] >= NO_NUMBERS
                 elif isinstance(change, Put):
                     found.append(self.put(change, given))
                 else:
@@ -153,16 +163,22 @@ class Model:
             self.check(new, 0, OWNER_BYTES)
             self.owners[change.owner] = new
 
-    def append(self, change: Append) -> int:
-        owner, dropped = self.owners[change.owner], 0
-        while self.limit(owner, 1, size_of(None, change.payload)):
+    def append(self, change: Append) -> tuple[int, bool]:
+        """:returns: how many entries are dropped, and whether there is room."""
+        owner, dropped, size = self.owners[change.owner], 0, size_of(None, change.payload)
+        has_room = not self.limit(owner, 1 - len(owner.entries), size - (owner.bytes - OWNER_BYTES))
+        while has_room and self.limit(owner, 1, size):
             oldest = [number for number, (kind, _) in owner.entries.items() if kind == change.kind]
-            if not (owner.drops_oldest and oldest):
-                self.check(owner, 1, size_of(None, change.payload))
-            del owner.entries[min(oldest)]
-            dropped += 1
+            if owner.drops_oldest and oldest:
+                del owner.entries[min(oldest)]
+                dropped += 1
+            else:
+                has_room = False
+        if not has_room and not change.or_drop:
+            self.check(owner, 1, size)
+        dropped += not has_room
         owner.dropped += dropped
-        return dropped
+        return dropped, has_room
 
     def add(self, change: Append | Put, key: str | None, given: Any) -> int:
         number: int = next(given)
@@ -191,10 +207,15 @@ class Model:
         for number, (kind, entry) in tuple(owner.entries.items()):
             is_meant = {
                 Remove: lambda: number == change.number,  # noqa: B023
+                Replace: lambda: number == change.number,  # noqa: B023
                 RemoveKey: lambda: entry.key == change.key,  # noqa: B023
                 RemoveUpTo: lambda: number <= change.number,  # noqa: B023
             }[type(change)]()
-            if kind == change.kind and is_meant:
+            if kind != change.kind or not is_meant:
+                continue
+            if isinstance(change, Replace):
+                owner.entries[number] = kind, replace(entry, payload=change.payload)
+            else:
                 del owner.entries[number]
 
 
@@ -224,7 +245,7 @@ class SpoolMachine(RuleBasedStateMachine):
         self.store.commit()
 
     def change(self, drawn: Any) -> Change:
-        if isinstance(drawn, (Remove, RemoveUpTo)):
+        if isinstance(drawn, (Remove, RemoveUpTo, Replace)):
             known = sorted(number for each in self.model.owners.values() for number in each.entries)
             return replace(drawn, number=known[drawn.number % len(known)]) if known else drawn
         if not isinstance(drawn, tuple):
@@ -237,7 +258,7 @@ class SpoolMachine(RuleBasedStateMachine):
         expires = None if lifetime is None else self.clock.utc() + lifetime * 1_000_000
         if name == "put":
             return Put(owner=owner, kind=kind, key=more[0], payload=payload, expires=expires)
-        return Append(owner=owner, kind=kind, payload=payload, expires=expires)
+        return Append(owner=owner, kind=kind, payload=payload, expires=expires, or_drop=name == "drop")
 
     @rule(drawn=several)
     def transact_in_peace(self, drawn: Any) -> None:

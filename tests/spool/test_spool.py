@@ -16,7 +16,7 @@ from zope.interface.verify import verifyObject
 from bussrv.errors import OverLimit, Refused, SpoolUnavailable
 from bussrv.journal.files import Files
 from bussrv.journal.space import Space
-from bussrv.spool.entries import Append, Claim, Drop, DropsTold, Put, Remove, RemoveKey, RemoveUpTo, Written
+from bussrv.spool.entries import Append, Claim, Drop, DropsTold, Put, Remove, RemoveKey, RemoveUpTo, Replace, Written
 from bussrv.spool.file import NAME
 from bussrv.spool.interfaces import ISpool
 from bussrv.spool.spool import IDLE, MOST_WAITING, UNTIDY
@@ -81,6 +81,9 @@ def test_pages_end_at_their_bounds_and_go_on_after_a_number(scene: Scene) -> Non
     [
         (Remove(owner="ann", kind="queue", number=2), {"queue": [1, 3], "state": [4]}),
         (Remove(owner="ann", kind="state", number=2), {"queue": [1, 2, 3], "state": [4]}),
+        (Remove(owner="eve", kind="queue", number=2), {"queue": [1, 2, 3], "state": [4]}),
+        (Replace(owner="ann", kind="queue", number=2, payload=b""), {"queue": [1, 2, 3], "state": [4]}),
+        (Append(owner="eve", kind="queue", payload=b"", or_drop=True), {"queue": [1, 2, 3], "state": [4]}),
         (RemoveUpTo(owner="ann", kind="queue", number=2), {"queue": [3], "state": [4]}),
         (RemoveKey(owner="ann", kind="state", key="k"), {"queue": [1, 2, 3], "state": []}),
         (RemoveKey(owner="ann", kind="queue", key="k"), {"queue": [1, 2, 3], "state": [4]}),
@@ -167,7 +170,7 @@ def test_owners_are_limited_by_their_own_bytes(made: Make) -> None:
 
 @each_row(
     "change",
-    [append(b"x"), Put(owner="ann", kind="k", key="k", payload=b""), RemoveKey(owner="ann", kind="k", key="k")],
+    [append(b"x"), Put(owner="ann", kind="k", key="k", payload=b"")],
 )
 def test_an_owner_has_to_be_claimed(made: Make, change: object) -> None:
     scene = made(is_file=False)

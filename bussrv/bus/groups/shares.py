@@ -1,18 +1,19 @@
 """Shared subscriptions: of the sessions that share a filter under one name, one is given each publication, in turn.
 
 Source: MQTT 5.0, section 4.8.2. A session that has several gets a publication once for each that chooses it, besides
-what its other subscriptions bring.
+what its other subscriptions bring. A durable session without a client is given one if no other session can be.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from itertools import chain
 
 from bussrv.bus.groups.fanout import Fanout, Group
 from bussrv.bus.groups.frames import Delivery
 from bussrv.bus.interest.pattern_index import PatternMap
-from bussrv.bus.interfaces import IEncoding, ISessionLink
+from bussrv.bus.interfaces import IEncoding, IFilteringLink, ISessionLink
 from bussrv.policy.permissions.permissions import Permissions
 from bussrv.service_patterns import filter_of
 
@@ -85,11 +86,26 @@ class Shares:
     def give(self, service: str, delivery: Delivery) -> None:
         """Give a publication to one session of each shared subscription that covers its service."""
         for sharing in self._on(service):
-            for session_id in tuple(sharing):
-                group = sharing[session_id]
-                sharing.move_to_end(session_id)
-                if group.permissions.may("watch", service) and self._given(group, delivery):
-                    break
+            away: list[str] = []
+            if not self._give_one(sharing, service, delivery, tuple(sharing), away):
+                self._give_one(sharing, service, delivery, away, None)
+
+    def _give_one(
+        self, sharing: Sharing, service: str, delivery: Delivery, in_turn: Sequence[str], away: list[str] | None
+    ) -> bool:
+        """Give a publication to the next session that can be given it. :returns: whether there is one.
+
+        :param away: those whose clients are not there are put off, into this list; ``None``: they are not.
+        """
+        for session_id in in_turn:
+            group = sharing[session_id]
+            if away is not None and _is_away(group, session_id):
+                away.append(session_id)
+                continue
+            sharing.move_to_end(session_id)
+            if group.permissions.may("watch", service) and self._given(group, delivery):
+                return True
+        return False
 
     def _given(self, group: Group, delivery: Delivery) -> bool:
         """Give a publication to a session. :returns: ``False``: it cannot be given it."""
@@ -108,3 +124,9 @@ class Shares:
                 self._found.clear()
             self._found[service] = found
         return found
+
+
+def _is_away(group: Group, session_id: str) -> bool:
+    link = group.links[session_id]
+    assert IFilteringLink.providedBy(link)
+    return link.is_away

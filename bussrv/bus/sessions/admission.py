@@ -88,12 +88,13 @@ class CountedSessions:
 
 @implementer(IRegistryObserver)
 class Admission:
-    """Counts the sessions of this server by the address they come from.
+    """Counts the sessions of this server by the address they come from. Durable ones count while they are connected:
+    otherwise those that are away could keep their own clients out.
 
     :param seconds: a clock, in seconds.
     """
 
-    KINDS: ClassVar[Kinds] = frozenset({ev.SessionOpened, ev.SessionClosed})
+    KINDS: ClassVar[Kinds] = frozenset({ev.SessionOpened, ev.SessionLeft, ev.SessionResumed, ev.SessionClosed})
 
     def __init__(
         self, registry: IRegistry, settings: Settings, counters: Counter[str], seconds: Callable[[], float]
@@ -103,7 +104,7 @@ class Admission:
         self._inbus = CountedSessions(("inbus-max-sessions", "inbus-max-sessions-per-address"), settings, seconds)
         self._connections = CountedSessions(("max-sessions", "max-sessions-per-address"), settings, seconds)
         for session in registry.state.sessions.values():
-            if session.home is None:
+            if session.home is None and not session.is_away:
                 self._budget(session.protocol).entered(session.id, session.peer)
 
     def copy_limits(self) -> None:
@@ -133,11 +134,11 @@ class Admission:
         return self._budget(protocol).expect(peer)
 
     def registry_changed(self, stamped: Stamped) -> None:
-        """Count sessions that open and close; see :class:`IRegistryObserver`."""
+        """Count sessions that come and go; see :class:`IRegistryObserver`."""
         event = stamped.event
-        if isinstance(event, ev.SessionOpened) and event.home is None:
+        if isinstance(event, ev.SessionResumed) or (isinstance(event, ev.SessionOpened) and event.home is None):
             self._budget(event.protocol).entered(event.session or "", event.peer or "")
-        elif isinstance(event, ev.SessionClosed):
+        elif isinstance(event, (ev.SessionLeft, ev.SessionClosed)):
             self._budget(event.protocol).left(event.session or "")
 
     def _budget(self, protocol: str | None) -> CountedSessions:

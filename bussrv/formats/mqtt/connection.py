@@ -8,9 +8,10 @@ from typing import Any, Protocol
 from twisted.internet.defer import Deferred
 
 from bussrv.bus.interfaces import IBus
+from bussrv.formats.mqtt.clients import Clients
+from bussrv.formats.mqtt.durable.session import Begun
 from bussrv.formats.mqtt.encoding import MqttEncoding
 from bussrv.policy.permissions.permissions import Permissions
-from bussrv.values import Publication
 from bussrv.wire.mqtt.packets import Packet, Publish
 from bussrv.wire.mqtt.reasons import ReasonCode
 
@@ -21,6 +22,17 @@ class MqttConnection(Protocol):
     bus: IBus
     session_id: str
     version: int
+
+    @property
+    def clients(self) -> Clients:
+        """What it has in common with others."""
+
+    @property
+    def begun(self) -> Begun:
+        """The identifiers of messages of QoS 2 that the client has begun and not ended."""
+
+    def busy_until(self, done: Deferred[Any]) -> None:
+        """Let the client's later input wait until ``done`` fires."""
 
     @property
     def has_ended(self) -> bool:
@@ -40,9 +52,6 @@ class MqttConnection(Protocol):
 
     def fail(self, code: ReasonCode, reason: str) -> None:
         """The client did what the protocol forbids: end its session."""
-
-    def keep(self, publication: Publication) -> Deferred[Any] | None:
-        """Have a retained publication outlive the server. :returns: fires when it does; ``None``: it is not to."""
 
     def permissions(self) -> Permissions:
         """The permissions of the session."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
 
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
@@ -25,6 +26,9 @@ from bussrv.wire.mqtt.writer import numbered_publish, publish
 
 FOREIGN_QOS = 1
 """The QoS of publications of other wire formats."""
+
+LONGEST_PACKET = (1 << 28) + 4
+"""The bytes of the longest packet that there can be."""
 
 MOST_REMEMBERED = 4096
 """For how many services an encoding remembers what is wanted of them."""
@@ -202,6 +206,42 @@ class MqttEncoding:
             self._matched.clear()
         self._matched[service] = matched
         return matched
+
+
+class Encodings:
+    """The encodings of all clients: one for those that get the same bytes.
+
+    :param counters, utc: see :class:`MqttEncoding`.
+    """
+
+    def __init__(self, counters: Counter[str], utc: Any) -> None:
+        self._counters = counters
+        self._utc = utc
+        self._shared: WeakValueDictionary[tuple[Client, frozenset[tuple[str, Wanted]]], MqttEncoding] = (
+            WeakValueDictionary()
+        )
+
+    def of(self, client: Client, filters: Mapping[str, Wanted]) -> MqttEncoding:
+        """The encoding for clients that get the same bytes."""
+        key = client, frozenset(filters.items())
+        found = self._shared.get(key)
+        if found is None:
+            found = self._shared[key] = MqttEncoding(client, filters, self._counters, self._utc)
+        return found
+
+    def for_filters(
+        self, client: Client, session_id: str, filters: Mapping[str, dict[str, Any] | None], *, is_alone: bool
+    ) -> MqttEncoding:
+        """See :meth:`bussrv.bus.interfaces.IFilteringLink.encoding_of`.
+
+        :param session_id: the session that is subscribed.
+        """
+        wanted = {name: Wanted.of(options) for name, options in filters.items()}
+        if is_alone or any(each.no_local for each in wanted.values()):
+            client = replace(client, session=session_id)
+        if is_alone:
+            return MqttEncoding(client, wanted, self._counters, self._utc)
+        return self.of(client, wanted)
 
 
 def _joined(wanted: list[Wanted]) -> _Joined | None:

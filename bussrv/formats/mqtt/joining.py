@@ -12,6 +12,9 @@ from bussrv.values import check_routing_id, quoted
 from bussrv.wire.mqtt.packets import VERSION_5, Connack, Connect, Properties
 from bussrv.wire.mqtt.reasons import RETURN_CODES, UNAVAILABLE, ReasonCode
 
+DROPPED = "dropped"
+"""The user property of CONNACK with the number of messages that were dropped while the client was away."""
+
 CODES = {
     "bad-client-id": ReasonCode.CLIENT_ID_NOT_VALID,
     "client-id-taken": ReasonCode.CLIENT_ID_NOT_VALID,
@@ -24,6 +27,9 @@ CODES = {
     "journal-unavailable": ReasonCode.SERVER_UNAVAILABLE,
     "bad-service-name": ReasonCode.TOPIC_INVALID,
     "reserved-name": ReasonCode.TOPIC_INVALID,
+    "too-many-durable-sessions": ReasonCode.QUOTA_EXCEEDED,
+    "spool-full": ReasonCode.QUOTA_EXCEEDED,
+    "spool-unavailable": ReasonCode.SERVER_UNAVAILABLE,
 }
 """The reason code for each reason for which a client is refused."""
 
@@ -73,15 +79,44 @@ def refused(reason: str, version: int) -> Connack:
     return Connack(code if version == VERSION_5 else RETURN_CODES.get(code, UNAVAILABLE))
 
 
-def accepted(asked: Connect, client_id: str, *, max_packet: int, most_incoming: int, most_aliases: int) -> Connack:
-    """The answer to a client that is let in."""
+def expiry_of(asked: Connect, most: float) -> int:
+    """How many seconds the session of a client is to outlive its connection; 0: it does not.
+
+    A client of 3.1.1 that does not ask for a clean session says no number.
+
+    :param most: the most that it gets.
+    """
     if asked.version != VERSION_5:
-        return Connack()
+        return 0 if asked.clean_start else int(most)
+    return min(asked.properties.session_expiry_interval or 0, int(most))
+
+
+def accepted(
+    asked: Connect,
+    client_id: str,
+    expiry: int,
+    *,
+    is_present: bool,
+    dropped: int,
+    max_packet: int,
+    most_incoming: int,
+    most_aliases: int,
+) -> Connack:
+    """The answer to a client that is let in.
+
+    :param expiry: how many seconds its session outlives its connection.
+    :param is_present: whether its session was there before.
+    :param dropped: how many messages for it were dropped.
+    """
+    if asked.version != VERSION_5:
+        return Connack(session_present=is_present)
+    wanted = asked.properties.session_expiry_interval
     properties = Properties(
         assigned_client_identifier=None if asked.client_id else client_id,
-        session_expiry_interval=0 if asked.properties.session_expiry_interval else None,
+        session_expiry_interval=expiry if wanted not in (None, expiry) else None,
         receive_maximum=most_incoming,
         maximum_packet_size=max_packet,
         topic_alias_maximum=most_aliases,
+        user_properties=((DROPPED, str(dropped)),) if dropped else (),
     )
-    return Connack(properties=properties)
+    return Connack(session_present=is_present, properties=properties)

@@ -34,6 +34,7 @@ class MqttLink(StreamLink):
     """
 
     outgoing: Outgoing | None = None
+    is_away = False
     _is_over = False
     filtering: Filtering
     most_waiting: int

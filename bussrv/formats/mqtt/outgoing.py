@@ -19,11 +19,17 @@ def qos_of(frame: bytes) -> int:
     return frame[0] >> 1 & 3 if frame[0] >> 4 == PacketType.PUBLISH else 0
 
 
-def numbered(frame: bytes, number: int) -> bytes:
-    """A PUBLISH of QoS 1 or 2 with this packet identifier."""
+def begin_of_fields(frame: bytes) -> int:
+    """Where the first field of a packet begins, after its length."""
     at = 2
     while frame[at - 1] & 0x80:
         at += 1
+    return at
+
+
+def numbered(frame: bytes, number: int) -> bytes:
+    """A PUBLISH of QoS 1 or 2 with this packet identifier."""
+    at = begin_of_fields(frame)
     at += 2 + int.from_bytes(frame[at : at + 2], "big")
     return b"%b%b%b" % (frame[:at], number.to_bytes(2, "big"), frame[at + 2 :])
 

@@ -1,26 +1,30 @@
 """Connections of clients of MQTT. Source: MQTT 3.1.1 and 5.0; the packets are in :mod:`bussrv.wire.mqtt`.
 
-A session is as long as its connection: a client that asks for a longer one is told that it gets none.
+A session is as long as its connection, or durable, as the client asks for: see :mod:`bussrv.formats.mqtt.durable`. The
+connection of a client with a durable session has another one until the client is let in.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
-from weakref import WeakValueDictionary
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, gatherResults
 
 from bussrv.addresses import address_key
 from bussrv.bus.interfaces import IBus, IEncoding
 from bussrv.errors import OverLimit, Refused, RemoteProtocolError
 from bussrv.events import limit_reached
 from bussrv.formats.mqtt import joining
-from bussrv.formats.mqtt.encoding import Client, MqttEncoding, Wanted
+from bussrv.formats.mqtt.clients import Clients
+from bussrv.formats.mqtt.durable.link import FACTS
+from bussrv.formats.mqtt.durable.queue import Client as Receiver
+from bussrv.formats.mqtt.durable.session import MOST_INCOMING, Begun, DurableSession
+from bussrv.formats.mqtt.durable.stored import Format
+from bussrv.formats.mqtt.encoding import LONGEST_PACKET, Client, MqttEncoding, Wanted
 from bussrv.formats.mqtt.link import MqttLink
 from bussrv.formats.mqtt.outgoing import LAST_ID, Outgoing
-from bussrv.formats.mqtt.publishing import MOST_ALIASES, MOST_INCOMING, Publishing
-from bussrv.formats.mqtt.retaining import DurableRetained
+from bussrv.formats.mqtt.publishing import MOST_ALIASES, Publishing
 from bussrv.formats.mqtt.subscribing import Subscribing
 from bussrv.memory.bundle import Bundle
 from bussrv.net.listening import StreamListener
@@ -29,15 +33,11 @@ from bussrv.net.session.factory import StreamFactory
 from bussrv.net.session.protocol import StreamProtocol
 from bussrv.net.transport.patience import Patience
 from bussrv.registry.state.session import Claims
-from bussrv.values import Publication
 from bussrv.wire.mqtt import packets
 from bussrv.wire.mqtt.packets import VERSION_5, Packet, PacketType
 from bussrv.wire.mqtt.reader import MqttReader
 from bussrv.wire.mqtt.reasons import ReasonCode
 from bussrv.wire.mqtt.writer import encode, refusal
-
-LONGEST_PACKET = (1 << 28) + 4
-"""The bytes of the longest packet that there can be."""
 
 GRACE = 1.5
 """A client may be silent for so many times its keep-alive. Source: MQTT 5.0, 3.1.2.10."""
@@ -54,14 +54,21 @@ ENDS = {
 """The reason codes by which clients of 5.0 are told why their sessions end."""
 
 WITHOUT_WILL = ("server-stopped",)
-"""The reasons for which no will is published, besides a plain DISCONNECT."""
+"""The reasons for which no will is published, besides a plain DISCONNECT. It is after the restart, if there is one."""
+
+FOR_GOOD = frozenset({"closed-by-operator", "permission-withdrawn"})
+"""The reasons for which a durable session ends with its connection."""
+
+SECOND = 1_000_000
 
 
 class MqttProtocol(StreamProtocol):
     """One connection.
 
     :ivar version: 4 or 5; 0: the client has not said it yet.
-    :ivar client_id: empty until the client is let in.
+    :ivar client_id: empty until the client has said it, and may have it.
+    :ivar durable: its durable session, if it has one and is let in.
+    :ivar begun: see :class:`Begun`.
     """
 
     FORMAT = "mqtt"
@@ -69,6 +76,9 @@ class MqttProtocol(StreamProtocol):
     link: MqttLink
     version = 0
     client_id = ""
+    durable: DurableSession | None = None
+    _found: DurableSession | None = None
+    _is_present = _is_joined = False
     _will: packets.Will | None = None
     _patience: Patience | None = None
     _silence: Any = None
@@ -78,9 +88,16 @@ class MqttProtocol(StreamProtocol):
     def __init__(self, bus: IBus, reactor: Any) -> None:
         super().__init__(bus, reactor)
         self.bus = bus
+        self.begun: Begun = set()
         self.publishing = Publishing(self)
         self.subscribing = Subscribing(self)
         self._client = Client(packets.VERSION_3_1_1, LONGEST_PACKET)
+        self._is_settled: Deferred[None] = Deferred()  # fires when the client is let in, or is not
+
+    @property
+    def clients(self) -> Clients:
+        """What it has in common with others."""
+        return self.factory.clients
 
     def make_reader(self) -> MqttReader:
         """Reads what clients send."""
@@ -146,11 +163,6 @@ class MqttProtocol(StreamProtocol):
         else:
             self.fail(ReasonCode.PROTOCOL_ERROR, "protocol-error")  # AUTH, though no login in steps was begun.
 
-    def keep(self, publication: Publication) -> Deferred[Any] | None:
-        """Have a retained publication outlive the server, if it is to."""
-        retaining, session = self.factory.retaining, self.bus.registry.state.sessions.get(self.session_id)
-        return None if retaining is None or session is None else retaining.keep(publication, session)
-
     def take_alike(self, packet: packets.Publish) -> list[packets.Publish]:
         """A packet, which is served now, and those after it that are alike."""
         run = self._packets.take_alike(packet)
@@ -181,31 +193,126 @@ class MqttProtocol(StreamProtocol):
                 self.send([encode(joining.refused(refused.reason, asked.version), asked.version)])
                 self._says_no_more = True
                 self.end(refused.reason)
+        finally:
+            self._is_settled.callback(None)
 
     async def _let_in(self, asked: packets.Connect) -> None:
-        credentials, client_id = joining.credentials_of(asked), joining.client_id_of(asked)
-        if self.factory.retaining is not None:
-            await self.factory.retaining.loaded()
+        client_id = joining.client_id_of(asked)
+        await self._check(asked)
+        await self.clients.claim(client_id, self)
+        self.client_id = client_id
+        try:
+            self._check_there()
+            self.clients.wills.cancel(client_id)
+            await self._find_session(asked)
+            await self._make_known(asked)
+        except Refused as refusal:
+            self._abandon("connection-lost" if self.has_ended else refusal.reason)
+            raise
+        self._begin(asked)
+
+    def _check_there(self) -> None:
+        """:raises Refused: ``session-closed``: the client has gone meanwhile."""
+        if self.has_ended:
+            raise Refused("session-closed", "the connection has ended")
+
+    async def _check(self, asked: packets.Connect) -> None:
+        """Check who the client is, and what it may do."""
+        credentials = joining.credentials_of(asked)
+        if self.clients.retaining is not None:
+            await self.clients.retaining.loaded()
         if credentials is not None and self.bus.access.asks:
             await self.identification.log_in(credentials)
         self.identification.check_may_join()
         session = self.bus.registry.state.sessions[self.session_id]
         joining.check_will(asked, session, self.bus)
-        claimed = asked.username if asked.username != session.actor else None
-        await self.bus.registry.introduce(Claims(session_id=self.session_id, name=client_id, claimed=claimed))
-        if self.has_ended:
-            return
-        self.factory.take_over(client_id, self)
-        self.client_id = client_id
-        self._will = asked.will
+
+    async def _find_session(self, asked: packets.Connect) -> None:
+        """Find, or begin, the durable session that the client asks for."""
+        sessions, expiry = self.clients.durable, self._granted(asked) * SECOND
+        found = sessions.of(self.client_id)
+        if found is not None and asked.clean_start:
+            sessions.end(found, "session-replaced")
+            found = None
+        own = self.bus.registry.state.sessions[self.session_id]
+        if found is not None:
+            await sessions.resume(found, own.peer, own.actor, expiry)
+            self._found, self._is_present = found, True
+        elif expiry:
+            self._found = await sessions.begin(self.client_id, own.peer, own.actor, expiry)
+        self._check_there()
+
+    def _granted(self, asked: packets.Connect) -> int:
+        """How many seconds the session of the client outlives its connection."""
+        return joining.expiry_of(asked, self.settings.mqtt_session_expiry)
+
+    async def _make_known(self, asked: packets.Connect) -> None:
+        """Note in the registry who the client is, and keep its will."""
+        own = self.bus.registry.state.sessions[self.session_id]
+        session_id = own.id if self._found is None else self._found.id
+        claimed = asked.username if asked.username != own.actor else None
+        await self.bus.registry.introduce(Claims(session_id=session_id, name=self.client_id, claimed=claimed))
+        self._check_there()
+        if asked.will is None:
+            self.clients.wills.forget_former(self.client_id)
+        else:
+            await self.clients.wills.keep(self.client_id, asked.will, own)
+            self._check_there()
+
+    def _abandon(self, reason: str) -> None:
+        """The client is not let in: its durable session goes on without it, or has never been."""
+        self.clients.wills.forget_former(self.client_id)
+        if self._is_present and self._found is not None:
+            self.clients.durable.leave(self._found, reason)
+        elif self._found is not None:
+            self.clients.durable.end(self._found, reason)
+
+    def _begin(self, asked: packets.Connect) -> None:
+        """The client is let in."""
+        durable = self._found
+        self._will, self._is_joined = asked.will, True
         properties = asked.properties
-        self._client = Client(asked.version, properties.maximum_packet_size or LONGEST_PACKET)
+        max_packet = properties.maximum_packet_size or LONGEST_PACKET
+        self._client = Client(asked.version, max_packet)
         self._receive_maximum = properties.receive_maximum or LAST_ID
         if asked.keep_alive:
             self._keep_alive = asked.keep_alive * GRACE
             self._look()
-        limits = {"max_packet": self.settings.mqtt_max_packet, "most_aliases": MOST_ALIASES}
-        self.say(joining.accepted(asked, client_id, most_incoming=MOST_INCOMING, **limits))
+        answer = joining.accepted(
+            asked,
+            self.client_id,
+            self._granted(asked),
+            is_present=self._is_present,
+            dropped=0 if durable is None else durable.dropped,
+            max_packet=self.settings.mqtt_max_packet,
+            most_incoming=MOST_INCOMING,
+            most_aliases=MOST_ALIASES,
+        )
+        if durable is None:
+            self.say(answer)
+        else:
+            self._go_on_as(durable, answer, max_packet)
+
+    def _go_on_as(self, durable: DurableSession, answer: packets.Connack, max_packet: int) -> None:
+        """Serve the durable session of the client from now on."""
+        link, version = durable.link, self.version
+        self.durable, self._client = durable, FACTS
+        if durable.begun is not None:  # An empty one is false.
+            self.begun = durable.begun
+        self.continue_as(durable.id, link.traffic, "joined-session")
+        self.link.send(Bundle([encode(answer, version)]))
+        receiver = Receiver(Format(version, max_packet), self._receive_maximum, self.link.send_numbered)
+        link.connect(self.link, receiver)
+        if version == VERSION_5:
+            self.clients.durable.told_of_drops(durable)
+        link.queue.connect(receiver)
+
+    def has_left(self) -> Deferred[None]:
+        """:returns: fires when the connection has no session any more, and wants none."""
+        settled: Deferred[None] = Deferred()
+        self._is_settled.addCallback(lambda _: settled.callback(None))
+        both: Deferred[None] = gatherResults([settled, self.session_gone()]).addCallback(lambda _: None)
+        return both
 
     def _look(self) -> None:
         """Look whether the client has been silent for too long."""
@@ -221,13 +328,8 @@ class MqttProtocol(StreamProtocol):
 
     def encoding_of(self, filters: Mapping[str, dict[str, Any] | None], *, is_alone: bool) -> IEncoding:
         """See :class:`bussrv.bus.interfaces.IFilteringLink`."""
-        wanted = {name: Wanted.of(options) for name, options in filters.items()}
-        self._needs_numbers(any(each.qos for each in wanted.values()))
-        is_selective = is_alone or any(each.no_local for each in wanted.values())
-        client = Client(self._client.version, self._client.max_packet, self.session_id if is_selective else "")
-        if is_alone:
-            return MqttEncoding(client, wanted, self.bus.counters, self.bus.utc)
-        return self.factory.encoding_of(client, wanted)
+        self._needs_numbers(any(Wanted.of(options).qos for options in filters.values()))
+        return self.clients.encodings.for_filters(self._client, self.session_id, filters, is_alone=is_alone)
 
     def refilter(self, encoding: IEncoding, changed: str, options: dict[str, Any] | None, *, is_there: bool) -> None:
         """See :class:`bussrv.bus.interfaces.IFilteringLink`."""
@@ -245,18 +347,19 @@ class MqttProtocol(StreamProtocol):
 
     def messages(self) -> MqttEncoding:
         """Makes messages for this client alone."""
-        return self.factory.encoding_of(self._client, {})
+        return self.clients.encodings.of(self._client, {})
 
     def _acknowledged(self, packet: packets.Acknowledgement) -> None:
         """A packet about a message of QoS 1 or 2."""
         kind, number, outgoing = type(packet), packet.id, self.link.outgoing
-        if kind is packets.Pubrel:
-            is_known = number in self.publishing.unended
-            self.publishing.unended.discard(number)
-            self.say(packets.Pubcomp(number, self._found(is_known)))
+        if isinstance(packet, packets.Pubrel):
+            self.publishing.release(packet)
+        elif self.durable is not None:
+            self.durable.link.queue.acknowledged(packet)
         elif outgoing is None or not outgoing.is_awaited(PacketType[kind.__name__.upper()], number):
             if kind is packets.Pubrec:
-                self.say(packets.Pubrel(number, self._found(False)))
+                is_said = self.version == VERSION_5
+                self.say(packets.Pubrel(number, ReasonCode.PACKET_ID_NOT_FOUND if is_said else ReasonCode.SUCCESS))
         elif kind is packets.Pubrec and packet.code < ReasonCode.UNSPECIFIED_ERROR:
             outgoing.go_on(number)
             self.say(packets.Pubrel(number))
@@ -265,33 +368,43 @@ class MqttProtocol(StreamProtocol):
             if following is not None:
                 self.link.send_numbered(following)
 
-    def _found(self, is_known: bool) -> int:
-        return ReasonCode.SUCCESS if is_known or self.version != VERSION_5 else ReasonCode.PACKET_ID_NOT_FOUND
-
     # The end.
 
     def _leaves(self, packet: packets.Disconnect) -> None:
-        if packet.code == ReasonCode.SUCCESS:
+        expiry = packet.properties.session_expiry_interval
+        if expiry is not None and not self._may_outlive(expiry):
+            self.fail(ReasonCode.PROTOCOL_ERROR, "protocol-error")
+            return
+        if packet.code == ReasonCode.SUCCESS and self._will is not None:
             self._will = None
+            self.clients.wills.forget(self.client_id)
         self._says_no_more = True
         self.end("client-closed")
 
+    def _may_outlive(self, seconds: int) -> bool:
+        """The client says in the end how long its session outlives its connection. :returns: whether it may."""
+        durable = self.durable
+        if durable is None or not durable.expiry:
+            return not seconds
+        durable.expiry = min(seconds, int(self.settings.mqtt_session_expiry)) * SECOND
+        return True
+
     def malformed(self, error: RemoteProtocolError) -> None:
         """Tell the client what was wrong, as far as its version has a packet for that."""
-        said = refusal(error.reason, self._packets.level, is_connected=bool(self.client_id))
+        said = refusal(error.reason, self._packets.level, is_connected=self._is_joined)
         self._says_no_more = True
         if said:
             self.send([said])
 
     def last_words(self, reason: str) -> Bundle | None:
         """Tell a client that reads too slowly."""
-        if self.version != VERSION_5 or not self.client_id:
+        if self.version != VERSION_5 or not self._is_joined:
             return None
         self._says_no_more = True
         return Bundle([encode(packets.Disconnect(ENDS[reason]), VERSION_5)])
 
     def _say_farewell(self, code: ReasonCode | None) -> None:
-        if code is not None and self.version == VERSION_5 and self.client_id and not self._says_no_more:
+        if code is not None and self.version == VERSION_5 and self._is_joined and not self._says_no_more:
             self.say(packets.Disconnect(code))
         self._says_no_more = True
 
@@ -313,8 +426,22 @@ class MqttProtocol(StreamProtocol):
 
     def _publish_will(self, reason: str) -> None:
         will, self._will = self._will, None
-        if will is not None and reason not in WITHOUT_WILL:
-            self.publishing.give_will(will)
+        if will is None or reason in WITHOUT_WILL:
+            return
+        delay = will.properties.will_delay_interval or 0
+        if self.durable is not None and self.durable.expiry and delay and reason not in FOR_GOOD:
+            self.clients.wills.publish_after(self.client_id, will, delay)
+        else:
+            self.clients.wills.publish(self.client_id, self.session_id, will)
+
+    def close_session(self, reason: str) -> None:
+        """Close the session of the client, or leave it if it is durable."""
+        if self.durable is None:
+            super().close_session(reason)
+        elif reason in FOR_GOOD:
+            self.clients.durable.end(self.durable, reason)
+        else:
+            self.clients.durable.leave(self.durable, reason)
 
     def closed(self, reason: str) -> None:
         """The session is closed."""
@@ -325,52 +452,35 @@ class MqttProtocol(StreamProtocol):
             self._silence = None
         if self.link.outgoing is not None:
             self.link.outgoing.clear()
-        self.factory.left(self)
+        self.clients.left(self.client_id, self)
 
 
 class MqttFactory(StreamFactory):
     """The connections of one port.
 
+    :ivar clients: what they have in common with those of other ports.
     :ivar plain: the encoding for clients without subscriptions.
-    :ivar retaining: keeps retained messages on the disk; ``None``: they end with the server.
     """
 
     def __init__(self, bus: IBus, reactor: Any) -> None:
         super().__init__(MqttProtocol, bus, reactor)
-        self.retaining = DurableRetained(bus) if bus.settings.mqtt_retain == "durable" else None
-        self._by_client_id: dict[str, MqttProtocol] = {}
-        self._encodings: WeakValueDictionary[tuple[Client, frozenset[tuple[str, Wanted]]], MqttEncoding] = (
-            WeakValueDictionary()
-        )
-        self.plain = self.encoding_of(Client(packets.VERSION_3_1_1, LONGEST_PACKET), {})
+        self.clients = Clients(bus, reactor)
+        self.plain = self.clients.encodings.of(Client(packets.VERSION_3_1_1, LONGEST_PACKET), {})
 
-    def encoding_of(self, client: Client, filters: Mapping[str, Wanted]) -> MqttEncoding:
-        """The encoding for clients that get the same bytes."""
-        key = client, frozenset(filters.items())
-        found = self._encodings.get(key)
-        if found is None:
-            found = self._encodings[key] = MqttEncoding(client, filters, self.bus.counters, self.bus.utc)
-        return found
 
-    def take_over(self, client_id: str, client: MqttProtocol) -> None:
-        """A client has this client id from now on. The session of one that has it ends.
+class MqttListener(StreamListener):
+    """The port: when it opens, it takes up what earlier boots left."""
 
-        :raises Refused: ``client-id-taken``: another user has it.
-        """
-        former = self._by_client_id.get(client_id)
-        if former is not None and former is not client:
-            sessions = self.bus.registry.state.sessions
-            if sessions[former.session_id].actor != sessions[client.session_id].actor:
-                raise Refused("client-id-taken", "another user has a session with this client id")
-            former.end("session-taken-over")
-        self._by_client_id[client_id] = client
+    def __init__(self, factory: MqttFactory, description: str, reactor: Any) -> None:
+        super().__init__(factory, description, reactor)
+        self._clients = factory.clients
 
-    def left(self, client: MqttProtocol) -> None:
-        """A session is closed."""
-        if self._by_client_id.get(client.client_id) is client:
-            del self._by_client_id[client.client_id]
+    def startService(self) -> None:
+        """See :class:`StreamListener`."""
+        super().startService()
+        self._clients.recover()
 
 
 def listen(bus: IBus, endpoint: str, reactor: Any) -> StreamListener:
     """Serve MQTT; see :meth:`bussrv.interfaces.IWireFormat.listen`."""
-    return StreamListener(MqttFactory(bus, reactor), endpoint, reactor)
+    return MqttListener(MqttFactory(bus, reactor), endpoint, reactor)

@@ -7,32 +7,25 @@ for longest: what is retained there stays. The topics end with the session.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, FirstError, gatherResults
+from twisted.python.failure import Failure
 
 from bussrv.errors import Refused
 from bussrv.formats.mqtt.connection import MqttConnection
-from bussrv.formats.mqtt.encoding import Sent
-from bussrv.values import OCTET_STREAM, UTF8_TEXT, Publication
-from bussrv.wire.mqtt.packets import (
-    NO_PROPERTIES,
-    VERSION_5,
-    Acknowledgement,
-    Properties,
-    Puback,
-    Publish,
-    Pubrec,
-    Will,
-)
+from bussrv.formats.mqtt.durable.session import MOST_INCOMING
+from bussrv.wire.mqtt.packets import VERSION_5, Acknowledgement, Puback, Pubcomp, Publish, Pubrec, Pubrel
 from bussrv.wire.mqtt.reasons import ReasonCode
 from bussrv.wire.mqtt.writer import encode
 
 MOST_ALIASES = 64
 """The topic aliases that a client may use."""
 
-MOST_INCOMING = 64
-"""The messages of QoS 2 that a client may have begun and not ended."""
+MOST_UNANSWERED = 1000
+"""So many messages of a client may wait until they are durable. Then its later input waits, too."""
 
 CODES = {
     "not-allowed": ReasonCode.NOT_AUTHORIZED,
@@ -45,21 +38,16 @@ CODES = {
 }
 """The reason code for each reason for which a message is refused."""
 
-_PASSED_ON = ("payload_format_indicator", "content_type", "response_topic", "correlation_data", "user_properties")
-
 
 class Publishing:
-    """The messages of one client.
-
-    :ivar unended: the identifiers of messages of QoS 2 that the client has not ended by PUBREL.
-    """
+    """The messages of one client."""
 
     def __init__(self, connection: MqttConnection) -> None:
         self._connection = connection
         self._bus = connection.bus
         self._aliases: dict[int, str] = {}
         self._topics: OrderedDict[str, None] = OrderedDict()
-        self.unended: set[int] = set()
+        self._unanswered = 0
 
     def receive(self, packet: Publish) -> None:
         """A client published a message."""
@@ -67,12 +55,12 @@ class Publishing:
         topic = self._topic_of(packet)
         if topic is None:
             connection.fail(ReasonCode.TOPIC_ALIAS_INVALID, "bad-topic-alias")
-        elif packet.qos == 2 and packet.id in self.unended:
-            self._answer(packet, ReasonCode.SUCCESS)
-        elif packet.qos == 2 and len(self.unended) >= MOST_INCOMING:
+        elif packet.qos == 2 and packet.id in connection.begun:
+            self._acknowledge(packet, ReasonCode.SUCCESS)
+        elif packet.qos == 2 and len(connection.begun) >= MOST_INCOMING:
             connection.fail(ReasonCode.RECEIVE_MAXIMUM_EXCEEDED, "protocol-error")
         elif not self._bus.may(connection.session_id, "publish", topic):
-            self._answer(packet, ReasonCode.NOT_AUTHORIZED)
+            self._acknowledge(packet, ReasonCode.NOT_AUTHORIZED)
         elif self._bus.registry.state.provides(connection.session_id, topic):
             if topic in self._topics:
                 self._topics.move_to_end(topic)
@@ -80,11 +68,7 @@ class Publishing:
             if len(run) > 1:
                 self._give_run(topic, run)
                 return
-            code, kept = self._give(topic, packet)
-            if kept is None:
-                self._answer(packet, code)
-            else:
-                connection.busy_with(self._answer_when(kept, packet, code))
+            self._acknowledge(packet, *self._give(topic, packet))
         else:
             connection.busy_with(self._publish_anew(topic, packet))
 
@@ -109,76 +93,91 @@ class Publishing:
             await registry.register_service(session_id, topic)
         except Refused as refusal:
             self._bus.counters[refusal.reason] += 1
-            self._answer(packet, CODES.get(refusal.reason, ReasonCode.UNSPECIFIED_ERROR))
+            self._acknowledge(packet, CODES.get(refusal.reason, ReasonCode.UNSPECIFIED_ERROR))
             return
         if self._connection.has_ended:
             return
         self._topics[topic] = None
         code, kept = self._give(topic, packet)
-        await self._answer_when(kept, packet, code)
+        self._acknowledge(packet, code, kept)
 
-    async def _answer_when(self, kept: Deferred[Any] | None, packet: Publish, code: ReasonCode) -> None:
-        """Acknowledge a message that is to outlive the server when it does."""
-        try:
-            if kept is not None:
-                await kept
-        except Refused as refusal:
-            code = CODES.get(refusal.reason, ReasonCode.UNSPECIFIED_ERROR)
-        self._answer(packet, code)
-
-    def _give(self, topic: str, message: Publish | Will) -> tuple[ReasonCode, Deferred[Any] | None]:
-        """Give a message to everybody who wants it.
-
-        :returns: the reason code; and what fires when a retained message is durable, if its client waits for that.
-        """
-        properties = message.properties
-        expires = None
-        if properties is not NO_PROPERTIES:
-            if properties.message_expiry_interval is not None:
-                expires = self._bus.utc() + properties.message_expiry_interval * 1_000_000
-            properties = Properties(**{name: getattr(properties, name) for name in _PASSED_ON})
-        session_id = self._connection.session_id
-        sent = Sent(session_id, message.qos, message.retain, properties, expires)
-        publication = Publication(topic, _content_type(properties), message.payload, own=sent)
-        self._bus.publish(session_id, publication)
-        if not message.retain:
-            return ReasonCode.SUCCESS, None
-        if not self._bus.retained.put(publication):
-            return ReasonCode.QUOTA_EXCEEDED, None
-        kept = self._connection.keep(publication)
-        if kept is not None and not (isinstance(message, Publish) and message.qos):
-            kept.addErrback(lambda _: None)  # The spool has counted it, and nobody is to be told.
-            kept = None
-        return ReasonCode.SUCCESS, kept
+    def _give(self, topic: str, packet: Publish) -> tuple[ReasonCode, Deferred[Any] | None]:
+        return self._connection.clients.giving.give(self._connection.session_id, topic, packet)
 
     def _give_run(self, topic: str, run: list[Publish]) -> None:
         """Give messages to everybody who wants them; they differ in their payloads and identifiers only."""
-        connection, qos = self._connection, run[0].qos
-        sent = Sent(connection.session_id, qos)
-        publications = [Publication(topic, OCTET_STREAM, each.payload, own=sent) for each in run]
-        self._bus.publish_many(connection.session_id, publications)
-        if qos:
+        connection = self._connection
+        connection.clients.giving.give_run(connection.session_id, topic, run)
+        if run[0].qos:
+            self._when_durable(None, partial(self._say_run, run), partial(self._refuse, run))
+
+    def _say_run(self, run: list[Publish], _: object) -> None:
+        self._unanswered -= 1
+        connection = self._connection
+        if not connection.has_ended:
             connection.send([encode(Puback(each.id), connection.version) for each in run])
 
-    def give_will(self, will: Will) -> None:
-        """Publish the will of a client whose session ends."""
-        self._give(will.topic, will)
-        self._bus.flush()
+    def _acknowledge(self, packet: Publish, code: ReasonCode, kept: Deferred[Any] | None = None) -> None:
+        """Acknowledge a message, when it is in all queues that want it, and these are on the disk.
 
-    def _answer(self, packet: Publish, code: ReasonCode) -> None:
-        """Acknowledge a message. In 3.1.1 that is all; the client is not told that it may not publish there."""
-        if packet.qos == 0 or self._connection.has_ended:
+        In 3.1.1 there is no reason code; the client is not told that it may not publish there.
+
+        :param kept: fires when a retained message is durable.
+        """
+        if packet.qos == 0:
             return
+        if packet.qos == 2 and code < ReasonCode.UNSPECIFIED_ERROR:
+            self._connection.begun.add(packet.id)
         told = code if self._connection.version == VERSION_5 else ReasonCode.SUCCESS
-        answer: Acknowledgement = Puback(packet.id, told)
-        if packet.qos == 2:
-            answer = Pubrec(packet.id, told)
-            if told < ReasonCode.UNSPECIFIED_ERROR:
-                self.unended.add(packet.id)
-        self._connection.say(answer)
+        done = partial(self._say, _acknowledgement(packet, told))
+        self._when_durable(kept, done, partial(self._refuse, (packet,)))
+
+    def _when_durable(
+        self, kept: Deferred[Any] | None, done: Callable[[object], None], failed: Callable[[Failure], None]
+    ) -> None:
+        """Call ``done`` when everything that was published is in the queues of durable sessions, or ``failed``."""
+        self._unanswered += 1
+        rounds = self._connection.clients.rounds
+        waits = [each for each in (kept, rounds.durable() if rounds.is_needed else None) if each is not None]
+        if not waits:
+            done(None)
+            return
+        durable = gatherResults(waits, consumeErrors=True).addCallbacks(done, failed)
+        if kept is not None or self._unanswered >= MOST_UNANSWERED:
+            self._connection.busy_until(durable)
+
+    def _refuse(self, packets: Sequence[Publish], failure: Failure) -> None:
+        """Messages could not be kept. 3.1.1 cannot say that: the session ends, so that its client sends them again."""
+        error = failure.value
+        refusal = error.subFailure.value if isinstance(error, FirstError) else None
+        if not isinstance(refusal, Refused):
+            failure.raiseException()
+        self._unanswered -= 1
+        connection, code = self._connection, CODES.get(refusal.reason, ReasonCode.UNSPECIFIED_ERROR)
+        for each in packets:
+            connection.begun.discard(each.id)
+        if connection.has_ended:
+            return
+        if connection.version != VERSION_5:
+            connection.fail(code, refusal.reason)
+            return
+        for each in packets:
+            connection.say(_acknowledgement(each, code))
+
+    def release(self, packet: Pubrel) -> None:
+        """The client ends a message of QoS 2."""
+        connection = self._connection
+        is_known = packet.id in connection.begun or connection.version != VERSION_5
+        connection.begun.discard(packet.id)
+        answer = Pubcomp(packet.id, ReasonCode.SUCCESS if is_known else ReasonCode.PACKET_ID_NOT_FOUND)
+        # If it is not kept that the message has ended, the client asks again when it is back.
+        self._when_durable(None, partial(self._say, answer), lambda _: None)
+
+    def _say(self, answer: Acknowledgement, _: object) -> None:
+        self._unanswered -= 1
+        if not self._connection.has_ended:
+            self._connection.say(answer)
 
 
-def _content_type(properties: Properties) -> str:
-    if properties.content_type is not None:
-        return properties.content_type
-    return UTF8_TEXT if properties.payload_format_indicator else OCTET_STREAM
+def _acknowledgement(packet: Publish, code: int) -> Acknowledgement:
+    return Puback(packet.id, code) if packet.qos == 1 else Pubrec(packet.id, code)

@@ -115,14 +115,15 @@ class Input:
     """The input of one client.
 
     :ivar reader: makes events of it.
+    :ivar session_id: the session of the client.
     :ivar state: what is done with it.
     :ivar read_at: when the first chunk came that is not served, in seconds of the reactor; ``NEVER``: there is none.
     :ivar unflushed: bytes that were read since frames were last sent.
     """
 
     __slots__ = (
-        *("_address", "_bus", "_connection", "_holding", "_port", "_reactor", "_session_id", "_slice_end"),
-        *("read_at", "reader", "state", "unflushed"),
+        *("_address", "_bus", "_connection", "_holding", "_port", "_reactor", "_slice_end"),
+        *("read_at", "reader", "session_id", "state", "unflushed"),
     )
 
     _holding: HeldMemory
@@ -144,7 +145,7 @@ class Input:
         :param address: the client's; see :class:`bussrv.turns.slices.Slices`.
         :param holding: counts the memory of what waits in the reader.
         """
-        self._session_id = session_id
+        self.session_id = session_id
         self._port = port
         self._address = address
         self._holding = holding
@@ -258,7 +259,7 @@ class Input:
         """
         size, self.unflushed = self.unflushed, 0
         if self._port.in_turns:
-            self._bus.flush_soon(self._session_id, size, since)
+            self._bus.flush_soon(self.session_id, size, since)
         else:
             self._bus.flush(since)
         self.was_routed(size)

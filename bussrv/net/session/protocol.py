@@ -122,6 +122,16 @@ class StreamProtocol(TwistedProtocol):
         """Serve an event that the client sent."""
         raise NotImplementedError
 
+    def continue_as(self, session_id: str, traffic: Traffic, reason: str) -> None:
+        """Serve another session of the client from now on. The one that its connection had is closed.
+
+        :param traffic: the counts of the other session.
+        :param reason: of the end of the former one.
+        """
+        self._bus.close(self.session_id, reason, self.traffic)
+        self.session_id = self.input.session_id = session_id
+        self.traffic = self.link.traffic = traffic
+
     def last_words(self, reason: str) -> Bundle | None:
         """The reason, for a client that is cut because it reads too slowly; ``None``: it cannot be told."""
         return None
@@ -403,8 +413,18 @@ class StreamProtocol(TwistedProtocol):
             self.serving_failed(Failure())
 
     def _close_on_bus(self, reason: str) -> None:
-        self._bus.close(self.session_id, reason, self.traffic)
+        self.close_session(reason)
         self._closed.callback(None)
+
+    def close_session(self, reason: str) -> None:
+        """The client has gone: close its session. A wire format may have sessions that stay."""
+        self._bus.close(self.session_id, reason, self.traffic)
+
+    def session_gone(self) -> Deferred[None]:
+        """:returns: fires when the connection has no session any more."""
+        gone: Deferred[None] = Deferred()
+        self._closed.addCallback(lambda _: gone.callback(None))
+        return gone
 
     def closed(self, reason: str) -> None:
         """Called when the session is closed."""

@@ -130,11 +130,25 @@ class Registry:
 
     # Facts: they hold at once, so nobody waits for them.
 
-    def open_session(self, protocol: str, peer: str, persistent: bool = False) -> Session:
-        """Open a session for a client."""
+    def open_session(
+        self,
+        protocol: str,
+        peer: str,
+        persistent: bool = False,
+        *,
+        expiry: int | None = None,
+        actor: str | None = None,
+    ) -> Session:
+        """Open a session for a client; see :class:`IRegistry`."""
         session_id, routing_id = self._next_session_id(), self._new_id()
         opened = ev.SessionOpened(
-            protocol=protocol, session=session_id, routing_id=routing_id, peer=peer, persistent=persistent
+            protocol=protocol,
+            session=session_id,
+            routing_id=routing_id,
+            actor=actor,
+            peer=peer,
+            persistent=persistent or expiry is not None,
+            expiry=expiry,
         )
         written = self._deferred_openings.on_open(opened, self._journal.unavailable is None)
         stamped = self._ahead.stamp(written or opened)
@@ -196,6 +210,31 @@ class Registry:
         told_down = link_down if session.is_link else ()
         self._held_ids.ended(session)
         self._observers.tell([*(ended[name] for name in ended if name in known), *told_down, closed])
+
+    def leave_session(self, session_id: str, reason: str, until: int) -> None:
+        """A durable session has lost its connection; see :class:`IRegistry`."""
+        session = self.state.sessions.get(session_id)
+        if session is None:
+            return
+        for name in sorted(self._planned.provided_by(session_id) | self.state.provided_by(session_id)):
+            self._ahead.lose(ev.ServiceUnregistered(service=name, reason=reason, **session.about()))
+        self._state_fact(ev.SessionLeft(reason=reason, until=until, **session.about()))
+
+    def resume_session(self, session_id: str, peer: str, expiry: int) -> None:
+        """The client of a durable session is back; see :class:`IRegistry`."""
+        session = self.state.sessions.get(session_id)
+        if session is not None:
+            self._state_fact(ev.SessionResumed(expiry=expiry, **{**session.about(), "peer": peer}), costs=True)
+
+    def _state_fact(self, event: ev.SessionLeft | ev.SessionResumed, *, costs: bool = False) -> None:
+        """:param costs: whether its session is charged for it, and in advance for its next one."""
+        session_id = event.session or ""
+        self._ahead.journal_deferred_opening(session_id)
+        stamped, before = self._ahead.stamp(event), self._journal.bytes_accepted
+        self._ahead.apply_facts([stamped])
+        if costs:
+            self.spending.charge(self.state.sessions[session_id], self._journal.bytes_accepted - before)
+        self._observers.tell([stamped])
 
     def lose_service(self, session_id: str, service: str, reason: str) -> None:
         """End a service of a session at once."""

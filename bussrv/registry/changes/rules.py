@@ -225,4 +225,4 @@ def grant_routing_ids(
 def renews_lease(state: EventFold, session_id: str, service: str) -> bool:
     """Whether a request to subscribe only renews a lease."""
     session = state.session(session_id)
-    return session is not None and session.persistent and state.subscription(session_id, service) is not None
+    return session is not None and session.has_leases and state.subscription(session_id, service) is not None

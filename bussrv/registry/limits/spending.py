@@ -286,4 +286,4 @@ def _payer_of(session_id: str, peer: str, is_authenticated: bool) -> Payer:
 
 def _is_prepaid(session: Session, changes: Sequence[ev.Event]) -> bool:
     kinds = set(map(type, changes))
-    return kinds <= _PREPAID or (session.persistent and kinds == {ev.SubscriptionRenewed})
+    return kinds <= _PREPAID or (session.has_leases and kinds == {ev.SubscriptionRenewed})

@@ -9,10 +9,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from bussrv import events as ev
-from bussrv.registry.state.session import Session, Subscription
+from bussrv.registry.state.session import Away, Session, Subscription
 from bussrv.values import RESERVED_PREFIX
 
 
@@ -88,8 +89,20 @@ class EventFold(ABC):
                 opened=time,
                 persistent=event.persistent,
                 home=event.home,
+                actor=event.actor,
+                expiry=UNSET if event.expiry is None else event.expiry,
             )
         )
+
+    def _session_left(self, event: ev.SessionLeft, time: int) -> None:
+        session = self.session(event.session or "")
+        if session is not None and session.is_durable:
+            self._put_session(replace(session, away=Away(time, event.until)))
+
+    def _session_resumed(self, event: ev.SessionResumed, time: int) -> None:
+        session = self.session(event.session or "")
+        if session is not None and session.is_durable:
+            self._put_session(replace(session, away=UNSET, expiry=event.expiry, peer=event.peer or ""))
 
     def _session_identified(self, event: ev.SessionIdentified, time: int) -> None:
         session = self.session(event.session or "")
@@ -161,6 +174,8 @@ class EventFold(ABC):
 
 _CHANGES: dict[type[ev.Event], Callable[[EventFold, Any, int], None]] = {
     ev.SessionOpened: EventFold._session_opened,
+    ev.SessionLeft: EventFold._session_left,
+    ev.SessionResumed: EventFold._session_resumed,
     ev.SessionIdentified: EventFold._session_identified,
     ev.AuthSucceeded: EventFold._auth_succeeded,
     ev.SessionClosed: EventFold._session_closed,

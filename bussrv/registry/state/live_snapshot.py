@@ -12,7 +12,9 @@ from bussrv.journal.record import Record
 from bussrv.registry.state.session import Session, Subscription
 from bussrv.registry.state.state import RegistryState
 
-SESSION_CHANGES = frozenset({ev.SessionOpened, ev.SessionIdentified, ev.AuthSucceeded})
+SESSION_CHANGES = frozenset(
+    {ev.SessionOpened, ev.SessionIdentified, ev.AuthSucceeded, ev.SessionLeft, ev.SessionResumed}
+)
 SERVICE_CHANGES = frozenset({ev.ServiceRegistered, ev.ServiceUnregistered})
 SUBSCRIPTION_CHANGES = frozenset({ev.SubscriptionAdded, ev.SubscriptionRenewed, ev.SubscriptionRemoved})
 

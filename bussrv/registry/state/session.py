@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 from zope.interface import Attribute, Interface, implementer
 
 from bussrv.values import Interest
 
 SERVER_ROLE = "server"
 """The role of a linked server."""
+
+
+class Away(Struct, frozen=True):
+    """A durable session without a connection: since when, and when it ends. UTC microseconds."""
+
+    since: int
+    until: int
 
 
 class ISession(Interface):
@@ -29,6 +36,10 @@ class ISession(Interface):
     name: str | None = Attribute("``str`` or ``None``: the program it says it is.")
     role: str | None = Attribute("``str`` or ``None``: ``server`` for a linked server.")
     vocabulary: str | None = Attribute("``str`` or ``None``: its words: objects, rules or business.")
+    expiry: int | UnsetType = Attribute(
+        "``int``: so many microseconds after it lost its connection it ends. ``UNSET``: it is not durable."
+    )
+    away: Away | UnsetType = Attribute(":class:`Away`: it is durable, and its client is not connected; or ``UNSET``.")
 
 
 @implementer(ISession)
@@ -38,6 +49,8 @@ class Session(Struct, frozen=True, kw_only=True):
     :ivar home: of a remote session, its server.
     :ivar actor: the user that it has proved to be.
     :ivar claimed: the user that it merely says it is.
+    :ivar expiry: it is durable: so many microseconds after it lost its connection it ends.
+    :ivar away: it is durable, and its client is not connected.
     """
 
     id: str
@@ -53,6 +66,23 @@ class Session(Struct, frozen=True, kw_only=True):
     name: str | None = None
     role: str | None = None
     vocabulary: str | None = None
+    expiry: int | UnsetType = UNSET
+    away: Away | UnsetType = UNSET
+
+    @property
+    def has_leases(self) -> bool:
+        """Whether it has no connection, and ends with its leases."""
+        return self.persistent and self.expiry is UNSET
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether it outlives its connections."""
+        return self.expiry is not UNSET
+
+    @property
+    def is_away(self) -> bool:
+        """Whether it is durable, and its client is not connected."""
+        return self.away is not UNSET
 
     @property
     def is_link(self) -> bool:

@@ -19,6 +19,7 @@ from bussrv import events as ev
 from bussrv.admin.interfaces import Reloaded
 from bussrv.bus.bus import Bus
 from bussrv.bus.interfaces import Use
+from bussrv.bus.sessions.left_open import settle_left_open
 from bussrv.bus.sessions.membership import MembershipAnnouncer
 from bussrv.compiled import HOT_PATH
 from bussrv.errors import ConfigError, JournalError
@@ -47,7 +48,6 @@ from bussrv.services.discovery.home_assistant import HomeAssistant
 from bussrv.services.discovery.presence import Presence
 from bussrv.services.hosting import HostedServices
 from bussrv.turns.clock import Clock, SystemClock
-from bussrv.values import Traffic
 from bussrv.version import VERSION
 
 __all__ = ["BusService", "Options", "makeService"]
@@ -186,7 +186,7 @@ class BusService(Service):
         self._open()
         self._note_start(recovered)
         self._hosted.claim()
-        self._close_left_open()
+        settle_left_open(self.bus, self.listeners)
         # Earlier boots may have left sessions, such as subscribers of Inbus, with more permissions than they have now.
         self.bus.policy_changed()
         if settings.announce_discovery == "homeassistant":
@@ -243,13 +243,6 @@ class BusService(Service):
             left_open = sum(not session.persistent for session in self.registry.state.sessions.values())
             self._left_open = left_open
             self.registry.note(ev.ServerRecovered(sessions_closed=left_open, torn_bytes=recovered.torn_bytes))
-
-    def _close_left_open(self) -> None:
-        for session in tuple(self.registry.state.sessions.values()):
-            if not session.persistent:
-                self.bus.close(session.id, "server-crashed", Traffic())
-            elif session.protocol not in self.listeners:
-                self.bus.close(session.id, "format-off", Traffic())
 
     def _show_banner(self, server_id: str) -> None:
         python = platform.python_version()

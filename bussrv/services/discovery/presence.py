@@ -48,6 +48,8 @@ class Presence:
             ev.SessionOpened,
             ev.SessionIdentified,
             ev.AuthSucceeded,
+            ev.SessionLeft,
+            ev.SessionResumed,
             ev.SessionClosed,
             ev.ServiceRegistered,
             ev.ServiceUnregistered,
@@ -170,7 +172,7 @@ class Presence:
             "name": session.name,
             "server": session.home,
             "since": format_time(session.opened),
-            "away": session.home is None and self._bus.link_of(session.id) is None,
+            "away": session.is_away,
         }
         return _encode({name: fact for name, fact in facts.items() if fact is not None})
 

@@ -74,6 +74,11 @@ def numbered_publish(packet: packets.Publish, version: int) -> NumberedPublish:
     return NumberedPublish(_header(first, len(head) + 2 + len(after)) + head, after)
 
 
+def headed(first: int, body: bytes) -> bytes:
+    """A packet of its first byte, and of what stands after its length."""
+    return _header(first, len(body)) + body
+
+
 def refusal(reason: str, level: int, *, is_connected: bool) -> bytes:
     """The packet with which the server tells a client of a fault before it closes the connection.
 

@@ -14,10 +14,18 @@ VERSIONS = (VERSION_3_1_1, VERSION_5)
 
 
 class MqttPeer:
-    """:ivar answer: to CONNECT; ``None``: none was sent."""
+    """:ivar answer: to CONNECT; ``None``: none was sent.
+    :ivar rest: what came right after it.
+    """
 
     def __init__(
-        self, network: Network, client_id: str = "ann", version: int = VERSION_5, host: str = "10.0.0.1", **asked: Any
+        self,
+        network: Network,
+        client_id: str = "ann",
+        version: int = VERSION_5,
+        *,
+        host: str = "10.0.0.1",
+        **asked: Any,
     ) -> None:
         self.connection: Connection = network.connect("mqtt", host)
         self.version = version
@@ -25,6 +33,7 @@ class MqttPeer:
         self.send(packets.Connect(client_id, version, **asked))
         first = self.received()
         self.answer = first[0] if first else None
+        self.rest = first[1:]
 
     @property
     def session_id(self) -> str:

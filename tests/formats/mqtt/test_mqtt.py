@@ -54,7 +54,7 @@ def test_a_client_without_an_id_is_given_one() -> None:
     assert isinstance(peer.answer, packets.Connack)
     told = peer.answer.properties
     assert network.registry.state.sessions[peer.session_id].name == told.assigned_client_identifier
-    assert told.session_expiry_interval == 0
+    assert told.session_expiry_interval is None, "it gets what it asks for"
     older = MqttPeer(network, "", VERSION_3_1_1, clean_start=False)
     assert (older.answer, older.is_open) == (packets.Connack(2), False)
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, precondition, rule
+from msgspec import UNSET
 
 from bussrv import events as ev
 from bussrv.journal.memory import MemoryJournal
@@ -64,9 +65,10 @@ class Entry:
     def __init__(self, own):
         self.own, self.further, self.interest = own, (), None
         self.services, self.wanted = set(), {}
+        self.expiry, self.until = UNSET, None
 
     def contents(self):
-        return self.own, self.further, self.interest, self.services, self.wanted
+        return self.own, self.further, self.interest, self.services, self.wanted, self.expiry, self.until
 
 
 class Asked:
@@ -88,7 +90,8 @@ def contents(state):
     found = {}
     for session in state.sessions.values():
         entry = found[session.id] = Entry(session.routing_id)
-        entry.further = session.routing_ids
+        entry.further, entry.expiry = session.routing_ids, session.expiry
+        entry.until = session.away.until if session.is_away else None
         entry.services = {name for name, providers in state.services.items() if session.id in providers}
         entry.wanted = {name: each.options for name, each in state.subscriptions.get(session.id, {}).items()}
         if None in entry.wanted:
@@ -118,9 +121,9 @@ class RegistryMachine(RuleBasedStateMachine):
 
     # What clients do.
 
-    @rule(target=sessions, port=st.integers(1, 3))
-    def open_session(self, port):
-        session = self.registry.open_session("objects", f"10.0.0.1:{port}")
+    @rule(target=sessions, port=st.integers(1, 3), expiry=st.none() | st.just(9))
+    def open_session(self, port, expiry):
+        session = self.registry.open_session("objects", f"10.0.0.1:{port}", expiry=expiry)
         self.opened.append(session.id)
         if session.id in self.unwritten():
             self.late.add(session.id)
@@ -129,9 +132,33 @@ class RegistryMachine(RuleBasedStateMachine):
         assert len(self.late) <= max(0, len(self.opened) - self.BURST) + self.deferred
         # It may have been closed at once by the meddler.
         if session.id not in self.closed:
-            self.there[session.id] = Entry(session.routing_id)
-            self.planned[session.id] = Entry(session.routing_id)
+            for world in (self.there, self.planned):
+                world[session.id] = Entry(session.routing_id)
+                world[session.id].expiry = UNSET if expiry is None else expiry
         return session.id
+
+    def durable(self, session_id):
+        return session_id in self.there and self.there[session_id].expiry is not UNSET
+
+    @rule(session_id=sessions, until=st.integers(1, 5))
+    def leave(self, session_id, until):
+        if self.durable(session_id):
+            self.acted.add(session_id)
+            for world in (self.there, self.planned):
+                for name in tuple(world[session_id].services):
+                    world[session_id].services.discard(name)
+                    self.overtake(session_id, ("service", name), "not-registered")
+                world[session_id].until = until
+            self.registry.leave_session(session_id, "connection-lost", until)
+
+    @rule(session_id=sessions, expiry=st.integers(1, 5))
+    def resume(self, session_id, expiry):
+        if self.durable(session_id):
+            self.acted.add(session_id)
+            for world in (self.there, self.planned):
+                world[session_id].until, world[session_id].expiry = None, expiry
+            self.registry.resume_session(session_id, "10.0.0.9:9", expiry)
+            assert session_id in self.closed or self.bench.state.sessions[session_id].peer == "10.0.0.9:9"
 
     @rule(session_id=sessions)
     def close_session(self, session_id):

@@ -12,8 +12,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from bussrv.bus.services.hosted_subscribers import seen_with
 from bussrv.services.discovery.presence_topics import Kind
 from bussrv.services.discovery.presence_topics import Present as Thing
-from bussrv.wire.mqtt.packets import Will
+from bussrv.wire.mqtt.packets import Publish, Will
 from bussrv.wire.mqtt.reasons import ReasonCode
+from tests.formats.mqtt.durable.test_sessions import away, durable
 from tests.formats.mqtt.peer import MqttPeer
 from tests.formats.network import Member
 from tests.services.discovery.scene import Believer, Present, use_policy
@@ -148,6 +149,30 @@ def test_a_session_with_another_routing_id_has_another_topic() -> None:
     network.wait()
     assert former.topic not in hub.hear()
     assert "$bus/sessions/ann%2F1" in hub.known
+
+
+def test_a_durable_session_without_its_client_is_away() -> None:
+    network = Present()
+    hub = Believer(network, "$bus/sessions/+")
+    ann = durable(network)
+    for is_away in (False, True, False):
+        network.wait()
+        found = [json.loads(each) for each in hub.hear().values()]
+        assert [each["away"] for each in found if each.get("name") == "ann"] == [is_away]
+        if is_away:
+            ann = durable(network)
+        else:
+            ann.connection.close()
+
+
+def test_a_subscriber_that_is_away_is_told_when_it_is_back() -> None:
+    network = Present()
+    away(network, "$bus/services/hall/#")
+    network.member().send({"event": "services/register", "name": "hall/tv"})
+    network.wait()
+    back = durable(network)
+    heard = [(each.topic, each.payload) for each in (*back.rest, *back.received()) if isinstance(each, Publish)]
+    assert heard == [("$bus/services/hall/tv", b'{"providers":1}')]
 
 
 def test_users_are_not_shown_if_the_journal_has_pseudonyms() -> None:

@@ -1,0 +1,223 @@
+"""The messages of QoS 1 and 2 of a durable session: each is in the spool until its client has acknowledged it.
+
+An entry of the spool is a message on its way. When the client has received one of QoS 2, its payload is replaced by an
+empty one, until the client confirms that. So after a crash the server knows what to send again: messages, and PUBREL.
+
+The packet identifier of a message follows from the number of its entry. So it is the same after a crash. Two messages
+with the same identifier are not on their way at the same time.
+
+While a client keeps up, messages go to it when they are durable, without being read again. Otherwise it is *behind*:
+the queue is read from the spool, as far as the client acknowledges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from msgspec import Struct
+
+from bussrv.bus.interfaces import IBus
+from bussrv.formats.mqtt.durable.rounds import Rounds
+from bussrv.formats.mqtt.durable.stored import Format, lifetime_of
+from bussrv.formats.mqtt.outgoing import LAST_ID, qos_of
+from bussrv.spool.entries import Append, Page, Remove, Replace
+from bussrv.wire.mqtt.packets import VERSION_5, Acknowledgement, PacketType, Pubrec, Pubrel
+from bussrv.wire.mqtt.reasons import ReasonCode
+from bussrv.wire.mqtt.writer import encode
+
+KIND = "queue"
+
+MOST_ON_THEIR_WAY = 256
+"""The most messages that a client is sent before it acknowledges the first of them."""
+
+MOST_BYTES_ON_THEIR_WAY = 256 << 10
+"""The same in bytes; a single message may be larger."""
+
+SECOND = 1_000_000
+
+
+class Client(Struct, frozen=True):
+    """The client, while it is connected.
+
+    :ivar form: how it takes messages.
+    :ivar most: how many it takes before it acknowledges the first.
+    :ivar send: sends it a packet.
+    """
+
+    form: Format
+    most: int
+    send: Callable[[bytes], object]
+
+
+class _Sent(Struct):
+    """A message on its way.
+
+    :ivar awaits: what the client has to send next; ``None``: nothing, before something is durable.
+    """
+
+    number: int
+    size: int
+    awaits: PacketType | None
+
+
+class Queue:
+    """The queue of one session.
+
+    :param is_known: whether nothing can be in the spool yet.
+    :ivar owner: the session's owner in the spool. Set when the session is open.
+    """
+
+    owner: str
+
+    def __init__(self, bus: IBus, rounds: Rounds, *, is_known: bool) -> None:
+        self._bus = bus
+        self._rounds = rounds
+        self._client: Client | None = None
+        self._on_their_way: dict[int, _Sent] = {}  # by packet identifier
+        self._size = 0
+        self._after = 0  # the number of the last message that was sent over this connection
+        self._is_behind = self._is_reading = False
+        # Messages up to this number may have been sent before, over other connections. None: all that are there.
+        self._sent_before: int | None = 0 if is_known else None
+
+    def connect(self, client: Client) -> None:
+        """The client is there: it is sent everything that it has not acknowledged."""
+        self.disconnect()
+        self._client = client
+        self._is_behind = True
+        self._read()
+
+    def disconnect(self) -> None:
+        """The client has gone. What it has not acknowledged stays."""
+        if self._client is not None and not (self._is_behind and self._sent_before is None):
+            self._sent_before = max(self._after, self._sent_before or 0)
+        self._client = None
+        self._on_their_way.clear()
+        self._size = self._after = 0
+
+    def lost(self) -> None:
+        """Everything in the spool is lost, and its numbers begin anew."""
+        client = self._client
+        self.disconnect()
+        self._sent_before = 0
+        if client is not None:
+            self.connect(client)
+
+    # Messages for the client.
+
+    def put(self, frame: bytes) -> None:
+        """Keep a message for the client, and send it when it is durable."""
+        lifetime = lifetime_of(frame)
+        expires = None if lifetime is None else self._bus.utc() + lifetime * SECOND
+        entry = Append(owner=self.owner, kind=KIND, payload=frame, expires=expires, or_drop=True)
+        self._rounds.append(entry, partial(self._written, frame, expires))
+
+    def _written(self, frame: bytes, expires: int | None, number: int) -> None:
+        """A message is durable; its number is 0 if it was dropped."""
+        if self._client is None or self._is_behind or number <= self._after:
+            return
+        if self._has_room(len(frame)) and _id_of(number) not in self._on_their_way:
+            self._send(self._client, number, frame, expires)
+        else:
+            self._is_behind = True
+
+    def _has_room(self, size: int) -> bool:
+        """Whether a message of so many bytes may be sent now, unless its identifier is in use."""
+        count, client = len(self._on_their_way), self._client
+        if client is None or count >= min(client.most, MOST_ON_THEIR_WAY):
+            return False
+        return not count or self._size + size <= MOST_BYTES_ON_THEIR_WAY
+
+    def _send(self, client: Client, number: int, frame: bytes, expires: int | None) -> None:
+        """Send a message. One that has expired, or is too large for the client, is removed."""
+        self._after = number
+        left = None if expires is None else -((self._bus.utc() - expires) // SECOND)
+        again = self._sent_before is None or number <= self._sent_before
+        if left is not None and left <= 0:
+            self._rounds.change(Remove(owner=self.owner, kind=KIND, number=number))
+            return
+        packet = client.form.of(frame, _id_of(number), again=again, seconds_left=left)
+        if packet is None:
+            self._bus.counters["mqtt-too-large"] += 1
+            self._rounds.change(Remove(owner=self.owner, kind=KIND, number=number))
+            return
+        awaits = PacketType.PUBACK if qos_of(frame) == 1 else PacketType.PUBREC
+        self._begin(number, len(frame), awaits)
+        client.send(packet)
+
+    def _begin(self, number: int, size: int, awaits: PacketType) -> None:
+        self._on_their_way[_id_of(number)] = _Sent(number, size, awaits)
+        self._size += size
+
+    # What is read from the spool again.
+
+    def _read(self) -> None:
+        if self._client is None or self._is_reading or not self._is_behind or not self._has_room(0):
+            return
+        self._is_reading = True
+        client = self._client
+        most = min(client.most, MOST_ON_THEIR_WAY) - len(self._on_their_way)
+        page = self._bus.spool.page(self.owner, KIND, after=self._after, most=most, most_bytes=MOST_BYTES_ON_THEIR_WAY)
+        page.addCallbacks(self._page, self._not_read, callbackArgs=(client,))
+
+    def _page(self, page: Page, client: Client) -> None:
+        self._is_reading = False
+        if client is not self._client:
+            self._read()
+            return
+        for entry in page.entries:
+            if not self._has_room(len(entry.payload)) or _id_of(entry.number) in self._on_their_way:
+                return
+            if entry.payload:
+                self._send(client, entry.number, entry.payload, entry.expires)
+            else:
+                self._after = entry.number
+                self._begin(entry.number, 0, PacketType.PUBCOMP)
+                client.send(encode(Pubrel(_id_of(entry.number)), client.form.version))
+        if page.is_last:
+            # What is written from now on is told later than this, and sent then.
+            self._is_behind = False
+            if self._sent_before is None:
+                self._sent_before = self._after
+        else:
+            self._read()
+
+    def _not_read(self, _: object) -> None:
+        """The spool has counted it. The next acknowledgement, or connection, tries again."""
+        self._is_reading = False
+
+    # Acknowledgements.
+
+    def acknowledged(self, packet: Acknowledgement) -> None:
+        """The client acknowledges a message: PUBACK, PUBREC or PUBCOMP."""
+        sent, kind = self._on_their_way.get(packet.id), PacketType[type(packet).__name__.upper()]
+        client = self._client
+        if sent is None or sent.awaits is not kind:
+            if isinstance(packet, Pubrec) and client is not None and packet.code < ReasonCode.UNSPECIFIED_ERROR:
+                self._release(client, packet.id, is_known=sent is not None)
+        elif isinstance(packet, Pubrec) and packet.code < ReasonCode.UNSPECIFIED_ERROR:
+            sent.awaits = None
+            self._rounds.change(Replace(owner=self.owner, kind=KIND, number=sent.number, payload=b""))
+            self._rounds.durable().addCallbacks(self._received, lambda _: None, callbackArgs=(packet.id, sent))
+        else:
+            del self._on_their_way[packet.id]
+            self._size -= sent.size
+            self._rounds.change(Remove(owner=self.owner, kind=KIND, number=sent.number))
+            self._read()
+
+    def _received(self, _: None, number: int, sent: _Sent) -> None:
+        """It is durable that the client has a message of QoS 2."""
+        if self._client is not None and self._on_their_way.get(number) is sent:
+            sent.awaits = PacketType.PUBCOMP
+            self._release(self._client, number, is_known=True)
+
+    def _release(self, client: Client, number: int, *, is_known: bool) -> None:
+        is_said = is_known or client.form.version != VERSION_5
+        code = ReasonCode.SUCCESS if is_said else ReasonCode.PACKET_ID_NOT_FOUND
+        client.send(encode(Pubrel(number, code), client.form.version))
+
+
+def _id_of(number: int) -> int:
+    """The packet identifier of the message with a number."""
+    return (number - 1) % LAST_ID + 1

@@ -1,0 +1,120 @@
+"""What durable sessions write in one turn of the reactor: one change of the spool, all of it or nothing.
+
+So a message of QoS 2 that was taken and the queues that it was put into are on the disk together: after a crash its
+publisher sends it again, and it goes into no queue twice, or it had never come.
+
+Publishers are answered when everything that was published before has reached the queues, and these are durable.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from msgspec import Struct
+from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
+
+from bussrv.bus.interfaces import IBus
+from bussrv.spool.entries import Append, Change, Put, Written
+from bussrv.turns.reactor_turn import EndOfReactorTurn
+from bussrv.turns.slices import by_steps
+
+Taker = Callable[[int], object]
+"""Is told the number of an entry that is durable; 0: it was dropped, or could not be written."""
+
+
+class _Round(Struct, eq=False):
+    """The changes of one turn, and who is told of them. The spool's waiter.
+
+    :ivar told: who is told, in order, of the entry with that index; ``None``: of everything.
+    """
+
+    rounds: Rounds
+    changes: list[Change] = []
+    takers: list[Taker] = []
+    waiting: list[Deferred[None]] = []
+    numbers: tuple[int, ...] = ()
+    failure: Exception | None = None
+
+    def callback(self, result: Written, /) -> None:
+        """They are durable."""
+        self.numbers = result.numbers
+        self.rounds.tell(self)
+
+    def errback(self, fail: Exception, /) -> None:
+        """They were not made."""
+        self.numbers, self.failure = (0,) * len(self.takers), fail
+        self.rounds.tell(self)
+
+
+class Rounds:
+    """The rounds of one server.
+
+    :ivar is_needed: whether there are durable sessions, so that publishers have to wait.
+    """
+
+    def __init__(self, bus: IBus, reactor: Any) -> None:
+        self.is_needed = False
+        self._bus = bus
+        self._seconds = reactor.seconds
+        self._turn = EndOfReactorTurn(self._submit, reactor)
+        self._round = _Round(self)
+        self._told: deque[_Round] = deque()
+        self._is_telling = False
+
+    def append(self, entry: Append, taker: Taker) -> None:
+        """Add an entry in this round."""
+        self._round.changes.append(entry)
+        self._round.takers.append(taker)
+        self._turn.wait()
+
+    def change(self, *changes: Change) -> None:
+        """Make changes in this round."""
+        self._round.changes += changes
+        self._round.takers += [_nobody for each in changes if isinstance(each, (Append, Put))]
+        self._turn.wait()
+
+    def durable(self) -> Deferred[None]:
+        """:returns: fires when this round is durable, with everything that was published until now; fails with a
+        :class:`bussrv.errors.Refused`.
+        """
+        done: Deferred[None] = Deferred()
+        self._round.waiting.append(done)
+        self._turn.wait()
+        return done
+
+    def _submit(self) -> None:
+        # What was published is still being collected. It may go into queues, and so into this round.
+        self._bus.flush()
+        current, self._round = self._round, _Round(self)
+        if current.changes:
+            self._bus.spool.append_changes(current.changes, current)
+        else:
+            self.tell(current)
+
+    def tell(self, settled: _Round) -> None:
+        """A round is durable, or failed: tell those who wait, in slices, since they may be many."""
+        self._told.append(settled)
+        if not self._is_telling:
+            self._is_telling = True
+            self._bus.slices.do(by_steps(self._tellings(), self._seconds))
+
+    def _tellings(self) -> Iterator[None]:
+        while self._told:
+            settled = self._told.popleft()
+            for taker, number in zip(settled.takers, settled.numbers, strict=True):
+                taker(number)
+                yield
+            for each in settled.waiting:
+                if settled.failure is None:
+                    each.callback(None)
+                else:
+                    each.errback(Failure(settled.failure))
+                yield
+        self._is_telling = False
+
+
+def _nobody(_: int) -> None:
+    """Nobody has to know the number of an entry with a key."""

@@ -1,0 +1,364 @@
+"""Durable sessions: in the registry, in the journal, and for their clients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bussrv import events as ev
+from bussrv.formats.mqtt.joining import DROPPED
+from bussrv.formats.mqtt.wills import GRACE
+from bussrv.policy.logins.users import SecretHash
+from bussrv.registry.state.session import Session
+from bussrv.wire.mqtt import packets
+from bussrv.wire.mqtt.packets import VERSION_3_1_1, VERSION_5, Properties, Publish, WantedFilter, Will
+from bussrv.wire.mqtt.reasons import ReasonCode
+from tests.formats.mqtt.peer import VERSIONS, MqttPeer
+from tests.formats.network import Network
+from tests.journal.support import fold
+from tests.logins import asking
+from tests.tables import each_row
+
+HOUR = 3600
+
+SECRET = SecretHash(b"salt", bytes(32), 2, 1, 1).made_of(b"secret")
+
+
+def durable(network: Network, client_id: str = "ann", version: int = VERSION_5, **asked: Any) -> MqttPeer:
+    """A client with a session that is there for an hour, or was there before."""
+    about = {"session_expiry_interval": HOUR, **asked.pop("properties", {})} if version == VERSION_5 else {}
+    return MqttPeer(network, client_id, version, clean_start=False, properties=Properties(**about), **asked)
+
+
+def away(network: Network, *filters: str | WantedFilter, **asked: Any) -> str:
+    """A client subscribes, and its connection is lost. :returns: its session."""
+    peer = durable(network, **asked)
+    if filters:
+        peer.subscribe(*[WantedFilter(each, 1) if isinstance(each, str) else each for each in filters])
+    peer.connection.close()
+    return peer.session_id
+
+
+def session(network: Network, session_id: str) -> Session | None:
+    return network.registry.state.sessions.get(session_id)
+
+
+def closed(network: Network) -> list[str | None]:
+    return [each.reason for each in network.events(ev.SessionClosed)]
+
+
+def kept(network: Network) -> tuple[str, ...]:
+    """The owners in the spool, when everything is told."""
+    for _ in range(5):
+        network.reactor.advance(0)
+    found: tuple[str, ...] = network.bus.spool.store.owners("", 100)  # type: ignore[attr-defined]
+    return found
+
+
+def present(peer: MqttPeer) -> bool:
+    assert isinstance(peer.answer, packets.Connack)
+    assert peer.answer.code == 0
+    return peer.answer.session_present
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_session_outlives_connections_and_the_server(version: int) -> None:
+    network = Network()
+    ann = durable(network, version=version)
+    assert not present(ann)
+    ann.subscribe(WantedFilter("tv/#", 1))
+    ann.publish("door", b"open", 1)
+    first, found = ann.session_id, session(network, ann.session_id)
+    assert found is not None
+    assert (found.name, found.is_durable, found.is_away) == ("ann", True, False)
+    ann.connection.close()
+    found = session(network, first)
+    assert found is not None
+    assert found.is_away
+    assert (network.registry.state.provided_by(first), network.registry.state.subscribed_by(first)) == (set(), {"tv/#"})
+    (left,) = network.events(ev.SessionLeft)
+    assert (left.reason, left.session) == ("client-closed", first)
+    again = durable(network, version=version, host="10.0.0.2")
+    assert (present(again), again.session_id) == (True, first)
+    found = session(network, first)
+    assert found is not None
+    assert (found.is_away, found.peer) == (False, "10.0.0.2:4711")
+    assert closed(network) == ["joined-session"] * 2
+    later = network.restarted()
+    found = session(later, first)
+    assert found is not None
+    assert found.is_away
+    assert [each.reason for each in later.events(ev.SessionLeft)] == ["client-closed", "server-crashed"]
+    last = durable(later, version=version)
+    assert (present(last), last.session_id) == (True, first)
+    MqttPeer(later, "bob").publish("tv/1", b"on", 1)
+    assert last.messages() == [("tv/1", b"on")]
+    assert fold(later.journal.records) == later.registry.state
+
+
+@pytest.mark.parametrize("crashes", [False, True])
+def test_messages_wait_those_of_qos_0_do_not(crashes: bool) -> None:
+    network = Network()
+    away(network, "tv", "old")
+    bob = MqttPeer(network, "bob")
+    for qos in (0, 1, 2):
+        bob.publish("tv", b"%d" % qos, qos)
+    bob.publish("old", b"news", 1, properties=Properties(message_expiry_interval=5))
+    network.reactor.advance(10)
+    network = network.restarted() if crashes else network
+    ann = durable(network, version=VERSION_3_1_1)
+    assert [each.payload for each in ann.rest if isinstance(each, Publish)] == [b"1", b"2"]
+    assert network.bus.counters["internal-error"] == 0
+
+
+def test_a_client_is_told_what_was_dropped() -> None:
+    network = Network(max_spool_entries=4)
+    away(network, "tv")
+    bob = MqttPeer(network, "bob")
+    for number in range(5):
+        bob.publish("tv", b"%d" % number, 1)
+    ann = durable(network)
+    assert isinstance(ann.answer, packets.Connack)
+    assert ann.answer.properties.user_properties == ((DROPPED, "2"),)
+    assert [each.payload for each in ann.rest if isinstance(each, Publish)] == [b"2", b"3", b"4"]
+    ann.connection.close()
+    again = durable(network)
+    assert isinstance(again.answer, packets.Connack)
+    assert again.answer.properties.user_properties == ()
+    assert [each.dup for each in again.rest if isinstance(each, Publish)] == [True] * 3
+
+
+def test_it_ends_when_it_is_time_also_after_a_restart() -> None:
+    network = Network(mqtt_session_expiry=1000)
+    early = durable(network, "early", properties={"session_expiry_interval": 10})
+    early.send(packets.Disconnect())
+    session_id = away(network, "tv")
+    network.reactor.advance(11)
+    assert closed(network)[-1] == "session-expired"
+    assert kept(network) == (f"mqtt {session_id}",)
+    later = network.restarted()
+    later.reactor.advance(900)
+    assert session(later, session_id) is not None
+    later.reactor.advance(100)
+    later.reactor.advance(0)
+    assert (session(later, session_id), kept(later)) == (None, ())
+    assert not present(durable(later))
+
+
+@each_row(
+    ("asked", "left", "outcome"),
+    [
+        ({"session_expiry_interval": 10}, 0, "client-closed"),
+        ({"session_expiry_interval": 10}, 20, None),
+        ({"session_expiry_interval": 0}, 20, "protocol-error"),
+        ({}, 20, "protocol-error"),
+    ],
+)
+def test_a_client_may_change_its_mind_when_it_goes(asked: dict[str, int], left: int, outcome: str | None) -> None:
+    network = Network()
+    peer = MqttPeer(network, properties=Properties(**asked))
+    peer.send(packets.Disconnect(0, Properties(session_expiry_interval=left)))
+    assert closed(network)[-1] == (outcome or "joined-session")
+    network.reactor.advance(15)
+    assert (session(network, peer.session_id) is not None) == (outcome is None)
+    network.reactor.advance(10)
+    network.reactor.advance(0)
+    assert (session(network, peer.session_id), kept(network)) == (None, ())
+
+
+def test_the_server_sets_the_most_that_a_session_waits() -> None:
+    network = Network(mqtt_session_expiry=60)
+    ann = durable(network)
+    assert isinstance(ann.answer, packets.Connack)
+    assert ann.answer.properties.session_expiry_interval == 60
+
+
+def test_a_clean_start_replaces_it() -> None:
+    network = Network()
+    session_id = away(network, "tv")
+    MqttPeer(network, "bob").publish("tv", b"on", 1)
+    ann = MqttPeer(network, "ann")
+    assert not present(ann)
+    assert (session(network, session_id), ann.rest) == (None, [])
+    assert closed(network)[-1] == "session-replaced"
+    assert kept(network) == ()
+
+
+def test_a_connection_takes_a_session_over() -> None:
+    network = Network()
+    first = durable(network)
+    first.subscribe(WantedFilter("tv", 1))
+    second = durable(network, version=VERSION_3_1_1)
+    assert (present(second), second.session_id) == (True, first.session_id)
+    assert (first.received(), first.is_open) == ([packets.Disconnect(ReasonCode.SESSION_TAKEN_OVER)], False)
+    assert [each.reason for each in network.events(ev.SessionLeft)] == ["session-taken-over"]
+    MqttPeer(network, "bob").publish("tv", b"on", 1)
+    assert second.messages() == [("tv", b"on")]
+
+
+def test_it_belongs_to_its_user() -> None:
+    network = asking({"ann": SECRET, "bob": SECRET})
+    session_id = away(network, "tv", username="ann", password=b"secret")
+    other = durable(network, username="bob", password=b"secret")
+    assert isinstance(other.answer, packets.Connack)
+    assert other.answer.code == ReasonCode.CLIENT_ID_NOT_VALID
+    own = durable(network, username="ann", password=b"secret")
+    assert (present(own), own.session_id) == (True, session_id)
+
+
+@each_row("limits", [{"mqtt_max_durable": 1}, {"mqtt_max_durable_per_address": 1}])
+def test_there_are_not_too_many(limits: dict[str, int]) -> None:
+    network = Network(**limits)
+    away(network)
+    second = durable(network, "bob")
+    assert second.answer == packets.Connack(ReasonCode.QUOTA_EXCEEDED)
+    assert network.bus.counters["too-many-durable-sessions"] == 1
+    assert present(durable(network)), "its own client may come back"
+
+
+@each_row("begins_anew", [False, True])
+def test_who_only_comes_and_goes_fills_no_journal(begins_anew: bool) -> None:
+    network = Network(journal_session_rate=1000, journal_session_burst=10_000)
+    session_id = away(network)
+    sizes, answers = [], []
+    for number in range(400):
+        peer = durable(network, f"ann{number}" if begins_anew else "ann")
+        answers.append(peer.answer)
+        peer.connection.close()
+        sizes.append(network.journal.bytes_accepted)
+    # What may be written at once is written; then it takes its time.
+    assert sizes[-1] == sizes[200] < 60_000
+    assert answers[0] is not None
+    assert answers[-1] is None
+    network.reactor.advance(600)
+    assert durable(network).session_id == session_id
+
+
+def test_those_that_are_away_keep_no_client_out() -> None:
+    network = Network(max_sessions_per_address=2)
+    for number in range(4):
+        away(network, client_id=str(number))
+    assert all(present(durable(network, str(number))) for number in range(1))
+    assert MqttPeer(network, "bob").is_open
+
+
+@pytest.mark.parametrize("is_away", [False, True])
+def test_an_operator_ends_it_for_good(is_away: bool) -> None:
+    network = Network()
+    peer = durable(network)
+    if is_away:
+        peer.connection.close()
+    link = network.bus.link_of(peer.session_id)
+    assert link is not None
+    link.close("closed-by-operator")
+    assert closed(network)[-1] == "closed-by-operator"
+    peer.received()
+    assert (session(network, peer.session_id), kept(network), peer.is_open) == (None, (), False)
+
+
+def test_a_full_spool_lets_nobody_in_who_wants_more() -> None:
+    network = Network()
+    network.bus.spool.fails = True  # type: ignore[attr-defined]
+    assert durable(network).answer == packets.Connack(ReasonCode.SERVER_UNAVAILABLE)
+    assert MqttPeer(network, "bob").is_open
+    assert [each for each in network.registry.state.sessions.values() if each.is_durable] == []
+
+
+@pytest.mark.parametrize("is_away", [False, True])
+def test_a_damaged_spool_is_begun_anew(is_away: bool) -> None:
+    network = Network()
+    ann, bob = durable(network), MqttPeer(network, "bob")
+    ann.subscribe(WantedFilter("tv", 1))
+    for number in range(5):
+        bob.publish("tv", b"%d" % number, 1)
+    assert len(ann.messages()) == 5
+    if is_away:
+        ann.connection.close()
+    network.bus.spool.damage()  # type: ignore[attr-defined]
+    assert [each.code for each in bob.publish("tv", b"new", 1)] == [0]  # type: ignore[attr-defined]
+    if is_away:
+        assert [each.payload for each in durable(network).rest if isinstance(each, Publish)] == [b"new"]
+    else:
+        assert ann.messages() == [("tv", b"new")]
+
+
+def test_a_shared_subscription_prefers_those_who_are_there() -> None:
+    network = Network()
+    away(network, "$share/us/tv")
+    bob, eve = MqttPeer(network, "bob"), MqttPeer(network, "eve")
+    bob.subscribe(WantedFilter("$share/us/tv", 1))
+    for number in range(2):
+        eve.publish("tv", b"%d" % number, 1)
+    assert [payload for _, payload in bob.messages()] == [b"0", b"1"]
+    bob.connection.close()
+    eve.publish("tv", b"2", 1)
+    assert [each.payload for each in durable(network).rest if isinstance(each, Publish)] == [b"2"]
+
+
+# Wills.
+
+
+def willed(network: Network, client_id: str = "ann", *, delay: int = 0, expiry: int = HOUR) -> MqttPeer:
+    will = Will("gone", client_id.encode(), 1, True, Properties(will_delay_interval=delay))
+    about = Properties(session_expiry_interval=expiry)
+    return MqttPeer(network, client_id, clean_start=False, will=will, properties=about)
+
+
+def gone(network: Network) -> list[bytes]:
+    """The wills that were published."""
+    found = network.bus.retained.get("gone")
+    return [] if found is None else [found.payload]
+
+
+@each_row(
+    ("delay", "expiry", "seconds", "wills"),
+    [
+        (0, HOUR, 0, [b"ann"]),
+        (10, 0, 0, [b"ann"]),
+        (10, HOUR, 9, []),
+        (10, HOUR, 11, [b"ann"]),
+        (HOUR, 10, 9, []),
+        (HOUR, 10, 11, [b"ann"]),
+    ],
+)
+def test_a_will_waits(delay: int, expiry: int, seconds: int, wills: list[bytes]) -> None:
+    network = Network()
+    willed(network, delay=delay, expiry=expiry).connection.close()
+    network.reactor.advance(seconds)
+    assert gone(network) == wills
+    network.reactor.advance(0)
+    assert ("mqtt-will ann" in kept(network)) == (wills == [])
+
+
+@pytest.mark.parametrize("leaves", ["comes back", "says goodbye"])
+def test_no_will_of_a_client_that(leaves: str) -> None:
+    network = Network()
+    peer = willed(network, delay=10)
+    if leaves == "comes back":
+        peer.connection.close()
+        durable(network)
+    else:
+        peer.send(packets.Disconnect())
+    network.reactor.advance(20)
+    assert (gone(network), "mqtt-will ann" in kept(network)) == ([], False)
+
+
+@pytest.mark.parametrize("expiry", [0, HOUR])
+@pytest.mark.parametrize("comes_back", [False, True])
+def test_a_crash_makes_wills_wait_for_the_clients(expiry: int, comes_back: bool) -> None:
+    network = Network()
+    willed(network, expiry=expiry)
+    network = network.restarted()
+    network.reactor.advance(1)
+    if comes_back:
+        durable(network)
+    network.reactor.advance(GRACE - 2)
+    assert gone(network) == []
+    network.reactor.advance(2)
+    network.reactor.advance(0)
+    assert gone(network) == ([] if comes_back else [b"ann"])
+    assert "mqtt-will ann" not in kept(network)
+    sessions = [each.name for each in network.registry.state.sessions.values()]
+    assert sessions == (["ann"] if comes_back or expiry else [])
+    assert fold(network.journal.records) == network.registry.state

@@ -1,0 +1,85 @@
+"""A spool without a thread, for servers in memory: what is asked for is done at once, and told in the next turn."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+from zope.interface import implementer
+
+from bussrv.errors import SpoolUnavailable
+from bussrv.settings import Settings
+from bussrv.spool.entries import Change, Owner, Page, Written
+from bussrv.spool.file import SpoolFile
+from bussrv.spool.interfaces import ISpool, SpoolWaiter
+from bussrv.spool.store import Store
+
+
+@implementer(ISpool)
+class PromptSpool:
+    """:ivar fails: whether changes are refused, as by a disk that fails.
+    :ivar reactor: calls later. Calls of one that nobody advances any more are lost.
+    :ivar delay: seconds until what was asked for is told.
+    """
+
+    trouble = None
+
+    def __init__(self, settings: Settings, counters: Counter[str], utc: Callable[[], int], reactor: Clock) -> None:
+        self._make = lambda: Store(SpoolFile(None).open(), settings, utc)
+        self.store = self._make()
+        self.fails = False
+        self.delay = 0.0
+        self.damage_observers: list[Callable[[], object]] = []
+        self._counters = counters
+        self.reactor = reactor
+
+    def damage(self) -> None:
+        """Everything in it is lost."""
+        self.store = self._make()
+        for each in self.damage_observers:
+            each()
+
+    @property
+    def unavailable(self) -> SpoolUnavailable | None:
+        return SpoolUnavailable("full") if self.fails else None
+
+    def append_changes(self, changes: Sequence[Change], waiter: SpoolWaiter) -> None:
+        outcome = self.unavailable or self._do(lambda: self.store.apply(changes))
+        tell = waiter.errback if isinstance(outcome, Exception) else waiter.callback
+        self.reactor.callLater(self.delay, tell, outcome)
+
+    def write(self, changes: Sequence[Change]) -> Deferred[Written]:
+        done: Deferred[Written] = Deferred()
+        self.append_changes(changes, done)
+        return done
+
+    def page(
+        self, owner: str, kind: str, *, after: int = 0, most: int = 100, most_bytes: int = 1 << 20
+    ) -> Deferred[Page]:
+        return self._read(lambda: self.store.page(owner, kind, after, most, most_bytes))
+
+    def owner(self, owner: str) -> Deferred[Owner | None]:
+        return self._read(lambda: self.store.owner(owner))
+
+    def owners(self, *, after: str = "", most: int = 1000) -> Deferred[tuple[str, ...]]:
+        return self._read(lambda: self.store.owners(after, most))
+
+    def _read(self, work: Callable[[], Any]) -> Deferred[Any]:
+        done: Deferred[Any] = Deferred()
+        self.reactor.callLater(self.delay, done.callback, self._do(work))
+        return done
+
+    def _do(self, work: Callable[[], Any]) -> Any:
+        self.store.begin()
+        try:
+            outcome = work()
+        except Exception as error:
+            return error
+        finally:
+            self.store.commit()
+        if isinstance(outcome, Written):
+            self._counters["spool-dropped"] += outcome.dropped
+        return outcome
