@@ -85,7 +85,7 @@ REASONS: dict[str, str] = {
     "too-many-addressees": "an object was addressed to more routing ids than the limit allows",
     "no-such-subscription": "there is no such subscription",
     "not-registered": "the session does not provide that service",
-    "reserved-name": "names that read as bus/…, or as a service that the server hosts, belong to the server",
+    "reserved-name": "names that read as bus/… or $bus/…, or as a service or topic of the server itself, belong to it",
     "session-closed": "the session is closed",
     "too-many-durable-sessions": "there are as many durable sessions as the limit allows, in all or from one address",
     "too-many-sessions": "there are as many sessions as the limit allows, in all or from one address",
@@ -201,6 +201,7 @@ COUNTERS: dict[str, str] = {
     "mqtt-too-large": "messages not sent: they were larger than the client takes",
     "mqtt-unheard": "requests refused, and answers dropped: the client is not subscribed to their response topic",
     "retained-full": "publications not retained: there was no room",
+    "discovery-full": "services not announced to Home Assistant: there are as many as can be",
     # SPP.
     "spp-ignored": "packets ignored: their msgtype is reserved or unknown",
     "spp-coalesced": "packets not sent: a newer state of the same service took their place",

@@ -24,6 +24,7 @@ from bussrv.options import (
 Announce = Literal["members", "servers", "off"]
 SlowSpp = Literal["disconnect", "coalesce"]
 MqttRetain = Literal["memory", "durable"]
+Discovery = Literal["off", "homeassistant"]
 
 MAX_BACKLOG = (1 << 31) - 1
 
@@ -466,6 +467,13 @@ class Settings:
         Choice(get_args(MqttRetain)),
         "memory",
         "The place of retained messages of MQTT: `memory`, or the spool as well, to outlive the server (`durable`).",
+        reloadable=False,
+    )
+    announce_discovery: Discovery = MQTT.option(
+        Choice(get_args(Discovery)),
+        "off",
+        "The program that finds services as devices, by retained messages of the server. `homeassistant`: services of "
+        "Inbus publishers and of plugins, and those of the object network that say so.",
         reloadable=False,
     )
     mqtt_session_expiry: float = MQTT.time(

@@ -22,6 +22,12 @@ MAX_ROUTING_ID = 255
 RESERVED_PREFIX = "bus/"
 """Service names that begin so are provided by the server itself."""
 
+PRESENCE_PREFIX = "$bus/"
+"""Names that begin so are topics on which the server itself says who and what is there. No service has such a name."""
+
+OWN_PREFIXES = (RESERVED_PREFIX, PRESENCE_PREFIX)
+"""Names that begin so belong to the server."""
+
 OCTET_STREAM = "application/octet-stream"
 UTF8_TEXT = "text/plain; charset=UTF-8"
 
@@ -71,6 +77,7 @@ class Publication(Struct, frozen=True):
     :ivar payload: the bytes.
     :ivar app_type: the Inbus application type.
     :ivar own: what else the wire format of its publisher has to say to receivers of the same wire format.
+    :ivar is_retained: whether the server retains it on a topic of its own; see :mod:`bussrv.bus.services.own_topics`.
     """
 
     service: str
@@ -78,6 +85,7 @@ class Publication(Struct, frozen=True):
     payload: bytes
     app_type: int = 1
     own: object = None
+    is_retained: bool = False
 
 
 class Traffic(Struct):

@@ -35,10 +35,12 @@ from bussrv.bus.routing.parts import RoutingParts
 from bussrv.bus.routing.seen import newest
 from bussrv.bus.routing.single import SingleRouter
 from bussrv.bus.send_rights import SendRights
+from bussrv.bus.services.announcements import Announcements
 from bussrv.bus.services.directory import Directory
 from bussrv.bus.services.hosted import Hosted
 from bussrv.bus.services.hosted_subscribers import HostedSubscribers, seen_with
 from bussrv.bus.services.last_values import LastValues
+from bussrv.bus.services.own_topics import OwnTopics
 from bussrv.bus.services.publishing import Publisher
 from bussrv.bus.services.retained import Retained
 from bussrv.bus.sessions.admission import Admission
@@ -134,6 +136,7 @@ class Bus:
         self.delivery, self.totals, self.flush_soon = turns.delivery, Totals(), turns.read
         self.poll_ends = turns.poll_ends
         self._hosted = HostedSubscribers(shared, receivers, fanout, turns.wait)
+        self.own_topics = OwnTopics(shared, receivers, fanout, turns.wait)
         self._reports: dict[str, Callable[[], object]] = {}
         self._rights = rights = SendRights(registry, self.access, self.counters)
         self._requests = requests = OpenRequests(
@@ -199,6 +202,7 @@ class Bus:
         self.compiled_forwarder = CompiledForwarder(parts, self.compiled_router, self._forwarder, self._seen)
         self.streams = ConnectionResources(settings, self.slices, reactor)
         self.permission_observers: list[Callable[[str], None]] = []
+        self.announcements = Announcements(registry)
         self.reloadables: list[IReloadable] = [CopiedLimits(self._copy_limits)]
         self._directory = Directory(registry)
         self._admission = Admission(registry, settings, self.counters, reactor.seconds)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from bussrv.bus.links.lost import LostLink
     from bussrv.bus.links.paths import Paths
     from bussrv.bus.routing.compiled_result import ScanResult
+    from bussrv.bus.services.announcements import Announcements
     from bussrv.bus.services.hosted import Hosted
     from bussrv.bus.services.retained import Retained
     from bussrv.bus.sessions.totals import Totals
@@ -327,6 +328,32 @@ class IHosting(Interface):
         """All reports by name, as they are now."""
 
 
+class ITopicSource(Interface):
+    """The publications of some topics of the server itself."""
+
+    def retained(wanted: str, permissions: Permissions) -> Iterator[Publication | None]:
+        """Those that a session with some permissions may see, of the topics that a name or a pattern covers.
+
+        :returns: steps, between which others are served; a step may bring nothing, ``None``.
+        """
+
+
+class IOwnTopics(Interface):
+    """The topics on which the server itself retains something."""
+
+    def add(source: ITopicSource) -> None:
+        """Ask ``source``, too, from now on."""
+
+    def retained(wanted: str, permissions: Permissions) -> Iterator[Publication | None]:
+        """What is retained for a new subscriber, in steps; see :class:`ITopicSource`."""
+
+    def audience(topic: str) -> frozenset[Permissions]:
+        """The permissions of those who are subscribed to a topic and may watch it."""
+
+    def give(topic: str, publications: Mapping[Permissions, Publication]) -> None:
+        """Give those who are subscribed to a topic the publication for their permissions, if there is one."""
+
+
 class ISending(Interface):
     """Sends messages of the server itself to sessions."""
 
@@ -501,6 +528,9 @@ class IBus(ISessions, IRouting, IPermissions, IForwarding, IHosting, ISending):
     permission_observers: list[Callable[[str], None]] = Attribute(
         "``list``: each is called with the id of a session that has other permissions from now on."
     )
+    announcements: Announcements = Attribute(
+        "The :class:`bussrv.bus.services.announcements.Announcements`: services whose providers want them announced."
+    )
     exchanges: IExchanges = Attribute("The :class:`IExchanges`.")
     links: ILinks = Attribute("The :class:`ILinks`.")
     slices: Slices = Attribute(
@@ -512,6 +542,7 @@ class IBus(ISessions, IRouting, IPermissions, IForwarding, IHosting, ISending):
     )
     compiled_forwarder: ICompiledRouting = Attribute("The :class:`ICompiledRouting` for objects of linked servers.")
     retained: Retained = Attribute("The :class:`bussrv.bus.services.retained.Retained` publications.")
+    own_topics: IOwnTopics = Attribute("The :class:`IOwnTopics`: those on which the server itself retains something.")
     spool: ISpool = Attribute("The :class:`ISpool`: what wire formats keep beyond connections.")
     taps: ITaps = Attribute("The :class:`ITaps`: operators that see what passes.")
     streams: ConnectionResources = Attribute(

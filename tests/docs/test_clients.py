@@ -130,7 +130,7 @@ def test_listening_and_states(server: RunningServer, capsys: pytest.CaptureFixtu
         r"connected to 127\.0\.0\.1:\d+",
         r"the connection broke: .* \(connection-lost\), 0 unconfirmed, next attempt in 0\.0\d+ s",
         "again: tv door",
-        r"refused: service names that begin with bus/.* \(reserved-name\)",
+        r"refused: names that begin with bus/.* \(reserved-name\)",
         r"the client is closed \(closed\), \d unconfirmed, next attempt in None s",
     ):
         assert re.search(f"(?m)^{line}$", said), (line, said)

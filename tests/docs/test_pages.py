@@ -282,7 +282,7 @@ def test_the_plugin_of_the_page_is_served(tmp_path: Path) -> None:
             person.sendall(b"PUB door open\nPUB bus/x y\n")
             published = client.wait_for(lambda each: each.metadata.get("sender") == "door")
             assert published.payload == b"open"
-            assert said.readline().startswith(b"# service names that begin with bus/")
+            assert said.readline().startswith(b"# names that begin with bus/")
             assert [found["protocol"] for found in client.discover("door")] == ["lines"]
             person.sendall(b"SUB door\n")
             assert [said.readline() for _ in range(2)] == [b"# subscribed to door\n", b"door open\n"]
@@ -307,7 +307,7 @@ def test_the_service_of_the_page_is_hosted(tmp_path: Path) -> None:
             watcher.subscribe("headcount")
             assert watcher.wait_for(lambda event: isinstance(event, spp.Info)) == spp.Info("headcount", b"3")
             for _ in range(2):
-                with pytest.raises(BusError, match="those of services that the server itself provides"):
+                with pytest.raises(BusError, match="those of services and topics of the server itself"):
                     client.register("Headcount")
                 server.process.send_signal(signal.SIGHUP)
                 while "reloaded the configuration" not in server.next_line():
@@ -360,6 +360,8 @@ def test_no_snippet_is_left_untested() -> None:
         *(("docs/how-to/shell.md", each) for each in ("console", "json")),
         *(("docs/reference/command-line.md", each) for each in ("sh", "toml")),
         ("docs/reference/options.md", "toml"), ("docs/reference/options.md", "text"),
+        *(("docs/how-to/home-assistant.md", each) for each in ("console", "python", "toml")),
+        ("docs/reference/services.md", "sh"),
         ("docs/reference/services.md", "text"), ("docs/reference/log.md", "text"), ("docs/reference/log.md", "json"),
             ("docs/how-to/monitor.md", "console"), ("docs/how-to/monitor.md", "sh"),
         ("docs/reference/journal-format/index.md", "json"), ("docs/reference/journal-tools.md", "console"),

@@ -141,7 +141,8 @@ class MqttEncoding:
         joined = matched.own if is_own else matched.others
         if joined is None:
             return None
-        retain = sent is not None and sent.retain and joined.wanted.retain_as_published
+        is_retained = publication.is_retained or (sent is not None and sent.retain)
+        retain = is_retained and joined.wanted.retain_as_published
         return self.message(publication, joined.wanted, joined.ids, retain=retain)
 
     def encode_run(self, publications: Sequence[Publication]) -> list[bytes]:

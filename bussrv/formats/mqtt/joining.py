@@ -26,6 +26,7 @@ CODES = {
     "too-many-logins": ReasonCode.SERVER_BUSY,
     "journal-unavailable": ReasonCode.SERVER_UNAVAILABLE,
     "bad-service-name": ReasonCode.TOPIC_INVALID,
+    "reserved-name": ReasonCode.TOPIC_INVALID,
     "too-many-durable-sessions": ReasonCode.QUOTA_EXCEEDED,
     "spool-full": ReasonCode.QUOTA_EXCEEDED,
     "spool-unavailable": ReasonCode.SERVER_UNAVAILABLE,
@@ -64,8 +65,10 @@ def credentials_of(asked: Connect) -> Credentials | None:
 def check_will(asked: Connect, session: Session, bus: IBus) -> None:
     """Check that a client may publish its will.
 
-    :raises Refused: ``not-allowed``.
+    :raises Refused: ``reserved-name`` or ``not-allowed``.
     """
+    if asked.will is not None and asked.will.topic in bus.registry.reserved:
+        raise Refused("reserved-name", f"the topic {quoted(asked.will.topic)} belongs to the server")
     if asked.will is not None and not bus.may(session.id, "publish", asked.will.topic):
         raise Refused("not-allowed", f"the policy does not allow you to publish on {quoted(asked.will.topic)}")
 

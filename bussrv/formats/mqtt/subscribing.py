@@ -109,6 +109,8 @@ class Subscribing:
                     retained.remove(service)
                 elif permissions.may("watch", service):
                     yield messages.retained(publication, wanted) or b""
+            for own in self._bus.own_topics.retained(filter_, permissions):
+                yield (messages.retained(own, wanted) if own is not None else None) or b""
 
     def _is_over(self, publication: Publication) -> bool:
         sent = publication.own

@@ -521,7 +521,10 @@ class MemberProtocol(StreamProtocol):
         """``services/register``: the session provides a service from now on."""
         name = obj.name(None)
         if not self.bus.access.judges or self._may(obj, "provide", name):
-            self.ask_for_change(self.bus.registry.ask_to_register, obj, {"name": name}, name)
+            announcements = self.bus.announcements
+            is_announced = announcements.is_on and obj.fields().get("announce") is True
+            registers = announcements if is_announced else self.bus.registry
+            self.ask_for_change(registers.ask_to_register, obj, {"name": name}, name)
 
     def unregister(self, obj: BusObject) -> None:
         """``services/unregister``: the session stops providing a service; without a name, all of its services."""

@@ -10,7 +10,7 @@ The framing is that of :mod:`bussrv.wire.objects`. Attributes in brackets may be
     <- routing/subscribe/notification   the same, in the deployed dialect
     <- routing/disconnect               routing-id
     -> routing/neighbors                id to           <- routing/neighbors/reply     in-reply-to neighbors
-    -> services/register    [id] name                   <- services/register/reply     [in-reply-to] name
+    -> services/register    [id] name [announce]        <- services/register/reply     [in-reply-to] name
     -> services/unregister  [id] [name]                 <- services/unregister/reply   [in-reply-to] [name]
     -> services/request     [id] name ...               to one provider, and to those who observe
     -> services/reply       in-reply-to [to] ...        to the requester

@@ -6,7 +6,7 @@ If none matches, the action is denied. :mod:`bussrv.policy.permissions.file` has
 
 Two kinds of targets are kept apart, so that a pattern for ordinary names does not open what is special:
 
-1. Names of services that begin with ``bus/`` match only patterns that begin so, too.
+1. Names that begin with ``bus/`` or ``$bus/`` match only patterns that begin so, too.
 2. Events match only patterns that begin with ``@``; a lone ``*`` matches everything.
 """
 
@@ -25,7 +25,7 @@ from bussrv.options import Network
 from bussrv.patterns import OrderedWildcards
 from bussrv.policy.permissions.access import ANONYMOUS
 from bussrv.policy.permissions.permissions import NOTHING, Action, Decision, Permissions
-from bussrv.values import RESERVED_PREFIX
+from bussrv.values import OWN_PREFIXES
 
 ACTIONS: Final[tuple[Action, ...]] = get_args(Action)
 SERVICE_ACTIONS: Final = frozenset[Action]({"provide", "publish", "watch", "request"})
@@ -214,19 +214,20 @@ class ClauseTable:
     """The clauses of one action, compiled. Special targets are compared apart from the others."""
 
     def __init__(self, action: Action, clauses: Iterable[Clause]) -> None:
-        self._mark = RESERVED_PREFIX if action in SERVICE_ACTIONS else EVENT if action in CONTENT_ACTIONS else ""
+        is_content = action in CONTENT_ACTIONS
+        self._marks = OWN_PREFIXES if action in SERVICE_ACTIONS else (EVENT,) if is_content else ()
         special: list[Clause] = []
         ordinary: list[Clause] = []
         for clause in clauses:
             is_special = self._is_special(clause.matched())
             (special if is_special else ordinary).append(clause)
-            if action in CONTENT_ACTIONS and clause.matched() == ALL:
+            if is_content and clause.matched() == ALL:
                 special.append(clause)
         self._special, self._ordinary = _Ordered(special), _Ordered(ordinary)
         self.effort = max(self._special.effort, self._ordinary.effort)
 
     def _is_special(self, text: str) -> bool:
-        return bool(self._mark) and text.startswith(self._mark)
+        return text.startswith(self._marks)
 
     def first(self, target: str) -> Clause | None:
         """The first clause that a target matches."""

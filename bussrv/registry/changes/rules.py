@@ -16,24 +16,31 @@ from bussrv.errors import OverLimit, Refused
 from bussrv.registry.state.event_fold import EventFold
 from bussrv.registry.state.session import SERVER_ROLE, Session
 from bussrv.settings import Settings
-from bussrv.values import RESERVED_PREFIX, check_service_name, check_wanted_name, is_reserved, read_as
+from bussrv.values import OWN_PREFIXES, check_service_name, check_wanted_name, read_as
 
 
 class ReservedNames:
-    """The names of services that only the server itself may provide, in any spelling: those that begin with ``bus/``,
-    and those of the services that this server hosts.
+    """The names that only the server itself may provide or publish on, in any spelling: those that begin with ``bus/``
+    or ``$bus/``, those of the services that this server hosts, and those of its other topics.
     """
 
     def __init__(self) -> None:
         self._hosted: set[str] = set()
+        self._prefixes: tuple[str, ...] = OWN_PREFIXES
 
     def add(self, name: str) -> None:
         """The server hosts a service of that name."""
-        if not is_reserved(name):
-            self._hosted.add(read_as(name))
+        self._hosted.add(read_as(name))
+
+    def add_prefix(self, prefix: str) -> None:
+        """The server has topics whose names begin so."""
+        self._prefixes = (*self._prefixes, read_as(prefix))
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and (is_reserved(name) or (bool(self._hosted) and read_as(name) in self._hosted))
+        if not isinstance(name, str):
+            return False
+        read = read_as(name)
+        return read in self._hosted or read.startswith(self._prefixes)
 
 
 class _Hold(Struct, frozen=True):
@@ -121,8 +128,8 @@ def may_register(name: str, reserved: Container[str]) -> None:
     if name in reserved:
         raise Refused(
             "reserved-name",
-            f"service names that begin with {RESERVED_PREFIX}, and those of services that the server itself provides, "
-            "belong to the server, in any spelling",
+            f"names that begin with {' or '.join(OWN_PREFIXES)}, and those of services and topics of the server "
+            "itself, belong to the server, in any spelling",
         )
 
 

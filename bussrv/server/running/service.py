@@ -44,6 +44,8 @@ from bussrv.server.running.ports import make_listeners, open_ports, warn_of_expi
 from bussrv.server.running.process import Supervisor, fitting, run_on_monotonic_clock, tune_collector, warn_of_fewer
 from bussrv.server.running.reload import Reload
 from bussrv.server.running.signals import obey_signals, stop
+from bussrv.services.discovery.home_assistant import HomeAssistant
+from bussrv.services.discovery.presence import Presence
 from bussrv.services.hosting import HostedServices
 from bussrv.turns.clock import Clock, SystemClock
 from bussrv.version import VERSION
@@ -110,6 +112,7 @@ class BusService(Service):
         self._place: JournalPlace | NoJournal = NoJournal()
         self._supervisor = Supervisor(os.environ, reactor)
         self._stop_admin: Callable[[], Deferred[Any]] = lambda: succeed(None)
+        self._discovery: HomeAssistant | None = None
         self._hurry: Deferred[None] | None = None
         self._drains = False
         self._left_open: int | None = None  # sessions that the last boot did not close
@@ -163,6 +166,7 @@ class BusService(Service):
         self.registry.observe(MembershipAnnouncer(self.bus), MembershipAnnouncer.KINDS)
         journal.tell_between(self.bus.streams.outflow.hold, self.bus.streams.outflow.release)
         self._hosted = HostedServices(self._services, self.bus, journal, self._reactor)
+        Presence(self.bus, self._reactor, shows_users=self._config.journal_pseudonyms is None)
         self._policy = PolicyInEffect(self.bus, self._installed)
         self._links = DialedLinks(self.bus, self._reactor)
         self._view = AdminView(
@@ -185,6 +189,9 @@ class BusService(Service):
         settle_left_open(self.bus, self.listeners)
         # Earlier boots may have left sessions, such as subscribers of Inbus, with more permissions than they have now.
         self.bus.policy_changed()
+        if settings.announce_discovery == "homeassistant":
+            self._discovery = HomeAssistant(self.bus, self._reactor)
+            self._discovery.start()
         offered = self._hosted.start()
         self._dial()
         if self._read is not None:
@@ -315,6 +322,8 @@ class BusService(Service):
 
     async def _stop(self) -> None:
         self._supervisor.stopping()
+        if self._discovery is not None:
+            self._discovery.stop()
         if self._drains and self._hurry is not None:
             await self._drain(self._hurry)
         self._checkers.stop()

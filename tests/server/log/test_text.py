@@ -172,6 +172,7 @@ UNTHROTTLED = {
     "formats/mqtt/durable/sessions.py": "once, at the start",
     "formats/mqtt/retaining.py": "once, when the first client comes",
     "formats/mqtt/wills.py": "once, at the start",
+    "services/discovery/home_assistant.py": "when the server starts",
     "policy/logins/logins.py": "two secrets are checked at a time",
     "policy/logins/checkers.py": "two secrets are checked at a time",
     "formats/inbus/intake.py: inbus: the system grants {granted} bytes of receive buffer, not {wanted}: raise "

@@ -1,0 +1,182 @@
+"""Sessions and services that come and go, on the topics ``$bus/…``.
+
+A session that subscribes is given all that it may see, and then each change: JSON, or an empty payload for what is
+gone. A session is seen by those who may address it, a service by those who may know of it, as in ``bus/registry``. And
+they need ``watch`` for the topic.
+
+Nothing is done while nobody is subscribed. Changes are collected for a moment, so that what changes often, or comes and
+goes with thousands of others, is told once. The payload says how it is then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from typing import Any, ClassVar
+
+import msgspec
+from zope.interface import implementer
+
+from bussrv import events as ev
+from bussrv.bus.interfaces import IBus, ITopicSource
+from bussrv.journal.record import Stamped, format_time
+from bussrv.policy.permissions.permissions import EVERYTHING, Permissions
+from bussrv.registry.changes.observers import Kinds
+from bussrv.registry.interfaces import IRegistryObserver
+from bussrv.registry.state.session import Session
+from bussrv.service_patterns import matches
+from bussrv.services.discovery.changed_keys import ChangedKeys
+from bussrv.services.discovery.presence_topics import Kind, Present, is_wanted, kinds_of, present_of
+from bussrv.values import Publication
+
+JSON = "application/json"
+
+STEP = 100
+"""How many providers of a service are judged in one step."""
+
+_encode = msgspec.json.Encoder().encode
+
+
+@implementer(IRegistryObserver, ITopicSource)
+class Presence:
+    """The topics of all sessions and services that the registry has.
+
+    :param shows_users: whether the users of sessions are shown, proved and claimed.
+    """
+
+    KINDS: ClassVar[Kinds] = frozenset(
+        {
+            ev.SessionOpened,
+            ev.SessionIdentified,
+            ev.AuthSucceeded,
+            ev.SessionLeft,
+            ev.SessionResumed,
+            ev.SessionClosed,
+            ev.ServiceRegistered,
+            ev.ServiceUnregistered,
+            ev.SubscriptionAdded,
+            ev.SubscriptionRemoved,
+        }
+    )
+
+    def __init__(self, bus: IBus, reactor: Any, *, shows_users: bool = True) -> None:
+        self._bus = bus
+        self._shows_users = shows_users
+        self._state = bus.registry.state
+        self._wanting: dict[str, set[str]] = {}  # by session, its subscriptions to such topics
+        self._shown: dict[str, str] = {}  # by session, the routing id by which subscribers know it
+        self._changed: ChangedKeys[Present] = ChangedKeys(self._publish, bus.slices, reactor)
+        for each in self._state.all_subscriptions():
+            self._subscribed(each.session, each.service)
+        bus.own_topics.add(self)
+        bus.registry.observe(self, self.KINDS)
+
+    def registry_changed(self, stamped: Stamped) -> None:
+        """Note what changed, if somebody wants to know; see :class:`IRegistryObserver`."""
+        event = stamped.event
+        session_id = event.session or ""
+        if isinstance(event, ev.SubscriptionAdded):
+            self._subscribed(session_id, event.service)
+        elif not self._wanting:
+            return
+        elif isinstance(event, ev.SubscriptionRemoved):
+            self._unsubscribed(session_id, {event.service or ""})
+        elif isinstance(event, ev.ServiceRegistered | ev.ServiceUnregistered):
+            self._changed.add(Present(Kind.SERVICE, event.service or ""))
+        else:
+            self._session_changed(session_id, event.routing_id or "")
+            if isinstance(event, ev.SessionClosed):
+                self._unsubscribed(session_id, self._wanting.get(session_id, set()))
+
+    def _subscribed(self, session_id: str, wanted: str | None) -> None:
+        if wanted is not None and is_wanted(wanted):
+            self._wanting.setdefault(session_id, set()).add(wanted)
+
+    def _unsubscribed(self, session_id: str, ended: set[str]) -> None:
+        left = self._wanting.get(session_id, set()) - ended
+        if left:
+            self._wanting[session_id] = left
+            return
+        self._wanting.pop(session_id, None)
+        if not self._wanting:
+            self._shown.clear()
+            self._changed.clear()
+
+    def _session_changed(self, session_id: str, routing_id: str) -> None:
+        """A session is there, gone, or another one than before: it may have been shown by another routing id."""
+        session = self._state.sessions.get(session_id)
+        shown = self._shown.get(session_id) if session is not None else self._shown.pop(session_id, None)
+        for each in {shown or routing_id, routing_id if session is None else session.routing_id}:
+            self._changed.add(Present(Kind.SESSION, each))
+
+    def retained(self, wanted: str, permissions: Permissions) -> Iterator[Publication | None]:
+        """See :class:`bussrv.bus.interfaces.ITopicSource`."""
+        exact = present_of(wanted)
+        if exact is not None:
+            yield from self._of(exact, permissions)
+        for kind in kinds_of(wanted):
+            known = self._state.sessions if kind is Kind.SESSION else self._state.services
+            for key in tuple(known):
+                present = self._present(kind, key)
+                if present is not None and matches(wanted, present.topic):
+                    yield from self._of(present, permissions)
+                yield None
+
+    def _present(self, kind: Kind, key: str) -> Present | None:
+        if kind is Kind.SERVICE:
+            return Present(kind, key)
+        session = self._state.sessions.get(key)
+        return None if session is None else Present(kind, session.routing_id)
+
+    def _of(self, present: Present, permissions: Permissions) -> Iterator[Publication | None]:
+        """The publication of what is there, if it may be seen."""
+        if not _sees(permissions, present):
+            return
+        payload = yield from self._payload(present, permissions)
+        if payload:
+            yield Publication(present.topic, JSON, payload, is_retained=True)
+
+    def _publish(self, present: Present) -> Iterator[None]:
+        """Tell subscribers how a thing is now, in steps."""
+        topic, topics = present.topic, self._bus.own_topics
+        publications: dict[Permissions, Publication] = {}
+        for permissions in topics.audience(topic):
+            if _sees(permissions, present):
+                payload = yield from self._payload(present, permissions)
+                publications[permissions] = Publication(topic, JSON, payload, is_retained=True)
+        topics.give(topic, publications)
+
+    def _payload(self, present: Present, permissions: Permissions) -> Generator[None, None, bytes]:
+        """Make the payload of a thing in steps. :returns: empty if it is gone."""
+        if present.kind is Kind.SESSION:
+            session = self._state.sessions.get(self._state.owner(present.name) or "")
+            return b"" if session is None else self._session(session)
+        providers = self._state.services.get(present.name)
+        if providers is None:
+            return b""
+        if permissions is EVERYTHING:
+            return _encode({"providers": len(providers)})
+        number = 0
+        for place, session_id in enumerate(tuple(providers)):
+            provider = self._state.sessions.get(session_id)
+            number += provider is not None and permissions.sees_session(provider.routing_id)
+            if place % STEP == STEP - 1:
+                yield None
+        return _encode({"providers": number})
+
+    def _session(self, session: Session) -> bytes:
+        self._shown[session.id] = session.routing_id
+        facts = {
+            "protocol": session.protocol,
+            "actor": session.actor if self._shows_users else None,
+            "claimed": session.claimed if self._shows_users else None,
+            "name": session.name,
+            "server": session.home,
+            "since": format_time(session.opened),
+            "away": session.is_away,
+        }
+        return _encode({name: fact for name, fact in facts.items() if fact is not None})
+
+
+def _sees(permissions: Permissions, present: Present) -> bool:
+    is_session = present.kind is Kind.SESSION
+    return permissions.sees_session(present.name) if is_session else permissions.sees_service(present.name)
