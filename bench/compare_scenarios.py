@@ -206,6 +206,7 @@ SCENARIOS = (
     Scenario("p-steady", "the same as f, while an operator watches", _watched(10, rate=1000), fresh=True),
     Scenario("r", "MQTT, 1 publisher, 50 subscribers, 16 B", _mqtt(*_between(1, 50, "mqtt")), quick=True),
     Scenario("r-one", "MQTT, 1 publisher, 1 subscriber, 16 B", _mqtt(*_between(1, 1, "mqtt"))),
+    Scenario("r-confirmed", "the same with QoS 1", _mqtt(*_between(1, 1, "mqtt-confirmed")), quick=True),
     Scenario("r-idle", "5,000 idle sessions of MQTT", _mqtt("idle:{mqtt}"), fresh=True, idle=5000),
     Scenario("a-noid", "a without ids", _without_ids(BUSSRV, _between(1, 50, "objects"))),
     Scenario("d-noid", "d without ids", _without_ids(BUSSRV, _between(1, 1, "objects"))),

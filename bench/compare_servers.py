@@ -86,6 +86,7 @@ def _bussrv(directory: Path, options: Sequence[str] = ()) -> Iterator[Running]:
     with RunningServer(directory / "journal", [*RAISED, *MQTT_PORT, *options]) as server:
         port = server.port
         places = {name: f"{name}:{port(name)}" for name in ("objects", "business", "inbus", "spp", "mqtt")}
+        places |= {"mqtt-confirmed": f"mqtt-confirmed:{port('mqtt')}"}
         places |= {"objects-service": f"objects-service:{port('objects')}", "inbus2": f"inbus2:{port('inbus')}"}
         places |= {"admin": str(port("admin"))} if "admin" in server.addresses else {}
         yield Running([server.process.pid], places)
@@ -139,7 +140,8 @@ def _peer(name: str, directory: Path, options: Sequence[str] = ()) -> Iterator[R
     command = [program, *_arguments[name](directory, port), *options]
     with _process(command, directory) as process:
         processes.wait_for(("127.0.0.1", port), process, directory / LOG)
-        yield Running([process.pid], {FORMATS[name]: f"{FORMATS[name]}:{port}"})
+        formats = [FORMATS[name], *(["mqtt-confirmed"] if name == MOSQUITTO else [])]
+        yield Running([process.pid], {each: f"{each}:{port}" for each in formats})
 
 
 def _durable_redis(directory: Path) -> AbstractContextManager[Running]:

@@ -141,7 +141,7 @@ struct client {
     uint64_t changes, asked_at; /* of a churner */
 };
 
-extern const struct format OBJECTS, OBJECTS_SERVICE, BUSINESS, SPP, INBUS, INBUS_2, MQTT, NATS, REDIS;
+extern const struct format OBJECTS, OBJECTS_SERVICE, BUSINESS, SPP, INBUS, INBUS_2, MQTT, MQTT_CONFIRMED, NATS, REDIS;
 extern struct plan plan;
 
 /* ---- loop.c: connections */

@@ -36,7 +36,7 @@ struct options {
 
 struct plan plan = {.classes = 1, .payload = 16, .metadata_min = 100, .metadata_max = 100, .ids = true};
 
-static const struct format *FORMATS[] = {&OBJECTS, &OBJECTS_SERVICE, &BUSINESS, &SPP, &INBUS, &INBUS_2, &MQTT, &NATS, &REDIS};
+static const struct format *FORMATS[] = {&OBJECTS, &OBJECTS_SERVICE, &BUSINESS, &SPP, &INBUS, &INBUS_2, &MQTT, &MQTT_CONFIRMED, &NATS, &REDIS};
 static const char *ROLE_NAMES[ROLES] = {"pub", "sub", "stalled", "req", "prov", "idle", "churn"};
 
 static struct options options = {.seconds = 2, .warmup = 0.3, .give_up = 2, .patience = 60, .window = 1000};
