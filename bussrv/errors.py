@@ -115,7 +115,7 @@ REASONS: dict[str, str] = {
     "session-taken-over": "another connection has the client id of this MQTT session from now on",
     "session-expired": "the session was away for longer than it is kept",
     "session-replaced": "the client began a new session instead of going on with this one",
-    "joined-session": "the connection goes on with a session that was there before, so the one that it began with ended",
+    "joined-session": "the connection goes on with an earlier session, so the one that it began with ended",
     "slow-consumer": "the client read too slowly: its outbound limit was reached",
     "outbound-full": "too many bytes waited for all clients together, and this one had not read for longest",
     "inbound-full": "too many bytes of all clients were unfinished, and this one began its own first",

@@ -121,6 +121,9 @@ def test_one_day(answers: Answers) -> None:
         "provided": ["tv"],
         "wanted": [],
         "objects_wanted": False,
+        "away_since": None,
+        "kept_until": None,
+        "away_seconds": 0.0,
         "date": "2027-01-15",
     }
     assert answers.said["one_day", "one_day-1.2"]["wanted"] == ["tv"]
