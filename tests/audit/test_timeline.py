@@ -54,6 +54,7 @@ def stories(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> St
 STORY = (
     *("server", "seq", "event", "concern", "about", "providers", "missing_since", "missing_until", "next_session"),
     *("with_session", "crashed_after", "back_at", "link", "link_reason", "newcomer"),
+    *("left_at", "absence_over", "resumed"),
 )
 
 

@@ -59,6 +59,7 @@ def _event(random: Random) -> ev.Event:
         lambda: ev.ServiceRegistered(**about, service=service),
         lambda: ev.ServiceRegistered(**about, service=service),
         lambda: ev.ServiceUnregistered(**about, service=service, reason=reason),
+        lambda: ev.ServiceUnregistered(**about, service=service, reason=reason),
         lambda: ev.SubscriptionAdded(
             **about, service=random.choice((None, service)), interest=random.choice(_INTERESTS), options=options
         ),
