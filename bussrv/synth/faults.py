@@ -67,6 +67,8 @@ KINDS: dict[str, tuple[type[ev.Event], Distort]] = {
     "session-closed-unopened": (ev.SessionOpened, _never),
     "session-closed-twice": (ev.SessionClosed, _twice),
     "session-never-closed": (ev.SessionClosed, _never),
+    "session-left-twice": (ev.SessionLeft, _twice),
+    "session-resumed-unleft": (ev.SessionResumed, _twice),
     "service-not-registered": (ev.ServiceRegistered, _never),
     "service-never-unregistered": (ev.ServiceUnregistered, _never),
     "subscription-of-closed-session": (ev.SessionClosed, _and_then_a_subscription),
