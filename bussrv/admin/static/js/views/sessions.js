@@ -7,7 +7,7 @@ import { ago, count } from "../format.js";
 import { short } from "../names.js";
 import { choice, filterInput, nothing } from "../parts.js";
 import { Table } from "../table.js";
-import { called, who } from "../words.js";
+import { called, presence, who } from "../words.js";
 import { frame, matching } from "./frame.js";
 
 const FIELDS = ["routing_id", "actor", "claimed", "peer", "session", "home"];
@@ -62,6 +62,14 @@ export function sessionsView(app) {
         sort: (row) => -Date.parse(row.opened),
       },
       {
+        label: "State",
+        width: 9,
+        rank: 1,
+        text: presence,
+        sort: (row) => (row.away_since ? -Date.parse(row.away_since) : -Infinity),
+        kind: (row) => (row.state === "away" ? "odd" : "soft"),
+      },
+      {
         label: "Server",
         width: 9,
         rank: 4,
@@ -84,7 +92,8 @@ export function sessionsView(app) {
     const rows = all.filter((row) => (!protocol || row.protocol === protocol) && (!match || match(row)));
     const narrowed = rows.length < all.length ? ` of ${count(all.length)}` : "";
     const left = app.sessions.left ? `, the first of ${count(all.length + app.sessions.left)}` : "";
-    view.amount(`${count(rows.length)}${narrowed}${left}`);
+    const away = rows.filter((row) => row.state === "away").length;
+    view.amount(`${count(rows.length)}${narrowed}${left}${away ? `, ${count(away)} away` : ""}`);
     table.empty = emptiness(app, all);
     table.rows = rows;
   }
