@@ -18,6 +18,7 @@ from bussrv.journal.record import Stamped
 _TWO_HOURS = 2 * 3600 * 1_000_000
 
 Distort = Callable[[Stamped], Sequence[Stamped]]
+"""Returns what is written instead of an event; the event alone: it cannot be distorted so."""
 
 
 class InjectedFault(Struct, frozen=True, kw_only=True):
@@ -59,6 +60,9 @@ def _two_hours_ago(stamped: Stamped) -> Sequence[Stamped]:
 
 
 def _bytes_without_objects(stamped: Stamped) -> Sequence[Stamped]:
+    if stamped.event.protocol == "mqtt":
+        # Its bytes need not belong to an object.
+        return (stamped,)
     return (replace(stamped, event=replace(stamped.event, objects_out=0, bytes_out=4096)),)
 
 
@@ -115,8 +119,10 @@ class Distortion:
         for kind in self._waiting:
             wanted, distort = KINDS[kind]
             if isinstance(event, wanted) and getattr(event, "home", None) is None:
-                self._waiting.remove(kind)
                 found = distort(stamped)
+                if found == (stamped,):
+                    continue
+                self._waiting.remove(kind)
                 self.faults.append(
                     InjectedFault(
                         kind=kind, seq=seq + max(0, len(found) - 1), session=event.session, service=event.service

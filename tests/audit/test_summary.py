@@ -158,7 +158,7 @@ def test_the_text_fits_on_a_screen_and_says_it_all(audited: Audited) -> None:
         f"  server barn: records 11 to 28, {day_one}13.750000Z to {day_one}35.000000Z, 2 boots, 1 crashed",
         f"  server hall: records 1 to 9, {day_one}01.250000Z to {day_one}11.250000Z, 1 boot",
         "3 services, 1 provided at the end",
-        "sessions      opened   closed     open     away",
+        "sessions       opened   closed     open     away",
         "  inbus             1        0        1        0",
         "  objects           3        3        0        0",
         "  spp               1        1        0        0",
