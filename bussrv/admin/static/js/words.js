@@ -100,9 +100,9 @@ export function who(row) {
   return row.claimed ? `says ${short(row.claimed)}` : "";
 }
 
-/** Whether a session is open, or for how long its client has been away. */
+/** For how long a session has been open, or its client away. */
 export function presence(row) {
-  return row.state === "away" ? `away for ${ago(row.away_since)}` : "open";
+  return row.state === "away" ? `away ${ago(row.away_since)}` : ago(row.opened);
 }
 
 /** Whom a record or a session is called by: its routing id, else its address. */

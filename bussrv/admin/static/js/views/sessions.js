@@ -3,14 +3,14 @@
  */
 
 import { eachFrame } from "../frame.js";
-import { ago, count } from "../format.js";
+import { count } from "../format.js";
 import { short } from "../names.js";
 import { choice, filterInput, nothing } from "../parts.js";
 import { Table } from "../table.js";
 import { called, presence, who } from "../words.js";
 import { frame, matching } from "./frame.js";
 
-const FIELDS = ["routing_id", "actor", "claimed", "peer", "session", "home"];
+const FIELDS = ["routing_id", "actor", "claimed", "peer", "session", "home", "state"];
 /** Milliseconds between two looks at a list that changes all the time. */
 const CALM = 400;
 
@@ -56,18 +56,11 @@ export function sessionsView(app) {
       },
       {
         label: "Open for",
-        width: 7,
+        width: 8,
         end: true,
-        text: (row) => ago(row.opened),
-        sort: (row) => -Date.parse(row.opened),
-      },
-      {
-        label: "State",
-        width: 9,
-        rank: 1,
         text: presence,
-        sort: (row) => (row.away_since ? -Date.parse(row.away_since) : -Infinity),
-        kind: (row) => (row.state === "away" ? "odd" : "soft"),
+        sort: (row) => -Date.parse(row.opened),
+        kind: (row) => (row.state === "away" ? "odd" : ""),
       },
       {
         label: "Server",
