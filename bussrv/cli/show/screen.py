@@ -127,7 +127,7 @@ class Screen:
         grid.add_column(no_wrap=True, overflow="ellipsis")
         by_format = ", ".join(f"{cell(name)} {count}" for name, count in sorted(sessions.items()))
         away = sum((figures.get("away") or {}).values())
-        grid.add_row("sessions", f"{sum(sessions.values())}  ({by_format})" + (f"   {away} away" if away else ""))
+        grid.add_row("sessions", f"{sum(sessions.values())}{f', {away} away' if away else ''}  ({by_format})")
         counts = (_counted(figures.get(f"{name}s", 0), name) for name in ("service", "subscription", "link"))
         grid.add_row("registry", "   ".join(counts))
         room = max(10, width - 38)
