@@ -53,6 +53,7 @@ def returns(actor: str | None, back: str | None) -> list[Record]:
     writer.open(session, persistent=True, expiry=STEP, actor=actor, **about)
     writer.write(ev.SessionLeft(session=session, until=START + 9 * STEP, actor=actor, **about))
     writer.write(ev.SessionResumed(session=session, expiry=STEP, actor=back, **{**about, "peer": "192.0.2.9:7"}))
+    writer.close(session, protocol="mqtt", actor=back, duration=3 * STEP)
     return writer.records
 
 
@@ -65,9 +66,8 @@ def of_journal(place: Path, records: list[Record]) -> tuple[Rows, dict[str, Any]
 
 def test_a_return_of_another_user_is_an_incident(tmp_path: Path) -> None:
     rows, summary = of_journal(tmp_path, returns("ann", "eve"))
-    assert [(row["taken_over"], row["actor"], row["back_actor"], row["back_address"]) for row in rows] == [
-        (True, "ann", "eve", "192.0.2.9")
-    ]
+    told = [(row["taken_over"], row["address"], row["back_actor"], row["back_address"]) for row in rows]
+    assert told == [(True, "192.0.2.1", "eve", "192.0.2.9")]
     assert (summary["integrity"], summary["incident_kinds"]) == ("intact", {"takeover": 1})
 
 

@@ -140,7 +140,7 @@ def finish(folds: Sequence[SessionFold], rows: Rows) -> None:
         if session is not None:
             away = [*absences(fold.moves, None if fold.closing is None else fold.closing[0][1])]
             rows["sessions"].append(_session(fold, away))
-            rows["absences"] += _absences(rows["sessions"][-1], away)
+            rows["absences"] += _absences(fold, rows["sessions"][-1], away)
         for is_provided, service, span in fold.spans():
             end = None if span.end is None else span.end[1]
             about = server, session, service, is_provided, span.protocol, span.routing_id
@@ -185,12 +185,15 @@ def _session(fold: SessionFold, away: Sequence[Absence]) -> tuple[Any, ...]:
     )
 
 
-def _absences(session: tuple[Any, ...], away: Sequence[Absence]) -> Iterator[tuple[Any, ...]]:
+def _absences(fold: SessionFold, session: tuple[Any, ...], away: Sequence[Absence]) -> Iterator[tuple[Any, ...]]:
     """The absences of a session.
 
     :param session: its row.
     """
     row = dict(zip(SESSIONS.names, session, strict=True))
+    opened, acting = _record(fold.opening), _record(fold.acting)
+    # Its closing may have the user that took it over. The baseline has the user in another record than the opening.
+    owner = _first(opened and opened.actor, acting and acting.actor)
     known = row["opened"]
     if known is None and row["closed"] is not None and row["duration"] is not None:
         known = row["closed"] - row["duration"]
@@ -205,7 +208,7 @@ def _absences(session: tuple[Any, ...], away: Sequence[Absence]) -> Iterator[tup
             "resumed" if back is not None else "away" if each.end is None else "closed",
             back and back.address,
             back and back.actor,
-            back is not None and row["opened"] is not None and _is_other(row["actor"], back.actor),
+            back is not None and opened is not None and _is_other(owner, back.actor),
             row["home"],
             known,
             row["closed"],
