@@ -64,6 +64,8 @@ BESIDE: Table = {
         *(f"bussrv.journal.{name}" for name in ("keys", "manifest")),
         *(f"bussrv.journal.{name}" for name in ("manifest_file", "moments", "reading", "record", "regular", "scan")),
         *(f"bussrv.journal.{name}" for name in ("segment", "versions")),
+        # The form of a pseudonym.
+        "bussrv.journal.pseudonyms",
         "bussrv.registry.state.fold",
     ),
     "bussrv.inspection": (

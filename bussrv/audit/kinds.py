@@ -121,6 +121,29 @@ _OF_RECORDS = {
         "A record comes after the end of its session",
         "A record concerns a session that was closed before.",
     ),
+    "session-left-twice": (
+        "error",
+        "A session left twice",
+        "A client that went has to come back before it can go again. No record says that it came back.",
+    ),
+    "session-resumed-unleft": (
+        "error",
+        "A session came back that had not left",
+        "Only a session that is away can be taken up again. No record says that it left.",
+    ),
+    "session-changed-while-away": (
+        "error",
+        "A session changed while it was away",
+        "The client of the session was not connected. Nobody could change what it provides or wants in its name.",
+    ),
+    "session-kept-too-long": (
+        "warning",
+        "A session was not closed in time",
+        (
+            "A session that is away is kept until a certain time. The server was running for an hour after that, and "
+            "did not close the session. Setting the clock of the machine causes this as well."
+        ),
+    ),
     "session-miscounted": (
         "error",
         "The traffic of a session does not add up",
@@ -227,6 +250,8 @@ EVENTS: dict[str, str] = {
     "server.recovered": "the server found that it had crashed",
     "session.opened": "a session was opened",
     "session.identified": "a client stated its names",
+    "session.left": "a client went, and its session is kept",
+    "session.resumed": "a client came back to its session",
     "session.closed": "a session was closed",
     "service.registered": "a client began to provide a service",
     "service.unregistered": "a client stopped providing a service",

@@ -32,8 +32,8 @@ TABLES = "tables"
 CSV = "csv"
 
 PUBLISHED = (
-    *("findings", "segments", "boots", "servers", "sessions", "concurrency", "services", "uptimes", "orphans"),
-    *("events", "refusals", "links", "leases", "talkers", "identities", "storms"),
+    *("findings", "segments", "boots", "servers", "sessions", "absences", "concurrency", "services", "uptimes"),
+    *("orphans", "events", "refusals", "links", "leases", "talkers", "identities", "storms"),
 )
 """The tables that an audit publishes."""
 
@@ -45,7 +45,7 @@ UNKNOWN = "unknown"
 
 MOMENTS = frozenset(
     {"first_moment", "last_moment", "opened", "closed", "moment", "first_registered", "last_registered", "begin",
-     "end", "added", "renewed", "expired"}
+     "end", "added", "renewed", "expired", "away_since", "kept_until"}
 )  # fmt: skip
 """The columns of tables that are times."""
 

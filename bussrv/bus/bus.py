@@ -209,6 +209,7 @@ class Bus:
         registry.spending.enforce(reactor.callLater, self.counters)
         registry.observe(self._directory, Directory.KINDS)
         registry.observe(self._admission, Admission.KINDS)
+        registry.observe(self.totals, Totals.KINDS)
         registry.observe(self, self.KINDS)
         registry.observe(links)
         self._withdrawal = Withdrawal(shared, receivers.link, exchanges, self.permissions_changed)
@@ -271,7 +272,7 @@ class Bus:
 
     def _reached(self, session: Session, link: ISessionLink) -> None:
         self._receivers.add(session.id, link)
-        self.totals.opened(session.protocol, session.id, link.traffic)
+        self.totals.opened(session.protocol, session.id, link.traffic, is_away=session.is_away)
 
     def registry_changed(self, stamped: Stamped) -> None:
         """Keep all that the bus knows of sessions and services in step; see :class:`IRegistryObserver`."""

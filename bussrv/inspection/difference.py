@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
+from bussrv.journal.record import format_time
 from bussrv.registry.state.session import Session, Subscription
 from bussrv.registry.state.snapshot import Snapshot
 from bussrv.terminal import word
@@ -118,6 +119,8 @@ def _session(each: Session) -> str:
     about |= {"claimed": each.claimed, "peer": each.peer}
     about |= {"name": each.name, "role": each.role, "vocabulary": each.vocabulary, "home": each.home}
     about |= {"routing_ids": ",".join(each.routing_ids)}
+    if each.away is not UNSET:
+        about |= {"away_since": format_time(each.away.since), "kept_until": format_time(each.away.until)}
     return " ".join([word(each.id), *(f"{name}={word(value)}" for name, value in about.items() if value)])
 
 

@@ -23,6 +23,7 @@ SHOWN = (
     "target",
     "rule",
     "reason",
+    "until",
     "limit",
     "value",
     "changed",
@@ -64,4 +65,10 @@ def _words(record: Record) -> Iterator[str]:
     for name in SHOWN:
         value = getattr(event, name, None)
         if value not in (None, ()):
-            yield f"{name}={word(','.join(value) if isinstance(value, tuple) else value)}"
+            yield f"{name}={word(_text(name, value))}"
+
+
+def _text(name: str, value: object) -> object:
+    if name == "until" and isinstance(value, int):
+        return format_time(value)
+    return ",".join(value) if isinstance(value, tuple) else value

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from bussrv import events as ev
@@ -66,10 +67,16 @@ def shown_events(done: RecordChange, permissions: Permissions) -> Iterator[Timed
         yield from _ended(done, before, permissions)
         return
     if not was and before is not None and after is not None:
-        yield after.opened, ev.SessionOpened(persistent=after.persistent, home=after.home, **after.about())
+        yield after.opened, _opened(after)
     yield done.time, _filtered(event, permissions)
     if not was and before is not None and after is not None:
         yield from _holdings(done, after, permissions)
+
+
+def _opened(session: Session) -> ev.SessionOpened:
+    """The opening of a session that is shown from now on. It is not away: its client has just said who it is."""
+    expiry = None if session.expiry is UNSET else session.expiry
+    return ev.SessionOpened(persistent=session.persistent, expiry=expiry, home=session.home, **session.about())
 
 
 def _holdings(done: RecordChange, session: Session, permissions: Permissions) -> Iterator[Timed]:

@@ -5,8 +5,8 @@ Updates are JSON Merge Patches (RFC 7396). There is none for a second without a 
 
 ::
 
-    {"server":"hall","version":"…","started":"2026-11-21T14:02:03.000000Z","sessions":{"objects":2,"spp":1},"far":0,
-     "services":4,"subscriptions":3,"links":["cellar"],"inbus":{…},"counters":{"not-subscribed":1}}
+    {"server":"hall","version":"…","started":"2026-11-21T14:02:03.000000Z","sessions":{"objects":2,"spp":1},"away":{},
+     "far":0,"services":4,"subscriptions":3,"links":["cellar"],"inbus":{…},"counters":{"not-subscribed":1}}
 """
 
 from __future__ import annotations
@@ -81,11 +81,15 @@ class StatisticsService:
     def _look(self) -> dict[str, Any]:
         bus = self._host.bus
         state = bus.registry.state
-        own = Counter(session.protocol for session in state.sessions.values() if session.home is None)
+        own, away = Counter[str](), Counter[str]()
+        for session in state.sessions.values():
+            if session.home is None:
+                (away if session.is_away else own)[session.protocol] += 1
         return {
             **self._server(),
             "sessions": dict(sorted(own.items())),
-            "far": len(state.sessions) - sum(own.values()),
+            "away": dict(sorted(away.items())),
+            "far": len(state.sessions) - sum(own.values()) - sum(away.values()),
             "services": len(state.services),
             "subscriptions": sum(map(len, state.subscriptions.values())),
             "links": bus.links.neighbors(),

@@ -18,6 +18,7 @@ from bussrv.journal.record import Stamped
 _TWO_HOURS = 2 * 3600 * 1_000_000
 
 Distort = Callable[[Stamped], Sequence[Stamped]]
+"""Returns what is written instead of an event; the event alone: it cannot be distorted so."""
 
 
 class InjectedFault(Struct, frozen=True, kw_only=True):
@@ -59,6 +60,9 @@ def _two_hours_ago(stamped: Stamped) -> Sequence[Stamped]:
 
 
 def _bytes_without_objects(stamped: Stamped) -> Sequence[Stamped]:
+    if stamped.event.protocol == "mqtt":
+        # Its bytes need not belong to an object.
+        return (stamped,)
     return (replace(stamped, event=replace(stamped.event, objects_out=0, bytes_out=4096)),)
 
 
@@ -67,6 +71,8 @@ KINDS: dict[str, tuple[type[ev.Event], Distort]] = {
     "session-closed-unopened": (ev.SessionOpened, _never),
     "session-closed-twice": (ev.SessionClosed, _twice),
     "session-never-closed": (ev.SessionClosed, _never),
+    "session-left-twice": (ev.SessionLeft, _twice),
+    "session-resumed-unleft": (ev.SessionResumed, _twice),
     "service-not-registered": (ev.ServiceRegistered, _never),
     "service-never-unregistered": (ev.ServiceUnregistered, _never),
     "subscription-of-closed-session": (ev.SessionClosed, _and_then_a_subscription),
@@ -113,8 +119,10 @@ class Distortion:
         for kind in self._waiting:
             wanted, distort = KINDS[kind]
             if isinstance(event, wanted) and getattr(event, "home", None) is None:
-                self._waiting.remove(kind)
                 found = distort(stamped)
+                if found == (stamped,):
+                    continue
+                self._waiting.remove(kind)
                 self.faults.append(
                     InjectedFault(
                         kind=kind, seq=seq + max(0, len(found) - 1), session=event.session, service=event.service

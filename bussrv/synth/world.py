@@ -13,6 +13,7 @@ from functools import partial
 from itertools import count
 from random import Random
 
+from msgspec import UNSET
 from twisted.internet.defer import Deferred, succeed
 from zope.interface import implementer
 
@@ -38,9 +39,11 @@ DAILY = 250_000
 UPTIME = 20.0 * HOUR
 
 _EVENTS_PER_CLIENT = 9.0
+_EXPIRY = 2 * HOUR
 _FORMATS = {
     "business": "tcp 127.0.0.1:7891",
     "inbus": "udp 127.0.0.1:7222",
+    "mqtt": "tcp 127.0.0.1:1883",
     "objects": "tcp 127.0.0.1:7890",
     "spp": "tcp 127.0.0.1:3002",
 }
@@ -215,13 +218,19 @@ class World:
         for session in lost:
             self.registry.close_session(session.id, "server-crashed", Traffic())
         for session in tuple(self.state.sessions.values()):
-            self.after(self._lasting(30 * MINUTE), partial(self.expire, session.id))
+            if session.is_durable:
+                self._go_away(session.id, "server-crashed")
+                self._wait_for(session.id)
+            else:
+                self.after(self._lasting(30 * MINUTE), partial(self.expire, session.id))
         if self._attacks is not None:
             self._attacks.resume()
 
     def _stop(self) -> None:
         for session in tuple(self.state.sessions.values()):
-            if not session.persistent:
+            if session.is_durable:
+                self._go_away(session.id, "server-stopped")
+            elif not session.persistent:
                 self.leave(session.id, "server-stopped")
         self.registry.note(ev.ServerStopped())
 
@@ -237,7 +246,7 @@ class World:
     # Clients.
 
     def _arrive(self) -> None:
-        kinds = (self._member, self._member, self._member, self._business, self._spp_client, self._device)
+        kinds = (self._member, self._member, self._member, self._business, self._spp_client, self._device, self._phone)
         self._random.choice(kinds)()
         rate = DAILY / _EVENTS_PER_CLIENT / (24 * HOUR) * self._busyness()
         self.after(self._random.expovariate(rate), self._arrive)
@@ -313,6 +322,57 @@ class World:
         for service in tuple(self.state.subscriptions.get(session_id, ())):
             self.registry.lose_subscription(session_id, str(service), "lease-expired")
         self.leave(session_id, "lease-expired")
+
+    def _phone(self) -> None:
+        """An MQTT client with a durable session: it goes and comes back, and one day it does not come back."""
+        user, peer = self._random.choice(self._users), self._peer()
+        own = self._connected(user, peer)
+        session = self.registry.open_session("mqtt", peer, expiry=_EXPIRY, actor=user)
+        self.registry.close_session(own.id, "joined-session", Traffic())
+        for service in self._random.sample(self._services, self._random.randrange(1, 4)):
+            self.after(self._soon(), partial(self._subscribe, session.id, service))
+        self._stay(session.id)
+
+    def _connected(self, user: str, peer: str) -> Session:
+        """The session that a connection has before it goes on with a durable one."""
+        own = self.registry.open_session("mqtt", peer)
+        self.registry.note(ev.AuthSucceeded(**{**own.about(), "actor": user}, method="password"))
+        return own
+
+    def _stay(self, session_id: str) -> None:
+        def go() -> None:
+            session = self.state.sessions.get(session_id)
+            if session is not None and not session.is_away:
+                self._go_away(session_id, self._random.choice(["connection-lost", "client-closed"]))
+                self._wait_for(session_id)
+
+        self.after(self._lasting(25 * MINUTE), go)
+
+    def _go_away(self, session_id: str, reason: str) -> None:
+        if not self.state.sessions[session_id].is_away:
+            self.registry.leave_session(session_id, reason, self.clock.now + _EXPIRY)
+
+    def _wait_for(self, session_id: str) -> None:
+        """The client of a session that is away comes back, or the session ends when it is time."""
+        away = self.state.sessions[session_id].away
+        assert away is not UNSET
+        if self._random.random() < 0.6:
+            self.after(self._lasting(10 * MINUTE), partial(self._come_back, session_id))
+        self.after(away.until - self.clock.now, partial(self._end_away, session_id))
+
+    def _come_back(self, session_id: str) -> None:
+        session = self.state.sessions.get(session_id)
+        if session is not None and session.is_away and session.actor is not None:
+            peer = self._peer()
+            own = self._connected(session.actor, peer)
+            self.registry.resume_session(session_id, peer, _EXPIRY)
+            self.registry.close_session(own.id, "joined-session", Traffic())
+            self._stay(session_id)
+
+    def _end_away(self, session_id: str) -> None:
+        session = self.state.sessions.get(session_id)
+        if session is not None and session.away is not UNSET and session.away.until <= self.clock.now:
+            self.leave(session_id, "session-expired")
 
     def leave(self, session_id: str, reason: str) -> None:
         """A session ends, with whatever traffic it had."""

@@ -44,7 +44,7 @@ _SERVICE = st.sampled_from(["tv", "radio"])
 _SERVICE_OR_NONE = st.sampled_from(["tv", "radio", "tv", None])
 EVENTS = st.one_of(
     _made(ev.SessionOpened, persistent=st.booleans(), home=st.sampled_from([None, None, "attic"])),
-    _made(ev.SessionOpened),
+    _made(ev.SessionOpened, expiry=st.just(9)),
     _made(ev.SessionIdentified, name=st.sampled_from([None, "tool"]), role=st.sampled_from([None, "server"])),
     _made(ev.SessionClosed, duration=st.integers(0, 10**7), bytes_in=st.integers(0, 9), reason=st.just("gone")),
     *[_made(kind, service=_SERVICE) for kind in (ev.ServiceRegistered, ev.ServiceUnregistered) * 2],
@@ -52,6 +52,8 @@ EVENTS = st.one_of(
     *[_made(kind, service=_SERVICE_OR_NONE) for kind in (ev.SubscriptionRemoved, ev.SubscriptionRenewed)],
     _made(ev.ServiceRefused, service=_SERVICE),
     _made(ev.AuthSucceeded),
+    *[_made(ev.SessionLeft, until=st.integers(0, 10**16), reason=st.just("gone")) for _ in range(2)],
+    *[_made(ev.SessionResumed, expiry=st.just(7)) for _ in range(2)],
     _made(ev.AuthFailed),
     st.builds(ev.ConfigReloaded),
 )
@@ -145,7 +147,10 @@ def _given(fold: RegistryFold, begin: Record) -> Iterator[Record]:
     state = fold.state
     for each in state.sessions.values():
         about = _about(each)
-        yield record(0, each.opened, ev.SessionOpened(persistent=each.persistent, home=each.home, **about))
+        opened = ev.SessionOpened(persistent=each.persistent, home=each.home, **about)
+        yield record(0, each.opened, opened)
+        if each.is_away:
+            yield record(5, each.away.since, ev.SessionLeft(until=each.away.until, **about))
         yield record(1, each.opened, ev.SessionIdentified(name=each.name, role=each.role, **about))
     for service, providers in state.services.items():
         for session, moment in providers.items():

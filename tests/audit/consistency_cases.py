@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from msgspec.structs import replace
 
 from bussrv import events as ev
 from tests.audit.case import Case
-from tests.audit.journals import STEP, Writer
+from tests.audit.journals import START, STEP, Writer
 
 HOUR = 3600 * 1_000_000
 
@@ -347,6 +348,94 @@ def in_the_middle_of_recovering(server: str) -> Case:
     return Case([], [writer.records])
 
 
+DURABLE: dict[str, Any] = {"persistent": True, "expiry": HOUR, "actor": "ann", "protocol": "mqtt"}
+
+
+def leave(writer: Writer, session: str, reason: str = "connection-lost", kept: int = HOUR) -> None:
+    until = START + writer.seq * STEP + kept
+    writer.write(ev.SessionLeft(session=session, until=until, reason=reason, actor="ann", protocol="mqtt"))
+
+
+def resume(writer: Writer, session: str, actor: str = "ann") -> None:
+    writer.write(ev.SessionResumed(session=session, expiry=HOUR, actor=actor, protocol="mqtt", peer="192.0.2.9:5"))
+
+
+def begun_durable(server: str) -> tuple[Writer, str]:
+    writer = Writer(server)
+    writer.start()
+    writer.open(writer.id(1), **DURABLE)
+    return writer, writer.id(1)
+
+
+def away_and_back(server: str) -> Case:
+    """Over a stop and a crash; the policy takes a subscription from it while it is away. Another one is closed then."""
+    writer, session = begun_durable(server)
+    subscribe(writer, session, "tv")
+    writer.register(session, "radio")
+    writer.unregister(session, "radio")
+    leave(writer, session, "server-stopped")
+    writer.stop()
+    writer.start()
+    unsubscribe(writer, session, "tv", reason="permission-withdrawn")
+    resume(writer, session)
+    subscribe(writer, session, "tv")
+    other = writer.id(1)
+    writer.open(other, **DURABLE)
+    writer.start()
+    writer.write(ev.ServerRecovered(sessions_closed=0))
+    leave(writer, session, "server-crashed")
+    leave(writer, other, "server-crashed")
+    resume(writer, session)
+    writer.close(other, reason="session-expired", duration=6 * STEP)
+    return Case([], [writer.records])
+
+
+def away_and_not_back(server: str) -> Case:
+    """It left twice; it came back twice; it did what only a client that is there can do, also by itself."""
+    writer, session = begun_durable(server)
+    subscribe(writer, session, "tv")
+    leave(writer, session)
+    writer.write(ev.SubscriptionRenewed(session=session, service="tv", protocol="mqtt"))
+    unsubscribe(writer, session, "tv")
+    leave(writer, session)
+    resume(writer, session)
+    resume(writer, session)
+    writer.close(session, duration=8 * STEP)
+    leave(writer, session)
+    place = {"server": server, "boot": f"{server}-1", "session": session}
+    return Case(
+        [
+            ("session-changed-while-away", {**place, "first_seq": 5, "last_seq": 6}),
+            ("session-left-twice", {**place, "first_seq": 4, "last_seq": 7}),
+            ("session-resumed-unleft", {**place, "first_seq": 9, "last_seq": 9}),
+            ("session-record-after-end", {**place, "first_seq": 10, "last_seq": 11}),
+        ],
+        [writer.records],
+    )
+
+
+def away_for_too_long(server: str) -> Case:
+    """An hour after it was to end, while the server runs. Until the server is back, it cannot close it."""
+    writer, session = begun_durable(server)
+    leave(writer, session, kept=0)
+    writer.seq += HOUR // STEP
+    writer.write(ev.ConfigReloaded())
+    writer.start()
+    other = writer.id(1)
+    writer.open(other, **DURABLE)
+    leave(writer, other, kept=STEP)
+    writer.seq += HOUR // STEP
+    writer.write(ev.ConfigReloaded())
+    writer.records = [replace(each, seq=seq) for seq, each in enumerate(writer.records, 1)]
+    return Case(
+        [
+            ("session-kept-too-long", {"session": session, "boot": f"{server}-1", "first_seq": 3, "last_seq": 3}),
+            ("boot-not-recovered", {"boot": f"{server}-2"}),
+        ],
+        [writer.records],
+    )
+
+
 CONSISTENCY_CASES: list[Callable[[str], Case]] = [
     before_it_was_opened,
     after_it_was_closed,
@@ -364,4 +453,7 @@ CONSISTENCY_CASES: list[Callable[[str], Case]] = [
     boots_in_disorder,
     boots_that_recovered_wrong,
     in_the_middle_of_recovering,
+    away_and_back,
+    away_and_not_back,
+    away_for_too_long,
 ]

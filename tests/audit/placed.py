@@ -52,6 +52,8 @@ def _records(state: RegistryState, begin: Record) -> Iterable[Record]:
     for each in state.sessions.values():
         about = each.about()
         yield record(0, each.opened, ev.SessionOpened(persistent=each.persistent, home=each.home, **about))
+        if each.is_away:
+            yield record(5, each.away.since, ev.SessionLeft(until=each.away.until, **about))
         yield record(1, each.opened, ev.SessionIdentified(routing_ids=each.routing_ids, **about))
     for service, providers in state.services.items():
         for session, moment in providers.items():

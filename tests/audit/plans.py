@@ -14,14 +14,19 @@ from msgspec.structs import replace
 from bussrv import events as ev
 from bussrv.journal.record import Record, encode
 from bussrv.journal.segment import list_segments
-from tests.audit.journals import STEP, Line, Writer, chained, compress, write_lines
+from tests.audit.journals import START, STEP, Line, Writer, chained, compress, write_lines
 
 # What a server may write, sound or not: an event, a session (of whichever boot) and a service.
 KINDS_OF_STEPS = (
     "start",
     "stop",
     "open-persistent",
+    "open-durable",
     "open-far",
+    "leave",
+    "come-back",
+    "come-back-as-another",
+    "take-subscription",
     "identify",
     "unregister",
     "refuse",
@@ -102,6 +107,13 @@ def write_step(writer: Writer, kind: str, session: str, service: str) -> None:
         "stop": writer.stop,
         "open": lambda: writer.open(session),
         "open-persistent": lambda: writer.open(session, persistent=True, protocol="inbus"),
+        "open-durable": lambda: writer.open(session, persistent=True, expiry=STEP, actor="ann", protocol="mqtt"),
+        "leave": lambda: writer.write(ev.SessionLeft(session=session, until=START + writer.seq * STEP, reason="lost")),
+        "come-back": lambda: writer.write(ev.SessionResumed(session=session, expiry=STEP, actor="ann")),
+        "come-back-as-another": lambda: writer.write(ev.SessionResumed(session=session, expiry=1, actor=service)),
+        "take-subscription": lambda: writer.write(
+            ev.SubscriptionRemoved(session=session, service=service, reason="permission-withdrawn")
+        ),
         "open-far": lambda: writer.open(session, home="attic"),
         "identify": lambda: writer.write(ev.SessionIdentified(session=session, actor=service, routing_id=service)),
         "close": lambda: writer.close(session, bytes_out=writer.seq),

@@ -80,7 +80,7 @@ _KINDS = (
 )
 
 
-HAPPENINGS = ("guessing", "address", "crash", "identity", "outage")
+HAPPENINGS = ("guessing", "address", "crash", "identity", "takeover", "outage")
 
 
 def _happened(random: Random, names: tuple[str, ...]) -> Happened:
@@ -106,12 +106,12 @@ def _incident(random: Random, what: str, names: tuple[str, ...]) -> Incident:
         end=BEGIN + seq * SECOND,
         journal=random.choice(names) or "journal",
         segment=seq // 1000 * 1000 + 1,
-        first_seq=None if what in {"identity", "outage"} else seq,
+        first_seq=None if what in {"identity", "takeover", "outage"} else seq,
         last_seq=seq + 9 if is_found else None,
         session=random.choice(names) if what == "session" else None,
-        subject=random.choice(names) if what in {"identity", "outage"} else None,
-        address=random.choice(names) if what in {"session", "address"} else None,
-        actor=random.choice(names) if what == "session" else None,
+        subject=random.choice(names) if what in {"identity", "takeover", "outage"} else None,
+        address=random.choice(names) if what in {"session", "address", "takeover"} else None,
+        actor=random.choice(names) if what in {"session", "takeover"} else None,
         claimed=random.choice(names) if what in {"session", "address", "guessing"} else None,
     )
 
@@ -178,7 +178,8 @@ def _facts(  # noqa: C901 - as many things as there are tables
             last[axis.steps // 2] = 0
         number = sum(most) // 3 + 1
         return activity.Protocol(
-            protocol=name, sessions=number, closed=number - last[-1], open=last[-1], persistent=int(name == "inbus"),
+            protocol=name, sessions=number, closed=number - last[-1], open=last[-1], away=len(name) % 3,
+            persistent=int(name == "inbus"),
             objects_in=number * 40, objects_out=number * 90, bytes_in=number * 41_000, bytes_out=number * 93_000,
             most=tuple(most), last=tuple(last),
         )  # fmt: skip
@@ -269,6 +270,14 @@ def _facts(  # noqa: C901 - as many things as there are tables
                               sealed="closed", server=who(servers), first_seq=9001, last_seq=9812),
                 journals.UnverifiedSegment(segment=12001, file="/srv/hall/bussrv-journal/00000000000000012001.jsonl",
                               sealed="none", server=who(servers)),
+            ), 4),
+            "absences": Listing(tuple(
+                activity.Absence(server=who(servers), session=f"5f1c2ab94e07.{at}", begin=begin + at * HOUR,
+                    end=None if outcome == "away" else begin + (at + 1) * HOUR, kept_until=end + DAY, outcome=outcome,
+                    away_seconds=None if outcome == "away" else 3600.0, reason=who(("connection-lost", "session-x")),
+                    routing_id=who(("phone", "car")), actor=who(("anna", "ben")), back_actor=who(("eve", "carl")),
+                    taken_over=at == 0)
+                for at, outcome in enumerate(("resumed", "resumed", "closed", "away"))
             ), 4),
             "orphans": Listing(tuple(
                 activity.Orphan(server=who(servers), session=f"5f1c2ab94e07.{at}", service=who(("scanner", "fax")),

@@ -34,7 +34,7 @@ def table(place: Path, collected: activities.Collected, since: int | None = None
 
 def expected(collected: activities.Collected, since: int | None = None) -> oracle.Counts:
     said = sessions_oracle.sessions(collected.records, collected.given, since)
-    return oracle.concurrency(said, collected.records, since)
+    return oracle.concurrency(said, collected.records, collected.given, since)
 
 
 @dataclass

@@ -134,6 +134,11 @@ def tables() -> dict[str, list[Row]]:
             for server in ("with a storm", "logins apart from denials")
         ],
         "boots": boots,
+        "absences": [
+            {"server": "happened", "session": session, "begin": at(BEGIN), "end": at(BEGIN + number * SECOND),
+             "outcome": "resumed", "taken_over": number > 1, "back_actor": "eve", "back_address": f"192.0.2.{number}"}
+            for session in ("s1", "s2") for number in (1, 2, 3)[: 1 + (session == "s2") * 2]
+        ],
         "identities": [{"server": "happened", "first_moment": at(BEGIN + 150 * SECOND), **contested}],
         "uptimes": [
             {"server": "happened", "service": service, "begin": at(BEGIN + begin * SECOND),
@@ -212,12 +217,15 @@ def test_an_incident_names_a_user_only_if_all_its_records_do(asked: dict[str, An
     assert (actors["ten of an address"], actors["logins apart from denials"]) == ("ben", None)
 
 
-def test_crashes_contested_ids_and_outages_are_incidents(asked: dict[str, Any]) -> None:
-    crash, identity, outage = (each for each in asked["happened"].rows if each.server == "happened")
+def test_crashes_takeovers_and_outages_are_incidents(asked: dict[str, Any]) -> None:
+    crash, identity, takeover, outage = (each for each in asked["happened"].rows if each.server == "happened")
     assert (crash.what, crash.number, crash.seconds, crash.first_seq, crash.segment) == ("crash", 2, 100.0, 100, 1)
     assert (identity.what, identity.subject, identity.number, identity.others) == ("identity", "tv", 2, 3)
     # The segment in which that time is.
     assert (identity.journal, identity.segment) == ("/j/happened", 101)
+    told = (takeover.what, takeover.subject, takeover.number, takeover.actor, takeover.address)
+    assert told == ("takeover", "s2", 2, "eve", None)
+    assert (takeover.begin, takeover.end, takeover.segment) == (BEGIN + 2 * SECOND, BEGIN + 3 * SECOND, 1)
     assert (outage.what, outage.subject, outage.number, outage.seconds) == ("outage", "door", 2, 70.0)
     assert (outage.lasts, outage.begin, outage.end) == (False, BEGIN + 10 * SECOND, BEGIN + 80 * SECOND)
 
@@ -260,6 +268,12 @@ def test_a_service_without_its_provider_is_down_until_its_return(
             ("An address failed to log in again and again", "12 failed logins",
              ["bussrv journal tail /j --around 4",
               "bussrv timeline ::1 /j --since 1970-01-01T00:00:00Z --until 1970-01-01T00:00:02Z"]),
+        ),
+        (
+            Incident(what="takeover", number=1, subject="b.1", actor="eve", journal="/j", begin=SECOND, end=SECOND),
+            ("Another user took over a session", "1 return of another user",
+             ["bussrv journal tail /j --around 1970-01-01T00:00:01.000000Z",
+              "bussrv timeline b.1 /j --since 1970-01-01T00:00:01Z --until 1970-01-01T00:00:02Z"]),
         ),
         # A name that is not plain stands in no command.
         (

@@ -20,12 +20,14 @@ OTHER = {"routing_id": "tv-4", "actor": "ann", "claimed": "bob", "peer": "192.0.
 _EXPLAINED = (
     *("who", "about", "providers", "missing_since", "missing_until", "next_session", "next_who", "with_session"),
     *("crashed_after", "back_at", "link", "link_reason", "newcomer", "newcomer_who", "concern"),
+    *("left_at", "absence_over", "resumed"),
 )
 
 
 def say(event: str, **fields: Any) -> str:
     row = dict.fromkeys((*_SHOWN, *_EXPLAINED))
     row |= {"event": event, "moment": AT, "server": "hall", "session": "b1.3", "who": TV}
+    row |= {"until": AT + 3600 * SECOND}
     return sentences({**row, **fields}, word)
 
 
@@ -104,6 +106,32 @@ WHO = "tv-3 (session b1.3, 192.0.2.7:4711)"
                 "the server hall found 1 session that the crash had left open; the last record "
                 "before it is of 2026-11-21 14:02:07."
             ),
+        ),
+        (
+            say("session.left", reason="connection-lost", absence_over=AT + 90 * SECOND, resumed=True),
+            (
+                f"{WHO} left: the connection broke. Its session is kept until 2026-11-21 15:02:07. It came back at "
+                "2026-11-21 14:03:37, after 1 min 30 s."
+            ),
+        ),
+        (
+            say("session.left", reason="server-crashed", crashed_after=AT - 2 * SECOND, back_at=AT),
+            (
+                f"{WHO} left: the server crashed at 2026-11-21 14:02:05 or later, and found that when it started again "
+                "at 2026-11-21 14:02:07. Its session is kept until 2026-11-21 15:02:07. It has not come back since "
+                "then."
+            ),
+        ),
+        (
+            say("session.left", absence_over=AT + 3600 * SECOND, resumed=False),
+            (
+                f"{WHO} left. Its session is kept until 2026-11-21 15:02:07. It did not come back: the session was "
+                "closed at 2026-11-21 15:02:07, after 1 h."
+            ),
+        ),
+        (
+            say("session.resumed", left_at=AT - 90 * SECOND),
+            f"{WHO} came back to its session. It had left at 2026-11-21 14:00:37, and was away for 1 min 30 s.",
         ),
         (say("auth.succeeded", actor="ann"), f"{WHO} logged in as ann."),
         (say("auth.failed", claimed="ann"), f"{WHO} failed to log in as ann."),

@@ -179,7 +179,7 @@ def test_names_cannot_steer_the_terminal(ask: Ask) -> None:
 @pytest.mark.parametrize(
     ("query", "complaint"),
     [
-        ("SELECT * FROM nothing", "Table with name nothing does not exist; the tables are boots, concurrency, "),
+        ("SELECT * FROM nothing", "Table with name nothing does not exist; the tables are absences, boots, "),
         ("SELECT nothing FROM boots", 'column "nothing" not found'),
         ("SELEC 1", 'syntax error at or near "SELEC"'),
         ("SELECT 1 / 'x'", "Could not convert string 'x'"),

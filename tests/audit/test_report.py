@@ -128,7 +128,7 @@ def test_headings_go_down_one_by_one_and_tables_have_captions(page: Page) -> Non
 
 def test_the_verdict_comes_first() -> None:
     for make, word in zip(
-        MAKERS, ("Nothing to judge", "Journal intact", "Findings, 8 incidents", "Findings, 8 incidents"), strict=True
+        MAKERS, ("Nothing to judge", "Journal intact", "Findings, 9 incidents", "Findings, 9 incidents"), strict=True
     ):
         found = page_of(make)
         assert word in found.text[:200]
@@ -184,6 +184,13 @@ def test_nothing_is_said_in_words() -> None:
         assert sentence in found
 
 
+def test_who_was_away_is_told_in_words() -> None:
+    found = page_of(report_facts.eventful).text
+    assert "Left at Came back at Away for Why it left" in found
+    for words in ("✕ as another user", "not back, closed at 2026-11-18", "still away, kept until 2026-11-22"):
+        assert words in found
+
+
 def test_kinds_and_events_are_explained() -> None:
     assert set(kinds.KINDS) == set(kinds.MEANINGS)
     assert set(kinds.EVENTS) == {event_name(each) for each in EVENT_CLASSES}
@@ -215,8 +222,9 @@ def test_names_of_strangers_do_no_harm(one: str, two: str, three: str) -> None:
         protocols=Listing(
             (
                 activity.Protocol(
-                    protocol=two, sessions=1, closed=0, open=1, persistent=0, objects_in=0, objects_out=0, bytes_in=0,
-                    bytes_out=0, most=(1,) * axis_between(0, HOUR).steps, last=(1,) * axis_between(0, HOUR).steps,
+                    protocol=two, sessions=1, closed=0, open=1, away=0, persistent=0, objects_in=0, objects_out=0,
+                    bytes_in=0, bytes_out=0, most=(1,) * axis_between(0, HOUR).steps,
+                    last=(1,) * axis_between(0, HOUR).steps,
                 ),
             ), 1,
         ),

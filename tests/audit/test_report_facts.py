@@ -37,7 +37,10 @@ SCHEMAS = {
     "name string, role string, peer string, address string, state string, opened timestamp, closed timestamp, "
     "duration_seconds double, reason string, objects_in bigint, objects_out bigint, bytes_in bigint, "
     "bytes_out bigint, persistent boolean, home string, provided array<string>, wanted array<string>, "
-    "objects_wanted boolean",
+    "objects_wanted boolean, away_since timestamp, kept_until timestamp, away_seconds double",
+    "absences": "server string, session string, protocol string, routing_id string, actor string, claimed string, "
+    "address string, begin timestamp, end timestamp, kept_until timestamp, away_seconds double, reason string, "
+    "outcome string, back_address string, back_actor string, taken_over boolean",
     "concurrency": "server string, protocol string, moment timestamp, sessions bigint",
     "services": "server string, service string, providers bigint, registrations bigint, first_registered timestamp, "
     "last_registered timestamp, provided_seconds double, observed_seconds double, availability double, "

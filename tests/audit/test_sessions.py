@@ -61,7 +61,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Answers:
 
 def test_a_plain_program_says_the_same(answers: Answers) -> None:
     states = {row["state"] for (server, _), row in answers.wanted.items() if server in answers.days}
-    assert states == {"open", "closed"}
+    assert states == {"open", "away", "closed"}
     agree(answers.collected, answers.said, answers.wanted)
 
 
@@ -121,6 +121,9 @@ def test_one_day(answers: Answers) -> None:
         "provided": ["tv"],
         "wanted": [],
         "objects_wanted": False,
+        "away_since": None,
+        "kept_until": None,
+        "away_seconds": 0.0,
         "date": "2027-01-15",
     }
     assert answers.said["one_day", "one_day-1.2"]["wanted"] == ["tv"]

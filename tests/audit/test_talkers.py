@@ -36,6 +36,7 @@ def session(number: int, opened: float | None, closed: float | None, **fields: A
         "opened": None if opened is None else START + int(opened * SECOND),
         "closed": None if closed is None else START + int(closed * SECOND),
         "duration_seconds": None if closed is None or opened is None else float(closed - opened),
+        "away_seconds": 0.0,
         **counted,
         "home": None,
         **fields,
@@ -46,7 +47,12 @@ def tables(place: Path, sessions: Rows) -> dict[str, Rows]:
     """``talkers`` and ``identities`` of these sessions."""
     durations = [each["duration_seconds"] for each in sessions]
     facts = [
-        {**each, "duration": None if duration is None else round(duration * SECOND), "first_moment": START}
+        {
+            **each,
+            "duration": None if duration is None else round(duration * SECOND),
+            "first_moment": START,
+            "away_micros": round(each["away_seconds"] * SECOND),
+        }
         for each, duration in zip(sessions, durations, strict=True)
     ]
     with closing(Database(place)) as database:
@@ -59,8 +65,8 @@ def tables(place: Path, sessions: Rows) -> dict[str, Rows]:
 def test_talkers_are_told_apart_by_who_they_are(tmp_path: Path) -> None:
     sessions = [
         session(1, 0, 10.5),
-        session(2, 20, 30.25),
-        session(3, 40, None),
+        session(2, 20, 38.25, away_seconds=8.0),
+        session(3, 40, None, away_seconds=7.0),
         session(4, 0, 1, actor="ann"),
         session(5, 0, 1, home="attic"),
         session(6, 0, 1, claimed="ann"),

@@ -6,7 +6,7 @@ import json
 import re
 import shlex
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,9 @@ from bussrv.cli.main import main
 pytestmark = [pytest.mark.timeout(600), pytest.mark.long]
 
 DOCS = Path(__file__).parents[2] / "docs"
+JOURNALS = {"bussrv-journal": "whole", "salvaged": "salvaged"}
+"""The golden journals, by the names that they have in the commands."""
+
 TEXT = (DOCS / "reference" / "audit" / "timeline.md").read_text(encoding="utf-8")
 
 
@@ -26,42 +29,45 @@ TEXT = (DOCS / "reference" / "audit" / "timeline.md").read_text(encoding="utf-8"
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the commands find the golden journal."""
     place = tmp_path_factory.mktemp("place")
-    (place / "bussrv-journal").symlink_to(DOCS / "reference" / "journal-format" / "whole")
+    for name, golden in JOURNALS.items():
+        (place / name).symlink_to(DOCS / "reference" / "journal-format" / golden)
     return place
 
 
 @pytest.fixture(scope="module")
-def source(spark: SparkSession, place: Path) -> Iterator[TimelineRecords]:
+def sources(spark: SparkSession, place: Path) -> Iterator[dict[str, TimelineRecords]]:
     """Opened once, in the one Spark session of all tests."""
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, ExitStack() as stack:
         patch.setattr("bussrv.audit.spark.session.spark_session", lambda **_: nullcontext(spark))
-        with open_source([str(place / "bussrv-journal")]) as source:
-            yield source
+        yield {name: stack.enter_context(open_source([str(place / name)])) for name in JOURNALS}
 
 
 @pytest.fixture(autouse=True)
-def _here(place: Path, source: TimelineRecords, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bussrv.audit.timeline.source.open_source", lambda _: nullcontext(source))
+def _here(place: Path, sources: dict[str, TimelineRecords], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bussrv.audit.timeline.source.open_source", lambda paths: nullcontext(sources[paths[0]]))
     monkeypatch.chdir(place)
 
 
-def block(language: str) -> str:
-    (found,) = re.findall(rf"^```{language}\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
-    return str(found)
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 
 
-def test_the_command_prints_what_the_page_shows(capsys: pytest.CaptureFixture[str]) -> None:
-    command, *shown, rest = block("console").splitlines()
+@pytest.mark.parametrize("block", blocks("console"))
+def test_a_command_prints_what_the_page_shows(block: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """An ellipsis stands for any lines."""
+    command, *shown = block.splitlines()
     status = main(shlex.split(command.removeprefix("$ "))[1:])
     said = capsys.readouterr()
-    assert (status, said.err, rest) == (0, "", "…")
-    assert said.out.splitlines()[: len(shown)] == shown
-    assert len(said.out.splitlines()) > len(shown)
+    assert (status, said.err) == (0, "")
+    pattern = "".join(r"(?:.*\n)+" if each == "…" else re.escape(each) + r"\n" for each in shown)
+    assert re.fullmatch(pattern, said.out)
 
 
-def test_the_snippet(source: TimelineRecords, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_snippet(sources: dict[str, TimelineRecords], capsys: pytest.CaptureFixture[str]) -> None:
+    source = sources["bussrv-journal"]
     names: dict[str, Any] = {"records": source.records, "store": source.store}
-    exec(block("python"), names)
+    (snippet,) = blocks("python")
+    exec(snippet, names)
     assert {row.service for row in names["rows"].collect()} >= {"doorbell"}
     assert "service.unregistered" in capsys.readouterr().out
 

@@ -58,7 +58,7 @@ def _changes(random: Random, protocol: str | None) -> list[ev.Event]:
 def _other(random: Random, protocol: str | None) -> ev.Event:
     """Anything else between opening and closing; it may be wrong."""
     about = _about(random, protocol)
-    match random.randrange(10):
+    match random.randrange(12):
         case 0 | 1 | 2:
             return ev.SessionIdentified(**about, name=random.choice((None, "panel")), role="role")
         case 3 | 4:
@@ -72,12 +72,18 @@ def _other(random: Random, protocol: str | None) -> ev.Event:
             return kind(**about)
         case 8:
             return ev.SessionOpened(**about)
+        case 9:
+            return ev.SessionLeft(**about, until=START, reason="client-closed")
+        case 10:
+            return ev.SessionResumed(**about, expiry=SECOND)
     return ev.SessionClosed(**about, duration=0)
 
 
 def _opened(random: Random, protocol: str | None) -> ev.Event:
     home = random.choice((*(None,) * 9, "attic"))
-    return ev.SessionOpened(**_about(random, protocol), persistent=random.random() < 0.5, home=home)
+    expiry = random.choice((None, SECOND))
+    about = _about(random, protocol)
+    return ev.SessionOpened(**about, persistent=random.random() < 0.5, expiry=expiry, home=home)
 
 
 def _closed(random: Random, protocol: str | None, lasted: int) -> ev.Event:
@@ -167,4 +173,5 @@ def _should_be_usual(rows: Rows, records: list[Record]) -> bool:
     # The clock of the server was not set, and no loss ended what had ended already: neither is suspicious, but rare.
     is_simple = records[-1].time - records[0].time == records[-1].mono - records[0].mono
     is_single = len({each.protocol for each in events}) == 1 and all(each.reason is None for each in events[:-1])
-    return is_whole and is_simple and is_single and not rows["suspicions"]
+    is_present = not any(isinstance(each, ev.SessionLeft | ev.SessionResumed) for each in events)
+    return is_whole and is_simple and is_single and is_present and not rows["suspicions"]

@@ -49,6 +49,9 @@ def stormy(directory: Path) -> Path:
     for _ in range(3):
         writer.write(ev.SubscriptionRenewed(**leased))
     writer.write(ev.SubscriptionRemoved(**leased, reason="lease-expired"))
+    writer.open(writer.id(30), protocol="mqtt", persistent=True, expiry=9)
+    for until in (8, 9):
+        writer.write(ev.SessionLeft(session=writer.id(30), until=until, reason="connection-lost"))
     for number in range(3, 30):
         writer.open(writer.id(number), routing_id="same", peer=f"192.0.2.1:{number}", suppressed=number % 2 or None)
     writer.write(ev.LinkDown(session=writer.id(1), routing_id="barn", reason="connection-lost"))

@@ -50,11 +50,15 @@ def _event(random: Random) -> ev.Event:
     makes = (
         lambda: ev.SessionOpened(**about, persistent=random.random() < 0.5, home=random.choice((None, "attic"))),
         lambda: ev.SessionOpened(**about),
+        lambda: ev.SessionOpened(**about, persistent=True, expiry=STEP),
+        lambda: ev.SessionLeft(**about, until=MOMENT + random.randrange(-9, 9) * STEP, reason=reason),
+        lambda: ev.SessionResumed(**about, expiry=STEP),
         lambda: ev.SessionIdentified(**about, routing_ids=random.choice(((), ("doors", "x"))), name="panel"),
         lambda: ev.AuthSucceeded(**about, method="password"),
         lambda: ev.SessionClosed(**about, duration=5, reason=reason),
         lambda: ev.ServiceRegistered(**about, service=service),
         lambda: ev.ServiceRegistered(**about, service=service),
+        lambda: ev.ServiceUnregistered(**about, service=service, reason=reason),
         lambda: ev.ServiceUnregistered(**about, service=service, reason=reason),
         lambda: ev.SubscriptionAdded(
             **about, service=random.choice((None, service)), interest=random.choice(_INTERESTS), options=options

@@ -73,6 +73,11 @@ def test_many_formats_do_not_shorten_the_titles() -> None:
     assert [line.split()[0] for line in lines[1:7]] == ["sessions", "registry", "in", "out", "time", "waiting"]
 
 
+def test_sessions_that_are_away_are_told_apart() -> None:
+    assert "451, 3 away  (" in "\n".join(picture(80, 24, away={"mqtt": 2, "other": 1}))
+    assert " sessions=451 away=2 services=62 " in str(look(figures(0, away={"mqtt": 2}), None))
+
+
 def test_what_is_degraded_is_in_the_first_line() -> None:
     assert "DEGRADED: disk, certificates" in picture(200, 50, degraded=["disk", "certificates"], server="hall")[0]
 

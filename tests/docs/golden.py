@@ -38,6 +38,9 @@ UPGRADED = OLDER / "v2-then-v3"
 STEP = 1_001
 """Microseconds from one record to the next."""
 
+DAY = 86_400_000_000
+"""Microseconds."""
+
 TORN = b'{"v":3,"prev":"9'
 
 
@@ -257,7 +260,25 @@ def write_salvaged(directory: Path) -> None:
     say(ev.SessionClosed(duration=2_002, reason="closed-by-operator", **page), asked=False)
     ann = {"protocol": "admin", "actor": "ann", "peer": "127.0.0.1:50009"}
     say(ev.AdminAction(action="close-session", target="e77a0b3c5d12.1", **ann))
+    _durable_session(say)
     say.stop()
+
+
+def _durable_session(say: Boot) -> None:
+    """Its client goes, and comes back over a connection that has a session of its own first."""
+    about = {"protocol": "mqtt", "actor": "eva"}
+    phone = {"session": "e77a0b3c5d12.2", "routing_id": "5b7c9d0e1f2a3b4c5d6e7f80", **about}
+    first, then = "127.0.0.1:50003", "127.0.0.1:50004"
+    say(ev.SessionOpened(persistent=True, expiry=DAY, peer=first, **phone), asked=False)
+    say(ev.SubscriptionAdded(service="gate", options={"qos": 1}, peer=first, **phone))
+    say(ev.SessionLeft(until=say.clock.utc() + DAY, reason="connection-lost", peer=first, **phone), asked=False)
+    say.clock.advance(90_000_000)
+    own = {"session": "e77a0b3c5d12.3", "routing_id": "5b7c9d0e1f2a3b4c5d6e7f81", "peer": then}
+    say(ev.SessionOpened(protocol="mqtt", **own), asked=False)
+    say(ev.AuthSucceeded(method="password", **about, **own), asked=False)
+    say(ev.SessionResumed(expiry=2 * DAY, peer=then, **phone), asked=False)
+    say(ev.SessionClosed(duration=3_003, reason="joined-session", **about, **own), asked=False)
+    say(ev.SessionLeft(until=say.clock.utc() + 2 * DAY, reason="server-stopped", peer=then, **phone), asked=False)
 
 
 def write_upgraded(directory: Path) -> None:

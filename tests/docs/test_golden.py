@@ -128,7 +128,7 @@ def test_every_line_is_written_as_it_is_read() -> None:
 def test_the_examples_of_the_page_are_lines_of_them() -> None:
     page = (PLACE / "index.md").read_text("utf-8")
     examples = [block.split("\n```")[0].encode() + b"\n" for block in page.split("```json\n")[1:]]
-    assert len(examples) == 4
+    assert len(examples) == 7
     assert set(examples) <= set(every_line())
 
 

@@ -44,12 +44,21 @@ def lines(journal: Path) -> list[bytes]:
 def test_tail_shows_the_last_ten(shell: Shell, journal: Path) -> None:
     status, said, complained = shell.run("tail", journal)
     assert (status, complained) == (0, "")
-    assert [line.split()[1] for line in said.splitlines()] == [str(seq) for seq in range(24, 34)]
-    assert said.splitlines()[0] == "2026-11-21T14:02:03.147480Z 24 journal.restored"
-    assert said.splitlines()[-1] == (
-        "2026-11-21T14:02:03.156487Z 33 admin.action actor=ann peer=127.0.0.1:50009 action=close-session "
-        "target=5f1c2ab94e07.3"
-    )
+    assert [line.split()[1] for line in said.splitlines()] == [str(seq) for seq in range(27, 37)]
+    assert said.splitlines()[0] == "2026-11-21T14:02:03.150483Z 27 server.stopped"
+    eva = "session=5f1c2ab94e07.5 routing_id=5b7c9d0e1f2a3b4c5d6e7f80 actor=eva peer=10.0.0.9"
+    assert said.splitlines()[-4:] == [
+        (
+            "2026-11-21T14:02:03.156487Z 33 admin.action actor=ann peer=127.0.0.1:50009 action=close-session "
+            "target=5f1c2ab94e07.3"
+        ),
+        f"2026-11-21T14:02:03.157487Z 34 session.opened {eva}:50003",
+        (
+            f"2026-11-21T14:02:03.158487Z 35 session.left {eva}:50003 reason=connection-lost "
+            "until=2026-11-22T14:02:03.156487Z"
+        ),
+        f"2026-11-21T14:02:03.159487Z 36 session.resumed {eva}:50004",
+    ]
 
 
 def test_tail_lets_no_text_of_strangers_through_to_the_terminal(shell: Shell, journal: Path) -> None:
@@ -75,7 +84,7 @@ def test_a_line_has_the_rule_of_a_denial_and_reloaded_options() -> None:
     ]
 
 
-@pytest.mark.parametrize("count", [0, 1, 12, 33, 1000])
+@pytest.mark.parametrize("count", [0, 1, 12, 36, 1000])
 def test_tail_as_json_is_the_very_lines(shell: Shell, journal: Path, count: int) -> None:
     assert shell.run("tail", journal, "-n", count, "--json") == (
         0,
@@ -87,7 +96,7 @@ def test_tail_as_json_is_the_very_lines(shell: Shell, journal: Path, count: int)
 FILTERS = [
     (("--session", "5f1c2ab94e07.4"), [12, 13, 14, 16]),
     (("--service", "door/#"), [13, 14, 15, 16]),
-    (("--event", "session.opened,session.closed"), [4, 12, 23, 25, 26]),
+    (("--event", "session.opened,session.closed"), [4, 12, 23, 25, 26, 34]),
     (("--protocol", "spp"), [17, 18]),
     (("--session", "5f1c2ab94e07.3", "--event", "service.registered"), [9]),
     (("--session", "nobody"), []),
@@ -108,7 +117,7 @@ def test_state(shell: Shell, journal: Path) -> None:
     found = json.loads(said)
     assert (status, found["seq"], found["services"]) == (0, 9, {"Türklingel": ["5f1c2ab94e07.3"]})
     assert shell.run("state", journal, "--json", "--at", "2026-11-21T14:02:03.132465Z")[1] == said
-    assert json.loads(shell.run("state", journal, "--json")[1])["seq"] == 33
+    assert json.loads(shell.run("state", journal, "--json")[1])["seq"] == 36
     assert json.loads(shell.run("state", journal, "--json", "--at", "2026-11-21T14:02:03Z")[1])["seq"] == 0
 
 
@@ -126,6 +135,16 @@ def test_diff(shell: Shell, journal: Path) -> None:
     back = json.loads(shell.run("diff", journal, "13", "9", "--json")[1])
     assert [each["id"] for each in back["sessions"]["went"]] == ["5f1c2ab94e07.4"]
     assert back["services"]["came"] == [{"service": "Türklingel", "session": "5f1c2ab94e07.3"}]
+
+
+def test_who_is_away_is_shown(shell: Shell, journal: Path) -> None:
+    _, said, _ = shell.run("diff", journal, "34", "35")
+    assert said.splitlines()[1].endswith(
+        " away_since=2026-11-21T14:02:03.158487Z kept_until=2026-11-22T14:02:03.156487Z"
+    )
+    _, said, _ = shell.run("state", journal, "--at", "35")
+    assert "since 2026-11-21T14:02:03.158487Z, kept until 2026-11-22T14:02:03.156487Z" in said
+    assert "AWAY" not in shell.run("state", journal)[1]
 
 
 def test_diff_of_what_is_the_same(shell: Shell, journal: Path) -> None:
@@ -159,7 +178,7 @@ def test_damage_is_one_sentence(shell: Shell, journal: Path, arguments: tuple[st
         ("23", ["22", f"{segment_name(21)},", "23", "24"]),
         ("22", ["20", "21", "22", f"{segment_name(21)},"]),
         ("1", ["1", "2", "3", "4"]),
-        ("2026-11-21T14:02:03.156486Z", ["31", "32", "33"]),
+        ("2026-11-21T14:02:03.156486Z", ["31", "32", "33", "34"]),
         ("2026-11-18T06:00:00Z", ["1", "2", "3", "4"]),
         (f"{segment_name(21)}:5", ["21", "22", f"{segment_name(21)},", "23"]),
         (f"{segment_name(21)}.gz:4", ["21", "22", f"{segment_name(21)},", "23"]),
@@ -201,9 +220,9 @@ def test_few_lines_around_a_place(shell: Shell, journal: Path, count: int, shown
 @pytest.mark.parametrize(
     ("place", "sentence"),
     [
-        ("34", "has no record 34 or a later one; the last record is 33"),
-        ("99999", "has no record 99999 or a later one; the last record is 33"),
-        ("2027-01-01T00:00:00Z", "has no record at 2027-01-01T00:00:00.000000Z or later; the last record is 33"),
+        ("37", "has no record 37 or a later one; the last record is 36"),
+        ("99999", "has no record 99999 or a later one; the last record is 36"),
+        ("2027-01-01T00:00:00Z", "has no record at 2027-01-01T00:00:00.000000Z or later; the last record is 36"),
         (f"{segment_name(1)}:999", f"has no line 999 in {segment_name(1)}; the last record is "),
     ],
 )

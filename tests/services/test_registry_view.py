@@ -16,8 +16,9 @@ from bussrv import events as ev
 from bussrv.journal import record
 from bussrv.policy.permissions.file import parse_policy
 from bussrv.registry.state import snapshot
-from bussrv.registry.state.session import Session, Subscription
+from bussrv.registry.state.session import Claims, Session, Subscription
 from bussrv.registry.state.state import RegistryState
+from tests.bus.harness import RecordingLink
 from tests.formats.network import Member, Watcher
 from tests.services.scene import Hosting
 from tests.size import sized
@@ -62,6 +63,32 @@ def watching(network: Hosting, user: str) -> Watcher:
     watcher.received()
     watcher.subscribe("bus/registry")
     return watcher
+
+
+class Durable:
+    """A durable session."""
+
+    def __init__(self, network: Hosting) -> None:
+        self.network = network
+        self.id = network.bus.open("mqtt", "192.0.2.1:5", RecordingLink({}), expiry=9).id
+
+    @property
+    def is_away(self) -> bool:
+        return self.network.registry.state.sessions[self.id].is_away
+
+    def name(self, routing_id: str) -> None:
+        if not self.is_away:
+            self.network.registry.identify(Claims(session_id=self.id, routing_id=routing_id), None)
+
+    def leave(self) -> None:
+        if not self.is_away:
+            self.network.bus.leave(self.id, "connection-lost", 9)
+
+    def come_back(self) -> None:
+        if self.is_away:
+            self.network.registry.resume_session(self.id, "192.0.2.2:6", 7)
+
+    STEPS = {"name durable": name, "leave": leave, "come back": come_back}  # noqa: RUF012
 
 
 class Seen:
@@ -109,6 +136,8 @@ steps = st.lists(
         st.tuples(st.sampled_from(["register", "unregister"]), st.integers(0, 2), st.sampled_from(SERVICES)),
         st.tuples(st.just("watch"), st.sampled_from(SERVICES)),
         st.tuples(st.just("close"), st.integers(0, 2)),
+        st.tuples(st.just("name durable"), st.sampled_from(IDS)),
+        st.tuples(st.sampled_from(["leave", "come back"])),
         st.tuples(st.just("look")),
     ),
     max_size=25,
@@ -124,9 +153,12 @@ def test_updates_change_the_view_as_they_change_the_registry(steps: list[tuple[A
     auditor, viewer = watching(network, "auditor"), watching(network, "viewer")
     some = Seen()
     members: list[Member | None] = [None] * 3
+    durable = Durable(network)
     for what, *about in steps:
         if what == "look":
             some.hear(viewer.messages())
+        elif what in Durable.STEPS:
+            Durable.STEPS[what](durable, *about)
         elif what == "watch":
             network.watcher().subscribe(about[0])
         elif what == "close":

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from bussrv.journal import record
 from bussrv.registry.state.state import RegistryState
 from bussrv.services.statistics import merge_patch
+from tests.bus.harness import RecordingLink
 from tests.services.scene import Hosting
 
 
@@ -101,6 +102,18 @@ def test_statistics_are_followed_by_merge_patches_of_changes() -> None:
     network.tick()
     (patch,) = map(json.loads, watcher.messages())
     assert patch["sessions"] == {"objects": None}
+
+
+def test_statistics_count_sessions_that_are_away_apart() -> None:
+    network = Hosting()
+    watcher = network.watching("bus/statistics")
+    assert json.loads(watcher.messages()[0])["away"] == {}
+    session = network.bus.open("mqtt", "192.0.2.1:5", RecordingLink({}), expiry=9)
+    network.bus.leave(session.id, "connection-lost", 9)
+    network.tick(1)
+    network.tick()
+    (patch,) = map(json.loads, watcher.messages())
+    assert patch == {"away": {"mqtt": 1}}
 
 
 def test_statistics_show_the_ghosts_of_inbus() -> None:

@@ -62,7 +62,7 @@ def test_everything_that_a_server_sees_happens(long_days):
     }
     assert kinds.keys() >= set(ev.EVENT_CLASSES) - never - {ev.JournalDegraded, ev.JournalRestored}
     formats = {each.event.protocol for each in long_days[0] if isinstance(each.event, ev.SessionOpened)}
-    assert formats == {"objects", "business", "inbus", "spp"}
+    assert formats == {"objects", "business", "inbus", "mqtt", "spp"}
 
 
 def test_clean_days_contradict_themselves_nowhere(long_days):
@@ -75,7 +75,10 @@ def test_clean_days_contradict_themselves_nowhere(long_days):
             opened.add(event.session)
         elif isinstance(event, ev.SessionClosed):
             assert event.session in state.sessions
+            assert event.reason != "session-expired" or state.sessions[event.session].away.until <= each.time
             assert event.objects_out or not event.bytes_out
+        elif isinstance(event, (ev.SessionLeft, ev.SessionResumed)):
+            assert state.sessions[event.session].is_away == isinstance(event, ev.SessionResumed)
         elif isinstance(event, ev.ServiceRegistered):
             assert event.session in state.sessions
             assert event.service not in state.provided_by(event.session)
@@ -84,7 +87,7 @@ def test_clean_days_contradict_themselves_nowhere(long_days):
         elif isinstance(event, (ev.SubscriptionAdded, ev.SubscriptionRenewed, ev.SubscriptionRemoved)):
             assert event.session in state.sessions
         state.apply(event, each.time)
-    assert all(each.persistent for each in state.sessions.values())
+    assert all(each.has_leases or each.is_away for each in state.sessions.values())
     times = [each.time for each in long_days[0]]
     assert times == sorted(times)
 

@@ -121,7 +121,7 @@ class Figures:
         return FiguresAtMoment(
             at=now,
             totals=totals,
-            remote_sessions=max(0, len(state.sessions) - sum(each.open for each in totals.values())),
+            remote_sessions=max(0, len(state.sessions) - sum(each.present for each in totals.values())),
             services=len(state.services),
             subscriptions=sum(map(len, state.subscriptions.values())),
             links=len(bus.links.neighbors()),

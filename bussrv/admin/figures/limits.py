@@ -38,7 +38,8 @@ class Counters(Struct, frozen=True, kw_only=True):
     """All counters, and how many of each thing there are.
 
     :ivar counters: the counts since the start, by stable code.
-    :ivar sessions: open sessions of this server, by wire format.
+    :ivar sessions: open sessions of this server, by wire format, without those that are away.
+    :ivar away: durable sessions whose clients are not connected, by wire format.
     :ivar far: sessions of other servers.
     :ivar reports: further figures of parts of the server.
     """
@@ -46,6 +47,7 @@ class Counters(Struct, frozen=True, kw_only=True):
     seq: int
     counters: dict[str, int]
     sessions: dict[str, int]
+    away: dict[str, int]
     far: int
     services: int
     subscriptions: int
@@ -87,12 +89,13 @@ async def counters(call: Call) -> Counters:
     """All counters, and how many sessions, services and subscriptions there are."""
     bus = call.server.bus
     state = bus.registry.state
-    sessions = {name: total.open for name, total in sorted(bus.totals.by_format().items()) if total.open}
+    totals = sorted(bus.totals.by_format().items())
     return Counters(
         seq=call.shared.seq,
         counters={name: count for name, count in sorted(bus.counters.items()) if count},
-        sessions=sessions,
-        far=max(0, len(state.sessions) - sum(sessions.values())),
+        sessions={name: total.open for name, total in totals if total.open},
+        away={name: total.away for name, total in totals if total.away},
+        far=max(0, len(state.sessions) - sum(total.present for _, total in totals)),
         services=len(state.services),
         subscriptions=sum(map(len, state.subscriptions.values())),
         links=bus.links.neighbors(),

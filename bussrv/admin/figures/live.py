@@ -35,6 +35,8 @@ class Quantiles(Struct, frozen=True):
 class LiveFigures(Struct, frozen=True, kw_only=True):
     """The figures of a second.
 
+    :ivar sessions: open sessions of this server, by wire format, without those that are away.
+    :ivar away: durable sessions whose clients are not connected, by wire format.
     :ivar objects_in: a total since the start, of all wire formats; so are the other three.
     :ivar degraded: the names of the checks of ``/readyz`` that are not ``ok``.
     """
@@ -42,6 +44,7 @@ class LiveFigures(Struct, frozen=True, kw_only=True):
     time: str
     seq: int
     sessions: dict[str, int]
+    away: dict[str, int]
     services: int
     subscriptions: int
     links: int
@@ -113,6 +116,7 @@ class Live:
             time=format_time(server.bus.utc()),
             seq=self._figures.seq,
             sessions={name: each.open for name, each in look.totals.items()},
+            away={name: each.away for name, each in look.totals.items() if each.away},
             services=look.services,
             subscriptions=look.subscriptions,
             links=look.links,

@@ -131,9 +131,15 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="bussrv_sessions",
-        help="Open sessions of this server.",
+        help="Open sessions of this server, without those that are away.",
         labels=("protocol",),
         samples=_each_format(lambda total: total.open),
+    ),
+    Metric(
+        name="bussrv_sessions_away",
+        help="Durable sessions of this server whose clients are not connected.",
+        labels=("protocol",),
+        samples=_each_format(lambda total: total.away),
     ),
     Metric(
         name="bussrv_sessions_opened_total",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct
 
 from bussrv.admin.http.answers import Problem
 from bussrv.admin.http.routes import Call
 from bussrv.admin.registry.collections import Page, in_steps, page_of
+from bussrv.admin.registry.sessions import away_facts
 from bussrv.journal.record import format_time
 from bussrv.registry.state.session import Session, Subscription
 from bussrv.registry.state.state import RegistryState
@@ -70,6 +71,9 @@ class Provider(Struct, frozen=True, kw_only=True):
 class Subscriber(Provider, frozen=True, kw_only=True):
     """A session that is subscribed to a service.
 
+    :ivar state: ``away``: it is durable, and its client is not connected.
+    :ivar away_since: when its client left; ``None``: it is open.
+    :ivar kept_until: when it ends unless its client comes back; ``None``: it is open.
     :ivar name: the program that it says it is.
     :ivar actor: the user that it has proved to be.
     :ivar claimed: the user that it merely says it is.
@@ -77,6 +81,9 @@ class Subscriber(Provider, frozen=True, kw_only=True):
     :ivar pattern: the pattern over names that it is subscribed to; ``None``: it is to the service by its name.
     """
 
+    state: Literal["open", "away"]
+    away_since: str | None
+    kept_until: str | None
     interest: Interest | None
     pattern: str | None = None
 
@@ -190,7 +197,8 @@ def _provider(state: RegistryState, session_id: str, service: str) -> Provider:
 
 
 def _subscriber(state: RegistryState, held: Subscription, service: str) -> Subscriber:
-    about = _about(state.sessions[held.session], held.added)
+    session = state.sessions[held.session]
+    about = {**_about(session, held.added), **away_facts(session)}
     return Subscriber(**about, interest=held.interest, pattern=None if held.service == service else held.service)
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from bussrv.admin.http.answers import Problem
 from bussrv.admin.http.routes import Call
@@ -15,7 +15,6 @@ from bussrv.admin.registry.subscriptions import item as subscription_item
 from bussrv.bus.interfaces import IBus
 from bussrv.journal.record import format_time
 from bussrv.registry.state.session import Session
-from bussrv.registry.state.state import RegistryState
 from bussrv.values import Traffic
 
 
@@ -32,18 +31,27 @@ class _Session(Struct, frozen=True, kw_only=True):
     opened: str
     persistent: bool
     home: str | None
+    state: Literal["open", "away"]
+    away_since: str | None
+    kept_until: str | None
 
 
 class SessionItem(_Session, frozen=True, kw_only=True):
     """A session, as lists show it.
 
+    :ivar persistent: whether it outlives a restart of the server.
     :ivar home: the routing id of its server; ``None``: it is a session of this server.
+    :ivar state: ``away``: it is durable, and its client is not connected.
+    :ivar away_since: when its client left; ``None``: it is open.
+    :ivar kept_until: when it ends unless its client comes back; ``None``: it is open.
     :ivar services: how many services it provides.
     :ivar subscriptions: how many subscriptions it has.
+    :ivar waiting_bytes: bytes that wait for its client; ``None`` for a session of another server.
     """
 
     services: int
     subscriptions: int
+    waiting_bytes: int | None
 
 
 class Provided(Struct, frozen=True):
@@ -56,6 +64,10 @@ class Provided(Struct, frozen=True):
 class SessionView(_Session, frozen=True, kw_only=True):
     """One session, with all details.
 
+    :ivar persistent: whether it outlives a restart of the server.
+    :ivar state: ``away``: it is durable, and its client is not connected.
+    :ivar away_since: when its client left; ``None``: it is open.
+    :ivar kept_until: when it ends unless its client comes back; ``None``: it is open.
     :ivar objects_in: objects that it sent. This field and all later ones are ``None`` for a session of another server.
     :ivar waiting_bytes: bytes that wait for its client.
     """
@@ -94,19 +106,31 @@ def _common(session: Session) -> dict[str, Any]:
         "opened": format_time(session.opened),
         "persistent": session.persistent,
         "home": session.home,
+        **away_facts(session),
     }
+
+
+def away_facts(session: Session) -> dict[str, Any]:
+    """Whether a session is away, since when, and until when it is kept."""
+    away = session.away
+    if away is UNSET:
+        return {"state": "open", "away_since": None, "kept_until": None}
+    return {"state": "away", "away_since": format_time(away.since), "kept_until": format_time(away.until)}
 
 
 async def list_all(call: Call) -> Page:
     """Every session, of this server and of linked ones."""
-    return await page_of(call, _items(call.server.bus.registry.state))
+    return await page_of(call, _items(call.server.bus))
 
 
-def _items(state: RegistryState) -> Iterator[SessionItem]:
+def _items(bus: IBus) -> Iterator[SessionItem]:
+    state = bus.registry.state
     for session in tuple(state.sessions.values()):
+        link = bus.link_of(session.id)
         yield SessionItem(
             services=len(state.provided_by(session.id)),
             subscriptions=len(state.subscriptions.get(session.id, ())),
+            waiting_bytes=None if link is None else link.waiting,
             **_common(session),
         )
 
@@ -161,7 +185,7 @@ def find(call: Call) -> Session:
 
 
 async def slow(call: Call) -> Page:
-    """The sessions for which bytes wait, most first: their clients read too slowly."""
+    """The sessions for which bytes wait, most first: their clients read too slowly. Those away are left out."""
     return await page_of(call, _slow(call))
 
 
@@ -169,7 +193,7 @@ def _slow(call: Call) -> Iterator[SlowItem | None]:
     bus = call.server.bus
     for session in tuple(bus.registry.state.sessions.values()):
         link = bus.link_of(session.id)
-        if link is None or not link.waiting:
+        if link is None or not link.waiting or session.is_away:
             yield None
             continue
         yield SlowItem(

@@ -1,5 +1,6 @@
 """From the segments of journals to facts, in one pass and in pure Python, without Spark and Twisted.
 
+- ``absences``: the absences of one durable session: when its client was away, and which records contradict that
 - ``baseline``: the baseline: the registry before the first record of a server, as records
 - ``border_join``: sessions that may go on in another stripe
 - ``boots``: boots of servers, clocks, and everything else that is not about one session

@@ -20,6 +20,11 @@ from bussrv.journal.versions import FIRST_WITH_CLAIMS, PROVING
 _ABOUT = ("protocol", "routing_id", "peer", "actor", "claimed")
 
 
+class _Away(Struct):
+    since: int
+    until: int
+
+
 class _Session(Struct):
     id: str
     opened: int
@@ -34,6 +39,8 @@ class _Session(Struct):
     name: str | None = None
     role: str | None = None
     vocabulary: str | None = None
+    expiry: int | None = None
+    away: _Away | None = None
 
     def about(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in _ABOUT}
@@ -93,10 +100,12 @@ _Row = tuple[str, int, int, dict[str, Any]]
 def _sessions(state: _State) -> Iterator[_Row]:
     for each in state.sessions:
         about = {"session": each.id, **each.about()}
-        opening = {**about, "actor": None, "claimed": None, "persistent": each.persistent, "home": each.home}
-        yield "session.opened", 0, each.opened, opening
+        own = {"persistent": each.persistent, "expiry": each.expiry, "home": each.home}
+        yield "session.opened", 0, each.opened, {**about, "actor": None, "claimed": None, **own}
         if each.is_identified():
             yield "session.identified", 1, each.opened, {**about, "name": each.name, "role": each.role}
+        if each.away is not None:
+            yield "session.left", 5, each.away.since, {**about, "until": each.away.until}
 
 
 def _services(state: _State, about: dict[str, dict[str, Any]]) -> Iterator[_Row]:

@@ -12,8 +12,8 @@ STEP_BACK = 5 * 1_000_000
 """Microseconds that a clock may be set back between two records: time synchronisation does that."""
 
 _OF_START = frozenset(
-    {"server.started", "server.recovered", "session.closed", "service.unregistered", "subscription.removed",
-     "link.down"}
+    {"server.started", "server.recovered", "session.left", "session.closed", "service.unregistered",
+     "subscription.removed", "link.down"}
 )  # fmt: skip
 
 SUM = ("records", "closed")

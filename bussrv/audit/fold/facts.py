@@ -12,10 +12,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from bussrv.audit.fold.absences import Absence, absences
 from bussrv.audit.fold.holdings import LEFT
 from bussrv.audit.fold.lines import Numbers
 from bussrv.audit.fold.session_fold import COUNTERS, SessionFold, address_of
 from bussrv.audit.fold.suspicions import suspicions
+from bussrv.journal.pseudonyms import is_pseudonym
 
 Rows = dict[str, list[tuple[Any, ...]]]
 """Rows of facts, by the name of the table."""
@@ -36,7 +38,8 @@ def _schema(text: str) -> pa.Schema:
 SESSIONS = _schema(
     "session server protocol routing_id actor claimed name role peer address state opened:number closed:number "
     "duration:number reason objects_in:number objects_out:number bytes_in:number bytes_out:number persistent:flag home "
-    "provided:names wanted:names objects_wanted:flag first_moment:number"
+    "provided:names wanted:names objects_wanted:flag first_moment:number away_since:number kept_until:number "
+    "away_micros:number"
 )
 
 FACTS: dict[str, pa.Schema] = {
@@ -49,6 +52,10 @@ FACTS: dict[str, pa.Schema] = {
     "leases": _schema(
         "server session kind routing_id address service added:number renewed:number expired:number renewals:number "
         "reason"
+    ),
+    "absences": _schema(
+        "server session protocol routing_id actor claimed address begin_at:number end_at:number kept_until:number "
+        "reason outcome back_address back_actor taken_over:flag home opening:number closed:number"
     ),
     "suspicions": _schema(
         "server session boot kind service first_seq:number last_seq:number moment:number what if_known:flag seq:number "
@@ -80,7 +87,7 @@ FACTS: dict[str, pa.Schema] = {
 
 _REPEATED = frozenset(
     {"server", "protocol", "kind", "reason", "service", "event", "state", "home", "role", "name", "boot", "limit_name",
-     "version"}
+     "version", "outcome"}
 )  # fmt: skip
 """The columns with few different values, for which dictionaries are worth their time."""
 
@@ -131,7 +138,9 @@ def finish(folds: Sequence[SessionFold], rows: Rows) -> None:
     for fold in folds:
         server, session = fold.server, fold.session
         if session is not None:
-            rows["sessions"].append(_session(fold))
+            away = [*absences(fold.moves, None if fold.closing is None else fold.closing[0][1])]
+            rows["sessions"].append(_session(fold, away))
+            rows["absences"] += _absences(fold, rows["sessions"][-1], away)
         for is_provided, service, span in fold.spans():
             end = None if span.end is None else span.end[1]
             about = server, session, service, is_provided, span.protocol, span.routing_id
@@ -141,11 +150,12 @@ def finish(folds: Sequence[SessionFold], rows: Rows) -> None:
         rows["suspicions"] += _suspicions(folds)
 
 
-def _session(fold: SessionFold) -> tuple[Any, ...]:
+def _session(fold: SessionFold, away: Sequence[Absence]) -> tuple[Any, ...]:
     opened, closed, told = (_record(each) for each in (fold.opening, fold.closing, fold.identified))
     peer = _first(opened and opened.peer, closed and closed.peer, fold.peer)
     counters = [None if closed is None else getattr(closed, name) or 0 for name in COUNTERS]
     acting, claiming = _record(fold.acting), _record(fold.claiming)
+    last = away[-1] if away and away[-1].end is None else None
     return (
         fold.session,
         fold.server,
@@ -157,7 +167,7 @@ def _session(fold: SessionFold) -> tuple[Any, ...]:
         told and told.role,
         peer,
         address_of(peer),
-        "open" if closed is None else "closed",
+        "closed" if closed is not None else "open" if last is None else "away",
         None if fold.opening is None else fold.opening[0][1],
         None if fold.closing is None else fold.closing[0][1],
         closed and closed.duration,
@@ -169,7 +179,47 @@ def _session(fold: SessionFold) -> tuple[Any, ...]:
         sorted(fold.wanted),
         fold.objects_wanted,
         fold.first_moment,
+        last and last.begin,
+        last and last.gone.until,
+        sum(each.end - each.begin for each in away if each.end is not None),
     )
+
+
+def _absences(fold: SessionFold, session: tuple[Any, ...], away: Sequence[Absence]) -> Iterator[tuple[Any, ...]]:
+    """The absences of a session.
+
+    :param session: its row.
+    """
+    row = dict(zip(SESSIONS.names, session, strict=True))
+    opened, acting = _record(fold.opening), _record(fold.acting)
+    # Its closing may have the user that took it over. The baseline has the user in another record than the opening.
+    owner = _first(opened and opened.actor, acting and acting.actor)
+    known = row["opened"]
+    if known is None and row["closed"] is not None and row["duration"] is not None:
+        known = row["closed"] - row["duration"]
+    for each in away:
+        back = each.back
+        yield (
+            *(row[name] for name in ("server", "session", "protocol", "routing_id", "actor", "claimed", "address")),
+            each.begin,
+            each.end,
+            each.gone.until,
+            each.gone.reason,
+            "resumed" if back is not None else "away" if each.end is None else "closed",
+            back and back.address,
+            back and back.actor,
+            back is not None and opened is not None and _is_other(owner, back.actor),
+            row["home"],
+            known,
+            row["closed"],
+        )
+
+
+def _is_other(actor: str | None, back: str | None) -> bool:
+    """Whether another user came back to a session than its own. A user may have several pseudonyms."""
+    if actor is not None and back is not None and is_pseudonym(actor) and is_pseudonym(back):
+        return False
+    return actor != back
 
 
 def _record(place: tuple[Any, Any] | None) -> Any:

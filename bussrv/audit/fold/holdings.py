@@ -171,17 +171,17 @@ class Holding(Struct, array_like=True):
     def _suspect(self, step: Step) -> None:
         code, is_first = step.code, self._last is None
         ended = self._last is not None and self._last[0] in ENDS
-        is_loss = step.reason is not None and step.reason != "replaced"
+        is_lost = is_loss(step.reason)
         if code in BEGINS:
             if is_first or ended:
                 return
             kind = "service-registered-twice" if code == REGISTERED else "subscription-added-twice"
         else:
             # A loss may be written while the end that the client asked for is on its way to the disk.
-            if not (is_first or (ended and not (code in ENDS and is_loss))):
+            if not (is_first or (ended and not (code in ENDS and is_lost))):
                 return
             kind = "service-not-registered" if code == UNREGISTERED else "subscription-not-added"
-        self.suspicions.append(Contradiction(kind, step.place, is_loss, is_first))
+        self.suspicions.append(Contradiction(kind, step.place, is_lost, is_first))
 
     def _lease(self, step: Step) -> None:
         if step.code == RENEWED:
@@ -195,6 +195,11 @@ class Holding(Struct, array_like=True):
                 ExpiredLease(step.routing_id, step.address, added, renewed, step.place[1], self._renewals, step.reason)
             )
         self._bound, self._renewals = (step.code in BEGINS, step.place[1]), 0
+
+
+def is_loss(reason: str | None) -> bool:
+    """Whether a holding ends for a reason that no client asked for."""
+    return reason is not None and reason != "replaced"
 
 
 def _span(begin: Step, end: Place | None, reason: str | None) -> Span:

@@ -71,6 +71,8 @@ class FoldLine(Struct, kw_only=True, gc=False, omit_defaults=True, tag_field="ev
     sessions_closed: ClassVar[int | None] = None
     torn_bytes: ClassVar[int | None] = None
     persistent: ClassVar[bool | None] = None
+    expiry: ClassVar[int | None] = None
+    until: ClassVar[int | None] = None
     home: ClassVar[str | None] = None
     routing_ids: ClassVar[tuple[str, ...] | None] = None
     name: ClassVar[str | None] = None
@@ -100,10 +102,10 @@ class FoldLine(Struct, kw_only=True, gc=False, omit_defaults=True, tag_field="ev
     digest: ClassVar[str | None] = None
 
 
-_ABOUT_SESSIONS = ("session.opened", "session.identified", "session.closed")
+_ABOUT_SESSIONS = ("session.opened", "session.identified", "session.left", "session.resumed", "session.closed")
 _ABOUT_SERVICES = ("service.registered", "service.unregistered")
 
-_SMALL = {int: Integer}
+_SMALL = {int: Integer, int | None: Integer | None}
 """The types of fields that are narrower here than in events: numbers that a column of a table can have."""
 
 

@@ -12,13 +12,14 @@ from typing import Any
 
 from msgspec import Struct
 
-from bussrv.audit.fold.holdings import BEGINS, CODES, Holding, Place, Span, Step
+from bussrv.audit.fold.absences import CHANGED, LATEST, MOVES, Move, add_move
+from bussrv.audit.fold.holdings import BEGINS, CODES, Holding, Place, Span, Step, is_loss
 from bussrv.audit.fold.lines import AnyLine, FoldLine
 
 TELLING = frozenset({"session.opened", "session.identified", "auth.succeeded", "session.closed"})
 """The events that describe a session. All others are its actions."""
 
-CHANGES = frozenset({"session.identified", *CODES})
+CHANGES = frozenset({"session.identified", *MOVES, *CODES})
 """The events that only an open session causes. Its refusals may be written later."""
 
 COUNTERS = ("objects_in", "objects_out", "bytes_in", "bytes_out")
@@ -55,6 +56,7 @@ class SessionFold(Struct, array_like=True):
     :ivar opening, closing: the first record of each kind, with its place.
     :ivar identified, acting, claiming: the last one that identifies the session, that has an actor, a claimed name.
     :ivar protocol, routing_id, peer: the least of its actions.
+    :ivar moves: until its first closing, see :mod:`bussrv.audit.fold.absences`.
     :ivar boots: of its last opening and closing that are no part of the baseline.
     """
 
@@ -89,6 +91,7 @@ class SessionFold(Struct, array_like=True):
     wanted: set[str] = set()
     objects_wanted: bool = False
     holdings: dict[tuple[bool, str | None], Holding] = {}
+    moves: list[Move] = []
 
     def take(self, record: FoldLine, at: int, given: bool) -> None:
         """Take in the next record of the session.
@@ -109,6 +112,8 @@ class SessionFold(Struct, array_like=True):
                 self._hold(code, record, at, given)
             elif event in TELLING:
                 self._tell(record, at)
+            if self.closing is None and event in CHANGES:
+                self._move(record, at, given)
             if event in CHANGES and not given:
                 self._change(record, at)
         if event not in TELLING:
@@ -157,6 +162,18 @@ class SessionFold(Struct, array_like=True):
         self.first_change = seq if self.first_change is None else min(self.first_change, seq)
         self.last_change, self.latest = _most(self.last_change, seq), _most(self.latest, at)
 
+    def _move(self, record: FoldLine, at: int, given: bool) -> None:
+        code, place = MOVES.get(record.event, CHANGED), (record.seq, at, record.mono)
+        if code == CHANGED:
+            # The policy may take a subscription from it while it is away.
+            is_taken = record.event == "subscription.removed" and is_loss(record.reason)
+            if not given and not is_taken:
+                add_move(self.moves, Move(CHANGED, place, record.seq), is_begun=self.openings > 0)
+            return
+        until = min(max(record.until or 0, 0), LATEST)
+        about = record.reason, record.actor, address_of(record.peer)
+        add_move(self.moves, Move(code, place, record.seq, until, *about), is_begun=self.openings > 0)
+
     def _hold(self, code: int, record: FoldLine, at: int, given: bool) -> None:
         service, is_subscription = record.service, code > 2
         key = is_subscription, service
@@ -187,6 +204,8 @@ class SessionFold(Struct, array_like=True):
 
     def follow(self, later: SessionFold) -> None:
         """Take in the same session of the next stripe, in which it was not opened."""
+        for move in later.moves if self.closing is None else ():
+            add_move(self.moves, move, is_begun=self.openings > 0)
         for name, choose in _CHOICES:
             value = getattr(later, name)
             if value is not None:

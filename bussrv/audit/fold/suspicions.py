@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from bussrv.audit.fold.absences import absences, disorders
 from bussrv.audit.fold.holdings import Holding
 from bussrv.audit.fold.session_fold import CARRIED, FAR, GIVEN, NEGATIVE, PERSISTENT, UNEVEN, SessionFold
 
@@ -16,6 +17,8 @@ TOLERANCE = 60 * 1_000_000
 a duration is the difference of two times of day. If the wall clock was set, one of both still fits."""
 
 STILL_OPEN = "session-never-closed"
+KEPT_TOO_LONG = "session-kept-too-long"
+UNLEFT = "session-resumed-unleft"
 NEVER_UNREGISTERED = "service-never-unregistered"
 
 _JAVA_EXPONENT = 10_000_000
@@ -48,6 +51,8 @@ def suspicions(fold: SessionFold) -> Iterator[Suspicion]:
     if fold.openings or fold.closings or fold.first_change is not None:
         for kind, first, last, what, if_known in _about_session(fold):
             yield Suspicion(kind, None, first, last, fold.latest, what, if_known)
+    if not fold.closings:
+        yield from _about_keeping(fold)
     for (_, service), holding in fold.holdings.items():
         yield from _about_service(fold, service, holding.settled())
 
@@ -66,6 +71,8 @@ def _about_session(fold: SessionFold) -> Iterator[_Found]:
         yield "session-closed-twice", first_closing, fold.last_closing, what, False
     if closed and not opened:
         yield "session-closed-unopened", first_closing, first_closing, "was closed, but never opened", True
+    for each in disorders(fold.moves):
+        yield each.kind, each.first_seq, each.last_seq, _DISORDERS[each.kind], not opened and each.kind == UNLEFT
     if opened and not closed and not fold.flags & PERSISTENT:
         yield STILL_OPEN, first_opening, first_opening, "was never closed, though its boot ended", False
     yield from _outside(fold)
@@ -136,6 +143,20 @@ def _about_service(fold: SessionFold, service: str | None, holding: Holding) -> 
             fold.closed_mono, True,
         )  # fmt: skip
 
+
+def _about_keeping(fold: SessionFold) -> Iterator[Suspicion]:
+    """A session that is away has to end when it is not kept any longer."""
+    for each in absences(fold.moves, None):
+        if each.end is None:
+            seq, what = each.gone.last_seq, "is away for longer than it was to be kept"
+            yield Suspicion(KEPT_TOO_LONG, None, seq, seq, each.gone.until, what, False)
+
+
+_DISORDERS = {
+    "session-left-twice": "left, and left again without having come back",
+    UNLEFT: "came back, but had not left",
+    "session-changed-while-away": "changed while it was away",
+}
 
 _WORDS = {
     "service-not-registered": "unregistered {}, which it did not provide",

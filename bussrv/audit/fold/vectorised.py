@@ -1,4 +1,4 @@
-"""Usual sessions: opened, then closed, all in one stripe, with nothing suspicious in between.
+"""Usual sessions: opened, then closed, all in one stripe, never away, with nothing suspicious in between.
 
 This is the fast form of the fold of sessions: the rows of all usual sessions, which nearly all are, are made at once,
 of columns of their records. :mod:`bussrv.audit.fold.session_fold` is the plain form of the same, several times as slow,
@@ -16,14 +16,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bussrv.audit.fold.absences import MOVES
 from bussrv.audit.fold.facts import FactTables, as_table
 from bussrv.audit.fold.holdings import ADDED, BEGINS, CODES, ENDS, LEASED, LEFT, RAN_OUT
 from bussrv.audit.fold.lines import Flags, FoldLine, Numbers
 from bussrv.audit.fold.record_columns import KINDS, Coded, RecordColumns, among, coded
-from bussrv.audit.fold.session_fold import COUNTERS, TELLING, address_of
+from bussrv.audit.fold.session_fold import COUNTERS, ONLY_OBJECTS, TELLING, address_of
 from bussrv.audit.fold.suspicions import TOLERANCE
 
 _OPENED, _IDENTIFIED, _CLOSED = (KINDS[f"session.{what}"] for what in ("opened", "identified", "closed"))
+_MOVES = [KINDS[event] for event in MOVES]
 _CHANGES = np.array([CODES.get(event, 0) for event in KINDS])
 _IS_TOLD = among(TELLING - {"session.opened", "session.closed"})
 _IS_ACTION = ~among(TELLING)
@@ -46,7 +48,7 @@ class UsualSessions(NamedTuple):
 
 
 class _Whole(NamedTuple):
-    """Sessions that were opened first, and closed last, once each.
+    """Sessions that were opened first, and closed last, once each, and never away.
 
     :ivar services: of each record of the columns, in the order of names.
     :ivar places: their records, one session after the other, in order.
@@ -143,6 +145,7 @@ def _whole(all_sessions: _Whole, may_be: Flags) -> _Whole:
     is_whole = may_be & (kinds[opened] == _OPENED) & (kinds[closed] == _CLOSED)
     for kind in (_OPENED, _CLOSED):
         is_whole &= np.bincount(all_sessions.rows[all_sessions.kinds == kind], minlength=opened.size) == 1
+    is_whole[all_sessions.rows[np.isin(all_sessions.kinds, _MOVES)]] = False
     rows = np.cumsum(is_whole) - 1
     is_kept = is_whole[all_sessions.rows]
     return all_sessions._replace(
@@ -178,7 +181,10 @@ def _are_counted(found: _Whole, counters: Mapping[str, Numbers]) -> Flags:
     duration = _numbers(found.at(found.closed), "duration")
     objects_in, objects_out, bytes_in, bytes_out = (counters[name] for name in COUNTERS)
     is_good = np.minimum.reduce([duration, *counters.values()]) >= 0
-    is_good &= ((objects_out > 0) == (bytes_out > 0)) & ((objects_in == 0) | (bytes_in > 0))
+    only_objects = [found.protocols.code(each) for each in ONLY_OBJECTS]
+    may_have_others = ~np.isin(found.protocols.codes[found.closed], [code for code in only_objects if code is not None])
+    is_good &= ((objects_out > 0) == (bytes_out > 0)) | ((objects_out == 0) & may_have_others)
+    is_good &= (objects_in == 0) | (bytes_in > 0)
     is_far = np.array([record.home is not None for record in found.at(found.opened)], dtype=bool)
     is_good &= ~is_far | ((bytes_in == 0) & (bytes_out == 0) & (objects_in == 0))
     lasted = np.maximum(found.moments[found.closed] - found.moments[found.opened], 0)
@@ -227,6 +233,9 @@ def _sessions(found: _Whole, steps: _Steps) -> dict[str, Any]:
         "wanted": _services(found, steps.chosen(steps.is_first & (steps.codes >= ADDED))),
         "objects_wanted": _flags(found, steps.rows[(steps.codes >= ADDED) & (steps.services < 0)]),
         "first_moment": np.minimum.reduceat(found.moments[found.places], begins) if begins.size else begins,
+        "away_since": [None] * len(closed),
+        "kept_until": [None] * len(closed),
+        "away_micros": [0] * len(closed),
     }
 
 

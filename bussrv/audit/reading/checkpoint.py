@@ -42,7 +42,7 @@ from bussrv.version import VERSION
 
 MARKER = ".bussrv-audit-checkpoint"
 
-FORMAT = 7
+FORMAT = 8
 """The version of what is in the directory; with another one, everything is read again."""
 
 MOST_PORTIONS = 16

@@ -40,6 +40,7 @@ class Protocol(Struct, frozen=True, kw_only=True):
     sessions: int
     closed: int
     open: int
+    away: int
     persistent: int
     objects_in: int
     objects_out: int
@@ -58,7 +59,8 @@ def protocols(tables: Tables, axis: Axis | None, servers: int) -> Listing[Protoc
     """Each wire format, the one with most sessions first."""
     counts = f"""
         SELECT {cut(PROTOCOL)} AS protocol, count(*) AS sessions, {count_if("state = 'closed'")} AS closed,
-            {count_if("state = 'open'")} AS open, {count_if("persistent")} AS persistent,
+            {count_if("state = 'open'")} AS open, {count_if("state = 'away'")} AS away,
+            {count_if("persistent")} AS persistent,
             {", ".join(map(total, ("objects_in", "objects_out", "bytes_in", "bytes_out")))}
         {_LOCAL} GROUP BY {cut(PROTOCOL)}"""
     listed = listing(tables, counts, Protocol, f"{most_of('sessions')}, {first('protocol')}", most=MOST_PROTOCOLS)
@@ -74,6 +76,32 @@ def protocols(tables: Tables, axis: Axis | None, servers: int) -> Listing[Protoc
 def remote_sessions(tables: Tables) -> int:
     """The number of remote sessions."""
     return number_of(tables, "SELECT session FROM @sessions WHERE home IS NOT NULL")
+
+
+class Absence(Struct, frozen=True, kw_only=True):
+    """A time in which the client of a durable session was away.
+
+    :ivar outcome: ``resumed``, ``closed`` or ``away``.
+    """
+
+    server: str
+    session: str
+    begin: int
+    kept_until: int
+    outcome: str
+    end: int | None = None
+    away_seconds: float | None = None
+    reason: str | None = None
+    routing_id: str | None = None
+    actor: str | None = None
+    back_actor: str | None = None
+    taken_over: bool = False
+
+
+def absences(tables: Tables) -> Listing[Absence]:
+    """Absences: first those of sessions that other users took over, then those that are not over, then the longest."""
+    order = f"taken_over DESC, until IS NOT NULL, {most_of('away_seconds')}, {first('server', 'begin', 'session')}"
+    return listing(tables, "SELECT * FROM @absences", Absence, order)
 
 
 class Churn(Struct, frozen=True):

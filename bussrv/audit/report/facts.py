@@ -36,6 +36,7 @@ _QUESTIONS: dict[str, Callable[[Tables], Any]] = {
     "remote_sessions": activity.remote_sessions,
     "durations": activity.durations,
     "closings": activity.closings,
+    "absences": activity.absences,
     "traffic": activity.traffic,
     "traffic_bytes": activity.traffic_bytes,
     "service_totals": activity.service_totals,
@@ -117,6 +118,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     churn: activity.Churn = activity.Churn()
     durations: tuple[int, ...] = ()
     closings: Listing[activity.Named] = Listing()
+    absences: Listing[activity.Absence] = Listing()
 
     service_totals: activity.ServiceTotals = activity.ServiceTotals()
     uptimes: tuple[activity.ServiceUse, ...] = ()

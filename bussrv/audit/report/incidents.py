@@ -11,7 +11,8 @@ An incident is one of these:
 5. Its refusals, denials of the policy and limits, and the sessions of its reconnect storms, likewise.
 6. The crashes of one server.
 7. The sessions that had one routing id at the same time.
-8. The outages of one service that began when a provider was lost, if one took ``LONG``. If its last provider left by
+8. The returns to one durable session of another user than its own.
+9. The outages of one service that began when a provider was lost, if one took ``LONG``. If its last provider left by
    itself, that is none.
 """
 
@@ -42,15 +43,16 @@ MOST_EVENTS = 8
 class Incident(Struct, frozen=True, kw_only=True):
     """Findings and events that belong together. Moments are UTC microseconds since 1970.
 
-    :ivar what: ``damage``, ``session``, ``guessing``, ``address``, ``crash``, ``identity`` or ``outage``.
+    :ivar what: ``damage``, ``session``, ``guessing``, ``address``, ``crash``, ``identity``, ``takeover`` or
+        ``outage``.
     :ivar severity: of the worst finding; ``event`` if it is about no finding.
-    :ivar number: of findings, of refusals, of crashes, of sessions at the same time, or of outages.
+    :ivar number: of findings, of refusals, of crashes, of sessions at the same time, of takeovers, or of outages.
     :ivar others: of addresses that guessed; of sessions in storms; of sessions that the findings are about.
     :ivar kinds: the kinds of findings, or the events of refusals.
     :ivar seconds: the longest outage, or the longest time without the server.
     :ivar lasts: whether that outage is not over at the last record.
     :ivar journal, segment, first_seq, last_seq: the place; without a number the time is the place.
-    :ivar subject: the routing id or the service.
+    :ivar subject: the routing id, the session that was taken over, or the service.
     """
 
     what: str
@@ -194,6 +196,11 @@ _IDENTITIES = """
         first_moment AS begin, last_moment AS until
     FROM @identities"""
 
+_TAKEOVERS = f"""
+    SELECT 'takeover' AS what, server, session AS subject, count(*) AS number, min(until) AS begin, max(until) AS until,
+        {_of_all("back_address")} AS address, {_of_all("back_actor")} AS actor
+    FROM @absences WHERE taken_over GROUP BY server, session"""
+
 _OUTAGES = f"""
     SELECT 'outage' AS what, server, service AS subject, number, seconds, lasts, begin, until
     FROM (
@@ -225,7 +232,8 @@ def incidents(tables: Tables) -> Listing[Incident]:
 
 
 _ALL = {
-    "guessing": _GUESSED, "address": _ADDRESSES, "crash": _CRASHES, "identity": _IDENTITIES, "outage": _OUTAGES,
+    "guessing": _GUESSED, "address": _ADDRESSES, "crash": _CRASHES, "identity": _IDENTITIES, "takeover": _TAKEOVERS,
+    "outage": _OUTAGES,
 }  # fmt: skip
 """A query with a row for each incident of a kind."""
 
@@ -249,6 +257,7 @@ def _worst(tables: Tables) -> tuple[Incident, ...]:
                 (_ADDRESSES, "number + others DESC", "address", "first_seq"),
                 (_CRASHES, by_number),
                 (_IDENTITIES, by_number, "subject"),
+                (_TAKEOVERS, by_number, "subject"),
                 (_OUTAGES, most_of("seconds"), "subject"),
             )
         )

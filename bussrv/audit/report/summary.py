@@ -36,11 +36,14 @@ MOST_LISTED = 100
 MOST_SHOWN = 10
 """The most findings in the text."""
 
+_STATES = ("opened", "closed", "open", "away")
+
 _MOMENTS = ("first_moment", "last_moment")
 
 _SESSIONS = f"""
     SELECT coalesce(protocol, 'unknown') AS protocol, count(opened) AS opened,
-        {count_if("state = 'closed'")} AS closed, {count_if("state = 'open'")} AS open
+        {count_if("state = 'closed'")} AS closed, {count_if("state = 'open'")} AS open,
+        {count_if("state = 'away'")} AS away
     FROM @sessions WHERE home IS NULL GROUP BY coalesce(protocol, 'unknown')"""
 """How many sessions of each wire format there are."""
 
@@ -194,9 +197,9 @@ def _activity_lines(summary: Mapping[str, Any]) -> Iterator[str]:
     services = summary["services"]
     yield f"{_many(services['known'], 'service')}, {services['provided']} provided at the end"
     if summary["sessions"]:
-        yield "sessions      opened   closed     open"
+        yield f"{'sessions':<12}" + "".join(f"{state:>9}" for state in _STATES)
     for protocol, counts in summary["sessions"].items():
-        yield f"  {protocol:<10}" + "".join(f"{counts[state]:>9}" for state in ("opened", "closed", "open")).rstrip()
+        yield f"  {protocol:<10}" + "".join(f"{counts[state]:>9}" for state in _STATES)
 
 
 def _verdict_lines(summary: Mapping[str, Any]) -> Iterator[str]:

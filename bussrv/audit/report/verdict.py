@@ -22,10 +22,16 @@ MOST_FOUND = 2
 MOST_KINDS = 4
 """The most kinds of findings that an incident names."""
 
-MOST_OF_EACH = {"guessing": 1, "address": 2, "crash": 1, "identity": 1, "outage": 1}
+MOST_OF_EACH = {"guessing": 1, "address": 2, "crash": 1, "identity": 1, "takeover": 1, "outage": 1}
 """The most of each other kind."""
 
-_CHAPTERS = {"guessing": "refusals", "address": "refusals", "crash": "servers", "identity": "refusals"}
+_CHAPTERS = {
+    "guessing": "refusals",
+    "address": "refusals",
+    "crash": "servers",
+    "identity": "refusals",
+    "takeover": "sessions",
+}
 
 _NEXT = {
     "damage": "Keep these files as they are. Compare them, and the last seals, with copies that were kept elsewhere.",
@@ -35,6 +41,7 @@ _NEXT = {
     "address": "Find out which program runs there, and why it comes back that often.",
     "crash": "Look for the reason in the log of the server, before that time.",
     "identity": "Find out which of these clients should have the id.",
+    "takeover": "A server gives a session back to its own user only. Find out who could change its records.",
     "outage": "The history says which client left, and why.",
 }
 _LOGIN = "auth.failed"
@@ -111,6 +118,7 @@ def title(incident: Incident) -> str:
         "guessing": "Several addresses failed to log in as one user",
         "crash": "The server crashed",
         "identity": "Several sessions had one routing id at the same time",
+        "takeover": "Another user took over a session",
         "outage": f"A service was down for {text.length(incident.seconds)}",
     }.get(incident.what, incident.what)
 
@@ -132,6 +140,7 @@ def _what(incident: Incident) -> str:
         "address": ", ".join(filter(None, (_refusals(incident) if number else "", storm))),
         "crash": f"{text.many(number, 'crash', 'crashes')}; down for {text.length(incident.seconds)} at most",
         "identity": f"{text.many(others, 'session')}, {text.many(number, 'overlap')}",
+        "takeover": f"{text.many(number, 'return')} of another user",
         "outage": ("the only outage" if number == 1 else f"the longest of {text.many(number, 'outage')}")
         + " after a lost provider"
         + ("; still down at the last record" if incident.lasts else ""),
@@ -223,6 +232,7 @@ _NAMES = {
     "address": ("address that was refused or reconnected", "addresses that were refused or reconnected"),
     "crash": ("server that crashed", "servers that crashed"),
     "identity": ("contested routing id", "contested routing ids"),
+    "takeover": ("session that another user took over", "sessions that other users took over"),
     "outage": ("service that was down", "services that were down"),
 }
 

@@ -1,4 +1,4 @@
-"""The tables of servers, sessions, traffic, refusals, leases and links.
+"""The tables of servers, sessions, absences, traffic, refusals, leases and links.
 
 ``@name`` is a table. All times are UTC microseconds since 1970, days are days since 1970. ``:since`` and ``:until`` are
 the period.
@@ -93,16 +93,23 @@ FROM @fact_leases WHERE expired >= :since
     "sessions": """
 SELECT session, server, protocol, routing_id, actor, claimed, name, role, peer, address, state, opened, closed,
     duration / 1000000 AS duration_seconds, reason, objects_in, objects_out, bytes_in, bytes_out, persistent, home,
-    provided, wanted, objects_wanted, CAST(floor(coalesce(opened, first_moment) / 86400000000) AS INT) AS date
+    provided, wanted, objects_wanted, away_since, kept_until, away_micros / 1000000 AS away_seconds,
+    CAST(floor(coalesce(opened, first_moment) / 86400000000) AS INT) AS date
 FROM @fact_sessions WHERE closed IS NULL OR closed >= :since
+""",
+    "absences": """
+SELECT server, session, protocol, routing_id, actor, claimed, address, begin_at AS begin, end_at AS until, kept_until,
+    (end_at - begin_at) / 1000000 AS away_seconds, reason, outcome, back_address, back_actor, taken_over
+FROM @fact_absences WHERE end_at IS NULL OR end_at >= :since
 """,
     # A number for each server and wire format. A window over numbers takes half the time of one over texts.
     "counted": """
 SELECT server, protocol, row_number() OVER (ORDER BY server, protocol) AS number
 FROM (SELECT DISTINCT server, protocol FROM @fact_formats) AS every
 """,
+    # When sessions were open, and with a ``step`` of -1 when they were away meanwhile.
     "extents": """
-SELECT number, opening, CASE WHEN closed IS NOT NULL THEN greatest(closed, opening) END AS closing
+SELECT number, opening, CASE WHEN closed IS NOT NULL THEN greatest(closed, opening) END AS closing, 1 AS step
 FROM (
     SELECT n.number, s.closed, greatest(coalesce(s.opened, s.closed - s.duration), w.watch_begin) AS opening
     FROM @fact_sessions AS s JOIN @watched AS w ON s.server = w.server
@@ -110,6 +117,14 @@ FROM (
     WHERE s.home IS NULL AND coalesce(s.opened, s.closed - s.duration) IS NOT NULL
         AND (s.closed IS NULL OR s.closed >= :since)
 ) AS begun
+UNION ALL
+SELECT number, begin_at, CASE WHEN end_at IS NOT NULL THEN greatest(least(end_at, closed), begin_at) END, -1
+FROM (
+    SELECT n.number, a.closed, a.end_at, greatest(least(a.begin_at, a.closed), a.opening, w.watch_begin) AS begin_at
+    FROM @fact_absences AS a JOIN @watched AS w ON a.server = w.server
+    JOIN @counted AS n ON a.server = n.server AND a.protocol IS NOT DISTINCT FROM n.protocol
+    WHERE a.home IS NULL AND a.opening IS NOT NULL AND (a.closed IS NULL OR a.closed >= :since)
+) AS gone
 """,
     # The sums are doubles, because DuckDB adds up integers with 128 bits, which takes half as long again.
     "concurrency": """
@@ -121,9 +136,9 @@ FROM (
     FROM (
         SELECT number, moment, CAST(sum(step) AS DOUBLE) AS step
         FROM (
-            SELECT number, opening AS moment, 1 AS step FROM @extents
+            SELECT number, opening AS moment, step FROM @extents
             UNION ALL
-            SELECT number, closing AS moment, -1 AS step FROM @extents WHERE closing IS NOT NULL
+            SELECT number, closing AS moment, -step AS step FROM @extents WHERE closing IS NOT NULL
         ) AS steps
         GROUP BY number, moment
     ) AS changes
@@ -133,7 +148,7 @@ JOIN @counted AS n ON c.number = n.number
 """,
     "talkers": """
 SELECT server, protocol, routing_id, actor, claimed, address, count(*) AS sessions,
-    CAST(coalesce(sum(duration), 0) AS BIGINT) / 1000000 AS connected_seconds,
+    CAST(coalesce(sum(greatest(duration - away_micros, 0)), 0) AS BIGINT) / 1000000 AS connected_seconds,
     CAST(coalesce(sum(objects_in), 0) AS BIGINT) AS objects_in,
     CAST(coalesce(sum(objects_out), 0) AS BIGINT) AS objects_out,
     CAST(coalesce(sum(bytes_in), 0) AS BIGINT) AS bytes_in,
@@ -146,8 +161,9 @@ SELECT server, routing_id, count(*) AS sessions, names_of(address) AS addresses,
     min(opened) AS first_moment, max(greatest(opened, closed)) AS last_moment,
     CAST(count_if(is_over) AS BIGINT) AS overlapping, names_of(claimed) AS claimed
 FROM (
-    SELECT *, coalesce(CASE WHEN state_before = 'open' THEN opened IS NOT NULL ELSE closed_before > opened END, false)
-        AS is_over
+    SELECT *,
+        coalesce(CASE WHEN state_before <> 'closed' THEN opened IS NOT NULL ELSE closed_before > opened END, false)
+            AS is_over
     FROM (
         SELECT *,
             lag(state) OVER (PARTITION BY server, routing_id ORDER BY opened NULLS FIRST, session) AS state_before,

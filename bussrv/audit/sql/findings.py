@@ -11,6 +11,9 @@ from bussrv.audit.kinds import KINDS
 LAG_OF_NEWS = 10 * 1_000_000
 """Microseconds after the disk works again in which the registry may not know yet which changes were refused."""
 
+OVERDUE = 3600 * 1_000_000
+"""Microseconds that a server runs after a session was to end, before its absence is a finding."""
+
 _BEFORE_START = (
     "(after_stop IS NOT NULL OR first_seq = 1) AND settled IS NOT NULL "
     "AND (first_start IS NULL OR settled < first_start)"
@@ -72,11 +75,17 @@ FROM @boots AS b
 LEFT JOIN (SELECT server, max(last_settled) AS settled FROM @boot_sums GROUP BY server) AS s ON b.server = s.server
 WHERE b.stopped OR (b.ended AND s.settled > b.last_seq)
 """,
-    "suspected": """
+    "suspected": f"""
 SELECT s.kind, s.server, s.boot, s.session, s.service, s.first_seq, s.last_seq, s.moment,
     concat('session ', s.session, ' ', s.what) AS message
 FROM (
-    SELECT * FROM @fact_suspicions WHERE kind <> 'session-never-closed'
+    SELECT * FROM @fact_suspicions WHERE kind NOT IN ('session-never-closed', 'session-kept-too-long')
+    UNION ALL
+    SELECT f.* FROM @fact_suspicions AS f
+    WHERE f.kind = 'session-kept-too-long' AND EXISTS (
+        SELECT 1 FROM @boots AS b
+        WHERE b.server = f.server AND b.last_moment - {OVERDUE} > greatest(f.moment, b.first_moment)
+    )
     UNION ALL
     SELECT f.server, f.session, f.boot, f.kind, f.service, f.first_seq, f.last_seq, o.last_moment, f.what, f.if_known,
         f.seq, f.mono, f.is_loss

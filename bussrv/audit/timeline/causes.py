@@ -10,6 +10,8 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows 
 CRASHED, STOPPED, LINK_LOST, REPLACED = "server-crashed", "server-stopped", "link-lost", "replaced"
 """The reasons that neighbouring records explain."""
 
+LEFT, RESUMED, CLOSED = "session.left", "session.resumed", "session.closed"
+
 PROVIDES = ("service.registered", "service.unregistered")
 WANTS = ("subscription.added", "subscription.removed")
 
@@ -30,17 +32,23 @@ def with_neighbours(records: DataFrame) -> DataFrame:
 
     - ``following``: the next record of the session that is not the end of a service (``event, at, reason, session``),
     - ``down``: the link that was lost last before, in the same boot (``at, link, reason``),
-    - ``taker``: the next session with the routing id. Only closings use it.
+    - ``taker``: the next session with the routing id. Only closings use it,
+    - ``left_at`` and ``returned``: the last time that the client left before, and its next return, or the end of the
+      session (``event, moment``).
     """
     of_session = Window.partitionBy("server", "session").orderBy("at")
     of_boot = Window.partitionBy("server", "boot").orderBy("at")
     of_name = Window.partitionBy("server", "routing_id").orderBy("at")
-    later = (1, Window.unboundedFollowing)
+    earlier, later = (Window.unboundedPreceding, -1), (1, Window.unboundedFollowing)
     here = F.struct("event", "at", "reason")
     down = F.struct("at", F.col("routing_id").alias("link"), "reason")
     is_lost = (F.col("event") == "link.down") & ~F.col("given")
+    left = F.when(F.col("event") == LEFT, F.col("moment"))
+    returned = _next(F.struct("event", "moment"), F.col("event").isin(RESUMED, CLOSED))
     return (
         records.withColumn("at", place())
+        .withColumn("left_at", F.last(left, ignorenulls=True).over(of_session.rowsBetween(*earlier)))
+        .withColumn("returned", returned.over(of_session.rowsBetween(*later)))
         .withColumn("following", _next(here, ~F.col("event").isin(*_BETWEEN)).over(of_session.rowsBetween(*later)))
         .withColumn("down", F.last(F.when(is_lost, down), ignorenulls=True).over(of_boot))
         .withColumn("taker", _next(F.col("session"), F.col("event").isin(*_NAMES)).over(of_name.rowsBetween(*later)))
@@ -102,7 +110,9 @@ def explanations() -> list[Column]:
 
     - ``crashed_after`` and ``back_at``: a crash,
     - ``link`` and ``link_reason``: a lost link,
-    - ``newcomer``: the session that replaced this one.
+    - ``newcomer``: the session that replaced this one,
+    - ``left_at``: when the client that is back now left,
+    - ``absence_over``: when the client that leaves now was back, or its session was closed; ``resumed``: which of both.
     """
     by_crash = (F.col("reason") == CRASHED) | F.col("event").isin(*_BOOTS)
     is_crash = by_crash & F.col("silent_since").isNotNull()
@@ -115,6 +125,9 @@ def explanations() -> list[Column]:
         F.when(by_link, F.col("down.link")).alias("link"),
         F.when(by_link, F.col("down.reason")).alias("link_reason"),
         F.when(is_other, F.col("taker")).alias("newcomer"),
+        F.when(F.col("event") == RESUMED, F.col("left_at")).alias("left_at"),
+        F.when(F.col("event") == LEFT, F.col("returned.moment")).alias("absence_over"),
+        F.when(F.col("event") == LEFT, F.col("returned.event") == RESUMED).alias("resumed"),
     ]
 
 

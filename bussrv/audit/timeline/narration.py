@@ -51,6 +51,7 @@ class _Narration:
         yield f"{self._what()}{self._why()}."
         if self._row["suppressed"]:
             yield f"{self._row['suppressed']} more like this were left out of the journal before it."
+        yield from self._absence()
         yield from self._availability()
 
     def _what(self) -> str:
@@ -151,6 +152,26 @@ class _Narration:
     def _reason(self, code: str) -> str:
         return REASONS.get(code) or f"{self._word(code)}"
 
+    # The session while its client is away.
+
+    def _absence(self) -> Iterator[str]:
+        row = self._row
+        if row["event"] == "session.left":
+            yield f"Its session is kept until {time_text(row['until'])}."
+            yield self._return()
+        elif row["left_at"] is not None:
+            away = duration((row["moment"] - row["left_at"]) / 1_000_000)
+            yield f"It had left at {time_text(row['left_at'])}, and was away for {away}."
+
+    def _return(self) -> str:
+        over = self._row["absence_over"]
+        if over is None:
+            return "It has not come back since then."
+        away = duration((over - self._row["moment"]) / 1_000_000)
+        if self._row["resumed"]:
+            return f"It came back at {time_text(over)}, after {away}."
+        return f"It did not come back: the session was closed at {time_text(over)}, after {away}."
+
     # The service after that.
 
     def _availability(self) -> Iterator[str]:
@@ -186,6 +207,8 @@ _WHAT: dict[str, str | Callable[[_Narration], str]] = {
     "server.recovered": _Narration._recovered,
     "session.opened": _Narration._opened,
     "session.identified": _Narration._identified,
+    "session.left": "{who} left",
+    "session.resumed": "{who} came back to its session",
     "session.closed": _Narration._closed,
     "service.registered": "{who} began to provide {service}",
     "service.unregistered": "{who} stopped providing {service}",

@@ -37,7 +37,7 @@ _SHOWN = (
     *("server", "boot", "seq", "moment", "event", "outcome", "protocol", "session", "routing_id", "actor", "peer"),
     *("claimed", "method", "service", "reason", "suppressed", "limit", "value", "action", "target", "rule", "name"),
     *("role", "persistent", "home", "version", "message", "interest", "duration", "objects_in", "objects_out"),
-    *("bytes_in", "bytes_out", "sessions_closed"),
+    *("bytes_in", "bytes_out", "sessions_closed", "until", "expiry"),
 )
 
 NEEDED = (*_SHOWN, "mono", "routing_ids", "address", "given")
@@ -56,8 +56,8 @@ def timeline(records: DataFrame, name: str, keep: Keep, period: Period = _EVER) 
     - ``about``: the service of ``providers``, ``missing_since``, ``missing_until`` and ``next_session``, see
       :func:`bussrv.audit.timeline.causes.availability`,
     - ``with_session``: whether a service or a subscription ended because its session did,
-    - ``crashed_after``, ``back_at``, ``link``, ``link_reason``, ``newcomer``: see
-      :func:`bussrv.audit.timeline.causes.explanations`.
+    - ``crashed_after``, ``back_at``, ``link``, ``link_reason``, ``newcomer``, ``left_at``, ``absence_over`` and
+      ``resumed``: see :func:`bussrv.audit.timeline.causes.explanations`.
 
     A record that changes the providers of several services has a row for each of them.
 
@@ -226,10 +226,11 @@ def _in_order(found: DataFrame, period: Period) -> DataFrame:
     # The order of a server is that of its records, also where its clock was set back.
     so_far = Window.partitionBy("server").orderBy("at", "about").rowsBetween(Window.unboundedPreceding, 0)
     explained = ("with_session", "crashed_after", "back_at", "link", "link_reason", "newcomer", "newcomer_who")
+    absent = ("left_at", "absence_over", "resumed")
     available = ("about", "providers", "missing_since", "missing_until", "next_session", "next_who")
     return (
         found.withColumn("by_then", F.max("moment").over(so_far))
         .where(_is_in(period, F.unix_micros("moment")))
         .orderBy("by_then", "server", "at", "about")
-        .select(*_SHOWN, "concern", "who", *available, *explained)
+        .select(*_SHOWN, "concern", "who", *available, *explained, *absent)
     )

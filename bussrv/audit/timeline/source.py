@@ -28,7 +28,7 @@ _TEXTS = (
 )
 _NUMBERS = (
     *("seq", "mono", "suppressed", "value", "duration", "objects_in", "objects_out", "bytes_in", "bytes_out"),
-    "sessions_closed",
+    *("sessions_closed", "until", "expiry"),
 )
 _COLUMNS = ", ".join(
     (

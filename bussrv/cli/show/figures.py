@@ -27,6 +27,8 @@ class ServerFigures(NamedTuple):
         figures = self.figures
         parts = [str(figures.get("time", ""))[:19] + "Z"]
         parts.append(f"sessions={sum((figures.get('sessions') or {}).values())}")
+        if figures.get("away"):
+            parts.append(f"away={sum(figures['away'].values())}")
         parts += [f"{name}={figures.get(name, 0)}" for name in ("services", "subscriptions", "links")]
         if self.rates is not None:
             parts += [f"{name}/s={rate:.0f}" for name, rate in self.rates.items()]

@@ -35,10 +35,14 @@ def _words(record: Mapping[str, Any], *, is_short: bool) -> Iterator[str]:
     for name in (*FIRST, *(each for each in record if each not in FIRST and each not in LEFT_OUT)):
         value = record.get(name)
         if value not in (None, [], {}):
-            yield f"{word(name)}={word(_text(value))}"
+            yield f"{word(name)}={word(_text(name, value))}"
 
 
-def _text(value: object) -> object:
+def _text(name: str, value: object) -> object:
+    if name == "until" and isinstance(value, int):
+        from bussrv.journal.record import format_time
+
+        return format_time(value)
     if isinstance(value, list) and all(isinstance(each, str) for each in value):
         return ",".join(value)
     return json.dumps(value) if isinstance(value, (dict, list)) else value

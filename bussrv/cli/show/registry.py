@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from bussrv.registry.state.snapshot import Snapshot
 
 
-LESS = ("USER", "PEER", "WANTS", "ADDED", "OPENED", "ROUTING ID", "HOME")
+LESS = ("USER", "PEER", "WANTS", "ADDED", "OPENED", "ROUTING ID", "HOME", "AWAY")
 """Columns that are left out on a narrow terminal, the last one first."""
 
 
@@ -27,11 +27,12 @@ def show(by_server: Mapping[str, Snapshot]) -> None:
 
 
 def _show(found: Snapshot) -> None:
+    away = ("AWAY",) if any(each.is_away for each in found.sessions) else ()
     for title, headings, rows in (
         (
             "sessions",
-            ("SESSION", "FORMAT", "ROUTING ID", "USER", "PEER", "OPENED", "HOME"),
-            [_session(each) for each in found.sessions],
+            ("SESSION", "FORMAT", "ROUTING ID", "USER", "PEER", "OPENED", "HOME", *away),
+            [(*_session(each), *(_away(each) for _ in away)) for each in found.sessions],
         ),
         ("services", ("SERVICE", "PROVIDERS"), [(name, each) for name, each in found.services.items()]),
         (
@@ -49,6 +50,13 @@ def _show(found: Snapshot) -> None:
 def _session(each: Session) -> tuple[object, ...]:
     user = each.actor or (f"({each.claimed})" if each.claimed else None)
     return each.id, each.protocol, each.routing_id, user, each.peer, _time(each.opened), each.home
+
+
+def _away(each: Session) -> str | None:
+    from msgspec import UNSET
+
+    away = each.away
+    return None if away is UNSET else f"since {_time(away.since)}, kept until {_time(away.until)}"
 
 
 def _subscription(each: Subscription) -> tuple[object, ...]:

@@ -8,7 +8,15 @@ from contextlib import suppress
 from msgspec.structs import replace
 
 from bussrv.errors import JournalError
-from bussrv.events import ServiceRegistered, ServiceUnregistered, SessionClosed, SessionIdentified, SessionOpened
+from bussrv.events import (
+    ServiceRegistered,
+    ServiceUnregistered,
+    SessionClosed,
+    SessionIdentified,
+    SessionLeft,
+    SessionOpened,
+    SessionResumed,
+)
 from bussrv.journal import bounds
 from bussrv.journal.chain import line_hash
 from bussrv.journal.evidence.findings import UNCHAINED, Finding
@@ -21,8 +29,8 @@ Line = Header | Part | Record
 MOST_QUOTED = 1000
 """How many bytes of a bad line are kept with the finding."""
 
-_ABOUT_SESSIONS = (SessionOpened, SessionIdentified, SessionClosed, ServiceRegistered, ServiceUnregistered)
 _ABOUT_SERVICES = (ServiceRegistered, ServiceUnregistered)
+_ABOUT_SESSIONS = (SessionOpened, SessionIdentified, SessionLeft, SessionResumed, SessionClosed, *_ABOUT_SERVICES)
 
 
 class LineJudge:

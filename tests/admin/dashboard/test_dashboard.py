@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import socket
+import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,13 +17,14 @@ import pytest
 
 from bussrv.client.objects import ObjectsClient
 from bussrv.errors import REASONS
+from bussrv.journal.record import format_time
 from tests.admin.dashboard.conftest import LONG, MARKUP, OPTIONS, REVERSED, address
 from tests.admin.test_tap import actions
 from tests.browser import serious_findings
 from tests.forked import ForkedServer
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Page, Route
 
     from bussrv.testing.server import RunningServer
 
@@ -236,11 +238,65 @@ def test_a_service_shows_both_sides_by_format(dashboard: Page) -> None:
     assert panel.get_by_role("heading", level=4).all_inner_texts() == ["objects\n1", "spp\n1"]
 
 
+def test_a_session_that_is_away_says_since_when_and_until_when(dashboard: Page) -> None:
+    def leave(route: Route) -> None:
+        answer = route.fetch()
+        found = answer.json()
+        for each in found.get("items", [found]):
+            if each.get("routing_id") == "cellar":
+                each |= {"state": "away", "away_since": ago(7200), "kept_until": ago(-90_000), "waiting_bytes": 5_000}
+        route.fulfill(response=answer, json=found)
+
+    dashboard.route(re.compile(r"/api/v1/sessions(/[^/]*)?(\?.*)?$"), leave)
+    dashboard.goto(dashboard.url.partition("#")[0] + "#/sessions")
+    dashboard.reload()
+    row = dashboard.get_by_role("row", name="cellar")
+    row.get_by_text("away 2 h").wait_for()
+    dashboard.get_by_text(re.compile(r"^\d+, 1 away$")).wait_for()
+    row.click()
+    panel = dashboard.get_by_role("complementary", name="Details")
+    panel.get_by_text("Away for 2 h").wait_for()
+    panel.get_by_text(re.compile("^It left at .+, and is kept until .+\\.$")).wait_for()
+    panel.get_by_text("4.9 KiB").wait_for()
+
+
+def ago(seconds: float) -> str:
+    return format_time(round((time.time() - seconds) * 1_000_000))
+
+
+def test_records_change_the_state_of_a_session(dashboard: Page) -> None:
+    """Also of one that is kept for ever, which no date of JavaScript can say."""
+    states = dashboard.evaluate(
+        """async () => {
+            const { Sessions } = await import("/static/js/sessions.js");
+            const { line, remark } = await import("/static/js/words.js");
+            const held = new Sessions(null);
+            const about = { session: "b.1", protocol: "mqtt", time: "2026-11-21T14:02:03.000000Z" };
+            const records = [
+              { ...about, event: "session.opened", seq: 1, persistent: true, peer: "192.0.2.1:5" },
+              { ...about, event: "session.left", seq: 2, until: 2 ** 63 - 1, reason: "connection-lost" },
+              { ...about, event: "session.resumed", seq: 3, peer: "192.0.2.9:7" },
+            ];
+            return records.map((record) => {
+              held.follow([record]);
+              const { state, away_since, kept_until, peer } = held.get("b.1");
+              return [state, away_since, kept_until, peer, line(record)[0]];
+            });
+        }"""
+    )
+    since, until = "2026-11-21T14:02:03.000000Z", "9999-12-31T23:59:59.999Z"
+    assert states == [
+        ["open", None, None, "192.0.2.1:5", "Connected"],
+        ["away", since, until, "192.0.2.1:5", "Left, and its session is kept"],
+        ["open", None, None, "192.0.2.9:7", "Came back"],
+    ]
+
+
 def test_a_link_that_is_down_says_why_and_since_when(dashboard: Page) -> None:
     go(dashboard, "Links")
     row = dashboard.get_by_role("row", name="shed down")
     row.wait_for()
-    assert re.match(r"shed\s+down\s+it was never up\s+(–\s+)?[\d.]+ s", row.inner_text().strip())
+    assert re.match(r"shed\s+down\s+it was never up\s+(–\s+)?(\d+ min )?[\d.]+ s", row.inner_text().strip())
 
 
 def test_hostile_names_are_text(dashboard: Page) -> None:

@@ -94,14 +94,14 @@ def refuse(*names: str) -> Callable[[Server], None]:
     return lambda server: server.bus.counters.update(names)
 
 
-def fill(protocol: str, sessions: int) -> Callable[[Server], None]:
+def fill(protocol: str, sessions: int, *, is_away: bool = False) -> Callable[[Server], None]:
     """There may be 3 sessions, and 4 of Inbus."""
 
     def opened(server: Server) -> None:
         for name, most in {"max_sessions": 3, "inbus_max_sessions": 4}.items():
             object.__setattr__(server.bus.settings, name, most)
         for number in range(sessions):
-            server.bus.totals.opened(protocol, str(number), Traffic())
+            server.bus.totals.opened(protocol, str(number), Traffic(), is_away=is_away)
 
     return opened
 
@@ -140,6 +140,7 @@ def condition(**fields: Any) -> Callable[[Server], None]:
         (refuse("max-sessions-per-address", "too-many-connects", "max-services"), "ready", []),
         (fill("objects", 3), "degraded", ["limits"]),
         (fill("objects", 2), "ready", []),
+        (fill("mqtt", 9, is_away=True), "ready", []),
         (fill("inbus", 4), "degraded", ["limits"]),
         (fill("inbus", 3), "ready", []),
     ],
@@ -178,7 +179,7 @@ def test_metrics_say_what_the_server_has() -> None:
     link = RecordingLink({})
     link.traffic = Traffic(3, 5, 700, 1100)
     session = server.bus.open("objects", "127.0.0.1:1", link)
-    server.bus.open("odd", "127.0.0.1:2", RecordingLink({}))
+    odd = server.bus.open("odd", "127.0.0.1:2", RecordingLink({}), expiry=9)
     server.bus.counters["slow-consumer"] += 4
     server.bus.delivery.observe(0.003)
     server.bus.delivery.observe(30.0)
@@ -212,6 +213,11 @@ def test_metrics_say_what_the_server_has() -> None:
     server.reactor.advance(KEPT)
     found = scraped(server, figures)
     assert (found["bussrv_sessions"]["objects",], found["bussrv_sent_bytes_total"]["objects",]) == (0, 1100)
+    server.bus.leave(odd.id, "connection-lost", 9)
+    server.reactor.advance(KEPT)
+    found = scraped(server, figures)
+    assert (found["bussrv_sessions"]["odd",], found["bussrv_remote_sessions"][()]) == (0, 0)
+    assert found["bussrv_sessions_away"] == {("objects",): 0, ("odd",): 1, ("spp",): 0}
     missing = {each.name for each in METRICS if each.kind != "histogram"} - found.keys()
     assert missing == {"bussrv_certificate_expiry_seconds"}
     expires(2)(server)
@@ -261,12 +267,14 @@ def test_live_figures_come_at_once_and_every_second_to_all() -> None:
     assert one.got[0]["delivery_seconds"] == {"p50": None, "p99": None}
     server.bus.delivery.observe(0.003)
     server.bus.open("objects", "127.0.0.1:1", RecordingLink({}))
+    durable = server.bus.open("mqtt", "127.0.0.1:2", RecordingLink({}), expiry=9)
+    server.bus.leave(durable.id, "connection-lost", 9)
     Deferred.fromCoroutine(live.send(other)).addErrback(pytest.fail)
     assert other.got == one.got
     server.reactor.advance(INTERVAL)
     assert other.got == one.got
     latest = one.got[1]
-    assert latest["sessions"] == {"objects": 1}
+    assert (latest["sessions"], latest["away"]) == ({"objects": 1, "mqtt": 0}, {"mqtt": 1})
     assert 0.0025 < latest["delivery_seconds"]["p50"] <= latest["delivery_seconds"]["p99"] <= 0.005
     server.reactor.advance(INTERVAL)
     assert one.got[2]["delivery_seconds"] == {"p50": None, "p99": None}

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import Any, NamedTuple
 
 from bussrv import events as ev
 from bussrv.journal.record import Record
 
 MINUTE = 60_000_000
+HOUR = 60 * MINUTE
 TEN_SECONDS = 10_000_000
 FIVE_SECONDS = 5_000_000
 ONLY_OBJECTS = {"objects", "business", "spp", "inbus"}
 
 SERVICE = (ev.ServiceRegistered, ev.ServiceUnregistered)
 SUBSCRIPTION = (ev.SubscriptionAdded, ev.SubscriptionRemoved, ev.SubscriptionRenewed)
-CHANGES = (ev.SessionIdentified, *SERVICE, *SUBSCRIPTION)
+MOVES = (ev.SessionLeft, ev.SessionResumed)
+CHANGES = (ev.SessionIdentified, *MOVES, *SERVICE, *SUBSCRIPTION)
 OF_JOURNAL = (ev.JournalDegraded, ev.JournalRestored, ev.JournalSalvaged, ev.JournalPruned)
 BEFORE_ALL_ELSE = (
     *OF_JOURNAL,
     ev.ServerStarted,
     ev.ServerRecovered,
+    ev.SessionLeft,
     ev.SessionClosed,
     ev.ServiceUnregistered,
     ev.SubscriptionRemoved,
@@ -185,6 +188,10 @@ class Judge:
                 return boot.ended
         return None
 
+    def ran_after(self, server: str, moment: int) -> bool:
+        """Whether a boot ran for more than an hour after a moment."""
+        return any(boot.ended - max(boot.begun, moment) > HOUR for boot in self.boots[server])
+
     def is_refused(self, record: Record, loss: bool) -> bool:
         """Whether a failure of the disk explains it."""
         latest = None
@@ -226,6 +233,7 @@ class Session:
     def judge(self) -> None:
         self.openings()
         self.beginning_and_end()
+        self.moves()
         if self.closed:
             self.closing()
         topics: dict[tuple[bool, str | None], list[Record]] = defaultdict(list)
@@ -258,6 +266,33 @@ class Session:
             self.find("session-record-before-opening", self.latest, changes[0].seq, changes[-1].seq)
         if closed and changes and changes[-1].seq > closed[0].seq:
             self.find("session-record-after-end", self.latest, closed[0].seq, changes[-1].seq)
+
+    def moves(self) -> None:
+        """Whether it was away when it came back, and whether it did nothing meanwhile."""
+        life = [*takewhile(lambda each: not isinstance(each.event, ev.SessionClosed), self.records)]
+        places = [place for place, each in enumerate(life) if isinstance(each.event, MOVES)]
+        for before, place, after in zip([None, *places], places, [*places[1:], len(life)], strict=False):
+            last = None if before is None else life[before]
+            self.move(last if last and isinstance(last.event, ev.SessionLeft) else None, life[place])
+            if isinstance(life[place].event, ev.SessionLeft):
+                self.while_away(life[place + 1 : after])
+        end = life[places[-1]] if places and not self.closed else None
+        if end and isinstance(end.event, ev.SessionLeft) and self.all.ran_after(self.server, end.event.until):
+            self.find("session-kept-too-long", end.event.until, end.seq, end.seq)
+
+    def move(self, left: Record | None, record: Record) -> None:
+        if isinstance(record.event, ev.SessionLeft):
+            if left is not None:
+                self.find("session-left-twice", self.latest, left.seq, record.seq)
+        elif left is None and (self.opened or self.is_known):
+            self.find("session-resumed-unleft", self.latest, record.seq, record.seq)
+
+    def while_away(self, records: Sequence[Record]) -> None:
+        own = [each for each in records if isinstance(each.event, CHANGES) and not self.is_given(each)]
+        taken = [each for each in own if isinstance(each.event, ev.SubscriptionRemoved) and is_loss(each)]
+        changed = [each.seq for each in own if each not in taken]
+        if changed:
+            self.find("session-changed-while-away", self.latest, changed[0], changed[-1])
 
     def closing(self) -> None:
         is_far = any(each.event.home is not None for each in self.opened)

@@ -40,6 +40,8 @@ def describe(mine: list[Record]) -> dict[str, Any]:
         if type(each.event) in services and each.event.service is not None:
             services[type(each.event)].add(each.event.service)
         objects_wanted |= isinstance(each.event, ev.SubscriptionAdded) and each.event.service is None
+    gone = absences(mine)
+    last = gone[-1] if gone and gone[-1]["end"] is None else None
     first = min(each.time for each in mine)
     row: dict[str, Any] = {
         "routing_id": first_of("routing_id", closed, identified, opened),
@@ -47,7 +49,7 @@ def describe(mine: list[Record]) -> dict[str, Any]:
         "claimed": first_of("claimed", closed) or claimed or first_of("claimed", opened),
         "name": identified.name if identified else None,
         "role": identified.role if identified else None,
-        "state": "closed" if closing else "open",
+        "state": "closed" if closing else "away" if last else "open",
         "opened": opening.time if opening else None,
         "closed": closing.time if closing else None,
         "duration_seconds": closed.duration / 1_000_000 if closed else None,
@@ -58,6 +60,9 @@ def describe(mine: list[Record]) -> dict[str, Any]:
         "provided": sorted(services[ev.ServiceRegistered]),
         "wanted": sorted(services[ev.SubscriptionAdded]),
         "objects_wanted": objects_wanted,
+        "away_since": last["begin"] if last else None,
+        "kept_until": last["kept_until"] if last else None,
+        "away_seconds": sum(each["end"] - each["begin"] for each in gone if each["end"] is not None) / 1_000_000,
         "date": str(datetime.fromtimestamp((opening.time if opening else first) // 1_000_000, timezone.utc).date()),
     }
     others = [each.event for each in mine]
@@ -66,6 +71,29 @@ def describe(mine: list[Record]) -> dict[str, Any]:
     row["address"] = address_of(row["peer"])
     row["routing_id"] = row["routing_id"] or least("routing_id", others)
     return row
+
+
+def absences(mine: list[Record]) -> list[dict[str, Any]]:
+    """When a session was away, each absence after the one before."""
+    found: list[dict[str, Any]] = []
+    is_away, clock = False, 0
+    for each in mine:
+        event = each.event
+        if isinstance(event, ev.SessionClosed):
+            if is_away:
+                found[-1] |= {"end": max(each.time, clock), "outcome": "closed"}
+            break
+        if isinstance(event, ev.SessionLeft):
+            if not is_away:
+                clock = max(each.time, clock)
+                found.append({"begin": clock, "end": None, "outcome": "away", "back_address": None, "back_actor": None})
+            found[-1] |= {"kept_until": event.until, "reason": event.reason}
+            is_away = True
+        elif isinstance(event, ev.SessionResumed) and is_away:
+            clock, is_away = max(each.time, clock), False
+            back = {"back_address": address_of(event.peer), "back_actor": event.actor}
+            found[-1] |= {"end": clock, "outcome": "resumed", **back}
+    return found
 
 
 def first_of(name: str, *events: ev.Event | None) -> Any:

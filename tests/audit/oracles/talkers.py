@@ -19,7 +19,7 @@ def talkers(sessions: Rows) -> Rows:
         {
             **dict(zip(names, key, strict=True)),
             "sessions": len(some),
-            "connected_seconds": sum(round((each["duration_seconds"] or 0) * 1_000_000) for each in some) / 1_000_000,
+            "connected_seconds": sum(map(connected, some)) / 1_000_000,
             **{
                 name: sum(each[name] or 0 for each in some)
                 for name in ("objects_in", "objects_out", "bytes_in", "bytes_out")
@@ -27,6 +27,12 @@ def talkers(sessions: Rows) -> Rows:
         }
         for key, some in groups.items()
     ]
+
+
+def connected(row: dict[str, Any]) -> int:
+    """Microseconds."""
+    lasted, away = (round((row[name] or 0) * 1_000_000) for name in ("duration_seconds", "away_seconds"))
+    return max(0, lasted - away) if row["duration_seconds"] is not None else 0
 
 
 def identities(sessions: Rows) -> Rows:
@@ -59,4 +65,4 @@ def identities(sessions: Rows) -> Rows:
 def is_overlap(before: dict[str, Any], after: dict[str, Any]) -> bool:
     if after["opened"] is None:
         return False
-    return before["state"] == "open" or (before["closed"] is not None and before["closed"] > after["opened"])
+    return before["state"] != "closed" or (before["closed"] is not None and before["closed"] > after["opened"])

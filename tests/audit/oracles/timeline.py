@@ -149,6 +149,20 @@ class _Story:
         stopped = any(self.kinds[n] == "server.stopped" and self.records[n].boot == last.boot for n in before)
         return None if stopped else (last.time, first.time)
 
+    def _absence(self, index: int) -> dict[str, Any]:
+        """What explains that a client left or came back."""
+        session, kind = self.records[index].event.session, self.kinds[index]
+        mine = [other for other, each in enumerate(self.records) if each.event.session == session]
+        if kind == "session.resumed":
+            left = [self.records[other].time for other in mine if other < index and self.kinds[other] == "session.left"]
+            return {"left_at": left[-1] if left else None}
+        if kind != "session.left":
+            return {}
+        ends = [other for other in mine if other > index and self.kinds[other] in {"session.resumed", "session.closed"}]
+        if not ends:
+            return {}
+        return {"absence_over": self.records[ends[0]].time, "resumed": self.kinds[ends[0]] == "session.resumed"}
+
     def rows(self) -> list[dict[str, Any]]:
         rows = []
         for index, concern in self._concerns().items():
@@ -167,6 +181,7 @@ class _Story:
         down = self._down(index) if reason == "link-lost" else None
         if down is not None:
             row["link"], row["link_reason"] = self.records[down].event.routing_id, self.records[down].event.reason
+        row |= self._absence(index)
         if reason == "replaced" and kind != "subscription.removed":
             row["newcomer"] = self._taker(index)
         return {name: value for name, value in row.items() if value is not None}

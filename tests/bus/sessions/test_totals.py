@@ -8,7 +8,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from bussrv import events as ev
 from bussrv.bus.sessions.totals import Totals
+from bussrv.journal.record import Stamped
 from bussrv.values import Traffic
 from tests.size import sized
 
@@ -23,12 +25,15 @@ class TotalsMachine(RuleBasedStateMachine):
         self.sessions: list[tuple[str, str, Traffic]] = []
         self.expected: dict[str, Counter[str]] = {}
         self.opened: Counter[str] = Counter()
+        self.away: set[str] = set()
 
-    @rule(protocol=st.sampled_from(["objects", "spp"]))
-    def open(self, protocol: str) -> None:
+    @rule(protocol=st.sampled_from(["objects", "spp"]), is_away=st.booleans())
+    def open(self, protocol: str, is_away: bool) -> None:
         traffic = Traffic()
         name = f"s{sum(self.opened.values())}"
-        self.totals.opened(protocol, name, traffic)
+        self.totals.opened(protocol, name, traffic, is_away=is_away)
+        if is_away:
+            self.away.add(name)
         self.sessions.append((protocol, name, traffic))
         self.opened[protocol] += 1
 
@@ -47,6 +52,13 @@ class TotalsMachine(RuleBasedStateMachine):
             self.totals.closed(protocol, name)
             self.totals.closed(protocol, name)
 
+    @rule(data=st.data(), event=st.sampled_from([ev.SessionLeft, ev.SessionResumed]))
+    def leave_or_come_back(self, data: st.DataObject, event: type[ev.Event]) -> None:
+        protocol, name, _ = data.draw(st.sampled_from([*self.sessions, ("objects", "nobody", None)]))
+        own = {"until": 1} if event is ev.SessionLeft else {"expiry": 1}
+        self.totals.registry_changed(Stamped(0, 0, event(protocol=protocol, session=name, **own)))
+        (self.away.add if event is ev.SessionLeft and name != "nobody" else self.away.discard)(name)
+
     @rule()
     def unknown_sessions_count_nothing(self) -> None:
         self.totals.closed("business", "nobody")
@@ -56,7 +68,8 @@ class TotalsMachine(RuleBasedStateMachine):
         found = self.totals.by_format()
         assert {name: each.opened for name, each in found.items()} == dict(self.opened)
         for name, total in found.items():
-            assert total.open == sum(protocol == name for protocol, _, _ in self.sessions)
+            mine = [session in self.away for protocol, session, _ in self.sessions if protocol == name]
+            assert (total.open, total.away, total.present) == (mine.count(False), mine.count(True), len(mine))
             for count in COUNTS:
                 assert getattr(total.traffic, count) == self.expected.get(name, Counter())[count]
 

@@ -91,6 +91,14 @@ export function ago(time) {
   return Number.isFinite(since) ? duration(Math.max(0, since < 10 ? Math.round(since) : since)) : "–";
 }
 
+/** The last millisecond of the year 9999. A session that is kept for ever is kept until then. */
+const LATEST = 253402300799999;
+
+/** The time that so many microseconds since 1970 are, as the admin interface writes it. */
+export function timeOf(microseconds) {
+  return new Date(Math.min(Math.max(0, microseconds / 1000), LATEST)).toISOString();
+}
+
 const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 const dated = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
 

@@ -5,6 +5,7 @@
  * later changes nothing.
  */
 
+import { timeOf } from "./format.js";
 import { Topic } from "./frame.js";
 
 const MOST = 20000;
@@ -16,6 +17,9 @@ const STEPS = {
   "subscription.added": ["subscriptions", 1],
   "subscription.removed": ["subscriptions", -1],
 };
+
+/** What is known of a session that is not away. */
+const PRESENT = { state: "open", away_since: null, kept_until: null };
 
 export class Sessions {
   #byId = new Map();
@@ -102,7 +106,7 @@ export class Sessions {
     const { persistent = false, home = null, routing_ids = [] } = record;
     const counts = { services: 0, subscriptions: 0 };
     const who = { session, protocol, routing_id, routing_ids, actor, claimed, peer };
-    this.#byId.set(session, { ...who, opened: record.time, persistent, home, seq, ...counts });
+    this.#byId.set(session, { ...who, opened: record.time, persistent, home, ...PRESENT, seq, ...counts });
   }
 
   #change(session, record) {
@@ -117,6 +121,11 @@ export class Sessions {
     }
     if (record.event === "session.identified") {
       session.routing_ids = record.routing_ids ?? session.routing_ids;
+    }
+    if (record.event === "session.left") {
+      Object.assign(session, { state: "away", away_since: record.time, kept_until: timeOf(record.until) });
+    } else if (record.event === "session.resumed") {
+      Object.assign(session, PRESENT);
     }
   }
 }

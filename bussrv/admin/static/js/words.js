@@ -3,7 +3,7 @@
  */
 
 import { h } from "./dom.js";
-import { bytes, count, duration } from "./format.js";
+import { ago, bytes, count, duration, moment, timeOf } from "./format.js";
 import { name, short } from "./names.js";
 
 /** Each event: what happened, and which field it happened to. */
@@ -13,6 +13,8 @@ const EVENTS = {
   "server.recovered": ["Server recovered after a crash"],
   "session.opened": ["Connected"],
   "session.identified": ["Said who it is", "name"],
+  "session.left": ["Left, and its session is kept"],
+  "session.resumed": ["Came back", "peer"],
   "session.closed": ["Closed"],
   "service.registered": ["Provides", "service"],
   "service.unregistered": ["No longer provides", "service"],
@@ -44,6 +46,8 @@ const CALM = new Set([
   "closed-by-operator",
   "lease-expired",
   "unreachable",
+  "joined-session",
+  "session-replaced",
 ]);
 
 /** What members of the object network receive, by the mode that they asked for. */
@@ -67,6 +71,7 @@ export function remark(record) {
     record.reason,
     record.message && short(record.message, 200),
     record.event === "session.closed" && `after ${duration(record.duration / 1e6)}`,
+    record.event === "session.left" && `until ${moment(timeOf(record.until))}`,
     record.rule && short(record.rule, 200),
     record.method,
     record.suppressed && `${count(record.suppressed)} more left out`,
@@ -93,6 +98,11 @@ export function who(row) {
     return short(row.actor);
   }
   return row.claimed ? `says ${short(row.claimed)}` : "";
+}
+
+/** For how long a session has been open, or its client away. */
+export function presence(row) {
+  return row.state === "away" ? `away ${ago(row.away_since)}` : ago(row.opened);
 }
 
 /** Whom a record or a session is called by: its routing id, else its address. */

@@ -44,7 +44,7 @@ def services(connection: ConnectionOptions, **how: Any) -> int:
 @lists
 def sessions(connection: ConnectionOptions, query: dict[str, Any], **how: Any) -> int:
     """List the sessions, of this server and of linked ones. A user in brackets is a name that the client merely claims.
-    bussrv session SESSION shows one of them.
+    AWAY is the time since the client of a durable session left. bussrv session SESSION shows one of them.
     """
     columns = {
         "SESSION": field("session"),
@@ -53,12 +53,13 @@ def sessions(connection: ConnectionOptions, query: dict[str, Any], **how: Any) -
         "USER": user,
         "PEER": field("peer"),
         "AGE": moment("opened"),
+        "AWAY": moment("away_since"),
         "HOME": field("home"),
         "SERVICES": field("services"),
         "SUBSCRIPTIONS": field("subscriptions"),
     }
     query["sort"] = query["sort"] or "opened"
-    less = ("USER", "PEER", "AGE", "ROUTING ID", "HOME", "SUBSCRIPTIONS", "SERVICES")
+    less = ("USER", "PEER", "AGE", "ROUTING ID", "AWAY", "HOME", "SUBSCRIPTIONS", "SERVICES")
     right = ("SERVICES", "SUBSCRIPTIONS")
     return show_all(connection, "/sessions", columns, right=right, less=less, query=query, **how)
 
@@ -116,7 +117,8 @@ def _is_new(each: Mapping[str, Any]) -> bool:
 @json_option
 def who(connection: ConnectionOptions, service: str, as_json: bool) -> int:
     """Show the providers and the subscribers of a service, over every wire format and on linked servers. Members of the
-    object network that receive everything are not subscribed to a service, and are not shown.
+    object network that receive everything are not subscribed to a service, and are not shown. AWAY is the time since
+    the client of a durable session left.
     """
     from bussrv.cli.show import output
     from bussrv.client.admin import element
@@ -129,7 +131,8 @@ def who(connection: ConnectionOptions, service: str, as_json: bool) -> int:
         return 0
     _show("provider", found.get("providers", []), found.get("providers_count"), {})
     output.line("")
-    _show("subscriber", found.get("subscribers", []), found.get("subscribers_count"), {"WANTS": _interest})
+    further = {"AWAY": moment("away_since"), "WANTS": _interest}
+    _show("subscriber", found.get("subscribers", []), found.get("subscribers_count"), further)
     return 0
 
 
@@ -150,7 +153,7 @@ def _show(what: str, sessions: Sequence[Mapping[str, Any]], count: int | None, f
     count = len(sessions) if count is None else count
     output.line(f"{count} {what}{'' if count == 1 else 's'}")
     if sessions:
-        show_list(sessions, columns, less=("ROUTING ID", "AGE", "HOME", "NAME", "WANTS"))
+        show_list(sessions, columns, less=("ROUTING ID", "AGE", "AWAY", "HOME", "NAME", "WANTS"))
 
 
 def _interest(each: Mapping[str, Any]) -> str:

@@ -51,8 +51,8 @@ def _facts(found: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
             yield name, [each.get("service") for each in value]
         elif name == "subscriptions":
             yield name, [each.get("service") or "(objects)" for each in value]
-        elif name == "opened":
-            yield name, f"{value} ({age(value)} ago)"
+        elif name in ("opened", "away_since") and value is not None:
+            yield name.replace("_", " "), f"{value} ({age(value)} ago)"
         elif value not in (None, [], ""):
             yield name.replace("_", " "), value
 

@@ -14,7 +14,7 @@ import { called, gravity, interest, line, remark, traffic } from "../words.js";
 /** The format of the sessions that the server itself has. */
 const OWN = "bus";
 /** Who it is: what a name that somebody has opened must not be closed for, unless it changes. */
-const IDENTITY = ["protocol", "routing_id", "routing_ids", "actor", "claimed", "peer", "home", "persistent"];
+const IDENTITY = ["protocol", "routing_id", "routing_ids", "actor", "claimed", "peer", "home", "persistent", "state"];
 const PAUSE = 2000;
 const PAGE = 200;
 /** Pages of a history that are read at most to find how it ended. */
@@ -134,11 +134,14 @@ class SessionPanel {
     const may = this.app.may("write");
     const problem = this.#problem?.message;
     const looked = this.#records.length > 0 || Boolean(problem);
-    refill(this.state, [present, closed, may, looked], () => (present ? this.#presence() : this.#end(closed)));
+    const until = present ? this.#session.kept_until : null;
+    refill(this.state, [present, until, closed, may, looked], () => (present ? this.#presence() : this.#end(closed)));
+    const isAway = present && this.#session.state === "away";
     if (present) {
-      setText(this.since, ` for ${ago(this.#session.opened)}`);
+      setText(this.since, ` for ${ago(isAway ? this.#session.away_since : this.#session.opened)}`);
     }
-    this.state.className = `verdict ${present ? "good" : closed ? gravity(closed) || "calm" : "calm"}`;
+    const kind = isAway ? "odd" : present ? "good" : closed ? gravity(closed) : "";
+    this.state.className = `verdict ${kind || "calm"}`;
     refill(
       this.about,
       last ? [IDENTITY.map((field) => last[field]), this.#opened] : null,
@@ -158,7 +161,15 @@ class SessionPanel {
       app.may("write") && this.#isHere
         ? button("Close session…", () => new Changes(app).closeSession(this.#session), "grave")
         : null;
-    return [h("p", {}, h("b", {}, "Present"), this.since), close];
+    const { state, away_since: since, kept_until: until } = this.#session;
+    if (state !== "away") {
+      return [h("p", {}, h("b", {}, "Present"), this.since), close];
+    }
+    return [
+      h("p", {}, h("b", {}, "Away"), this.since),
+      h("p", {}, "It left at ", time(moment(since), since), ", and is kept until ", time(moment(until), until), "."),
+      close,
+    ];
   }
 
   /** Sessions of other servers, and of this server itself, are not closed here. */

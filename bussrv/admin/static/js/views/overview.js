@@ -89,7 +89,7 @@ function tilesOf(app) {
       "Sessions",
       "sessions",
       () => count(now().sessions ?? NaN),
-      () => split(latest().sessions),
+      () => split(latest().sessions) + awayOf(latest().away),
     ),
     tile(
       "Services",
@@ -152,6 +152,11 @@ function tile(label, view, value, further) {
 function split(sessions = {}) {
   const rows = Object.entries(sessions).filter(([, number]) => number > 0);
   return rows.map(([protocol, number]) => `${protocol} ${brief(number)}`).join(" · ") || "nobody yet";
+}
+
+function awayOf(away = {}) {
+  const number = Object.values(away).reduce((sum, each) => sum + each, 0);
+  return number ? ` · ${brief(number)} away` : "";
 }
 
 function linksOf(items) {

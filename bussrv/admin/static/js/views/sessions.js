@@ -3,14 +3,14 @@
  */
 
 import { eachFrame } from "../frame.js";
-import { ago, count } from "../format.js";
+import { count } from "../format.js";
 import { short } from "../names.js";
 import { choice, filterInput, nothing } from "../parts.js";
 import { Table } from "../table.js";
-import { called, who } from "../words.js";
+import { called, presence, who } from "../words.js";
 import { frame, matching } from "./frame.js";
 
-const FIELDS = ["routing_id", "actor", "claimed", "peer", "session", "home"];
+const FIELDS = ["routing_id", "actor", "claimed", "peer", "session", "home", "state"];
 /** Milliseconds between two looks at a list that changes all the time. */
 const CALM = 400;
 
@@ -56,10 +56,11 @@ export function sessionsView(app) {
       },
       {
         label: "Open for",
-        width: 7,
+        width: 8,
         end: true,
-        text: (row) => ago(row.opened),
+        text: presence,
         sort: (row) => -Date.parse(row.opened),
+        kind: (row) => (row.state === "away" ? "odd" : ""),
       },
       {
         label: "Server",
@@ -84,7 +85,8 @@ export function sessionsView(app) {
     const rows = all.filter((row) => (!protocol || row.protocol === protocol) && (!match || match(row)));
     const narrowed = rows.length < all.length ? ` of ${count(all.length)}` : "";
     const left = app.sessions.left ? `, the first of ${count(all.length + app.sessions.left)}` : "";
-    view.amount(`${count(rows.length)}${narrowed}${left}`);
+    const away = rows.filter((row) => row.state === "away").length;
+    view.amount(`${count(rows.length)}${narrowed}${left}${away ? `, ${count(away)} away` : ""}`);
     table.empty = emptiness(app, all);
     table.rows = rows;
   }
