@@ -3,6 +3,9 @@
 import sys
 from pathlib import Path
 
+from pygments.lexers.special import TextLexer
+from sphinx.application import Sphinx
+
 from bussrv.version import VERSION
 
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
@@ -17,3 +20,8 @@ myst_heading_anchors = 3
 exclude_patterns = ["_build", "_ext"]
 html_theme = "furo"
 html_title = f"bussrv {VERSION}"
+
+
+def setup(app: Sphinx) -> None:
+    """Pygments has no lexer for these."""
+    app.add_lexer("haproxy", TextLexer)
