@@ -137,9 +137,9 @@ def test_a_permission_withdrawn_during_the_write_is_not_granted() -> None:
 class NoLimit(StreamReader[bytes]):
     """Waits for a line of any length."""
 
-    def _read_event(self) -> bytes | None:
-        end = self._buffer.find(b"\n", len(self._buffer))
-        return None if end < 0 else self._buffer.take(end + 1)
+    def read_event(self) -> bytes | None:
+        end = self.buffer.find(b"\n", len(self.buffer))
+        return None if end < 0 else self.buffer.take(end + 1)
 
 
 def with_reader(reader: type) -> type[StreamProtocol]:

@@ -43,7 +43,7 @@ _AT_DONE = TRANSITIONS[InputEvent.DONE]
 class Reader(Protocol):
     """A pure reader of one wire format, as the modules of :mod:`bussrv.wire` have them.
 
-    Most derive from :class:`bussrv.wire.reader.StreamReader`, which has all of this except ``_read_event``.
+    Most derive from :class:`bussrv.wire.reader.StreamReader`, which has all of this except ``read_event``.
     """
 
     def feed(self, data: bytes) -> None:
