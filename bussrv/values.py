@@ -88,6 +88,18 @@ class Publication(Struct, frozen=True):
     is_retained: bool = False
 
 
+def check_publication(publication: Publication) -> None:
+    """Check what the wire format of a publisher, which may be a plugin, made: every other format has to encode it.
+
+    :raises TypeError: the payload is no ``bytes``, the content type no text, or the application type no number.
+    :raises UnicodeEncodeError: the content type is no UTF-8.
+    """
+    fields = (publication.content_type, publication.payload, publication.app_type)
+    if tuple(map(type, fields)) != (str, bytes, int):
+        raise TypeError("a publication has a text, bytes and a number: its content type, payload and application type")
+    publication.content_type.encode()
+
+
 class Traffic(Struct):
     """Counts of one session: objects (messages) and bytes, in and out, counted per chunk."""
 

@@ -7,6 +7,7 @@ the present state with ``services/request``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -170,13 +171,17 @@ class HostedServices:
         except Exception:
             self._failed(name)
 
-    def _failed(self, name: str) -> None:
-        """Count and log the exception of a service that is being handled."""
+    def _failed(self, name: str, failure: Failure | None = None) -> None:
+        """Count and log the exception of a service.
+
+        :param failure: has it; ``None``: it is being handled.
+        """
         self._bus.counters["internal-error"] += 1
         suppressed = self._complaints.admit(name)
         if suppressed is not None:
             log.failure(
                 "the service {name} failed ({suppressed} more not logged)",
+                failure,
                 event="service.failed",
                 name=name,
                 suppressed=suppressed,
@@ -199,8 +204,12 @@ class HostedServices:
             return state
 
         def ready(permissions: Permissions) -> Deferred[None] | None:
-            prepared: Deferred[None] | None = filtered.ready_for(permissions)
-            return prepared
+            try:
+                prepared: Deferred[None] | None = filtered.ready_for(permissions)
+                return None if prepared is None else prepared.addErrback(partial(self._failed, plugin.name))
+            except Exception:
+                self._failed(plugin.name)
+                return None
 
         hosted = Hosted(plugin.content_type, snapshot, is_filtered=is_filtered)
         return replace(hosted, ready=ready) if IPreparedService.providedBy(service) else hosted

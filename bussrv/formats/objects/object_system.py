@@ -209,7 +209,7 @@ async def _identify_server(member: MemberProtocol, name: str | None) -> None:
         proof = _proof_of_server(member, name) or member.bus.identity.of_network(peer, LINK)
         if proof is not None:
             await member.identification.prove(proof)
-    await member.log_in()
+    await member.log_in_as_offered()
 
 
 def _proof_of_server(member: MemberProtocol, name: str | None) -> Proof | None:

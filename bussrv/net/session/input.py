@@ -323,12 +323,19 @@ class Input:
     def end(self) -> None:
         """The session ends: nothing more is read."""
         self._on(InputEvent.END)
-        self.reader.clear()
+        try:
+            self.reader.clear()
+        except Exception:
+            self._connection.serving_failed(Failure())
         self._holding.resize(0)
 
     def count(self) -> None:
         """Count the memory of what waits in the reader."""
-        waiting = len(self.reader)
+        try:
+            waiting = len(self.reader)
+        except Exception:
+            self._connection.serving_failed(Failure())
+            return
         if waiting > FREE_INPUT:
             self._holding.resize(waiting)
             self._connection.input_is_large()
