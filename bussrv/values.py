@@ -29,7 +29,10 @@ OWN_PREFIXES = (RESERVED_PREFIX, PRESENCE_PREFIX)
 """Names that begin so belong to the server."""
 
 OCTET_STREAM = "application/octet-stream"
+"""The content type of bytes of which nothing else is known."""
+
 UTF8_TEXT = "text/plain; charset=UTF-8"
+"""The content type of text."""
 
 # The categories Cc, Cs (halves of surrogate pairs, which no UTF-8 has), Zl and Zp.
 _CONTROLS = "\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029"

@@ -17,7 +17,9 @@ from bussrv.net.transport.complaints import Complaints
 class StreamFactory(Factory):
     """Makes a protocol for each connection.
 
+    :param protocol: the class of the protocols.
     :ivar name: the wire format.
+    :ivar bus: the bus.
     :ivar protocols: the protocols of open connections.
     :ivar complaints: lines of log about clients, limited for each address.
     :ivar in_turns: whether frames that several connections bring in one reactor turn are sent together. A port sets it.

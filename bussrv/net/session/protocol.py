@@ -68,8 +68,11 @@ class StreamProtocol(TwistedProtocol):
     :ivar dialed: whether this server connected to the other side; otherwise the other side connected.
     :ivar is_admitted: whether the bus has admitted the client already.
     :ivar is_link: whether the other side is a linked server.
+    :ivar factory: the factory that made it.
+    :ivar session_id: the id of its session, once that is open.
+    :ivar traffic: the counts of objects and bytes of the session, for the journal.
     :ivar input: what the client sends.
-    :ivar link: sends to the client. A client that is not admitted has none: its input is ``State.NO_SESSION``.
+    :ivar link: sends to the client. A client that is not admitted has none.
     :ivar identification: who the client has proved to be.
     """
 
@@ -123,7 +126,7 @@ class StreamProtocol(TwistedProtocol):
         return frame
 
     def make_backlog(self) -> Backlog:
-        """The queue of frames that wait for the client."""
+        """A queue for the frames that wait for the client."""
         return Backlog()
 
     def make_link(self, backlog: Backlog) -> StreamLink:
@@ -333,6 +336,7 @@ class StreamProtocol(TwistedProtocol):
         """The present state of a service, as the client may know it: to be sent right after :meth:`subscribe`.
 
         :returns: the last payload that was published, or the snapshot of a hosted service; empty if there is none.
+        :raises Refused: ``internal-error``: the hosted service failed.
         """
         return self._bus.last(service, self.permissions())
 
@@ -366,7 +370,7 @@ class StreamProtocol(TwistedProtocol):
         return not self.has_ended and self.permissions() is not NOTHING
 
     def check_may_join(self) -> None:
-        """Check the same, and journal a denial.
+        """Check that the client may do anything at all. A denial is journaled.
 
         :raises Refused: ``not-authenticated``, ``not-allowed``, or ``session-closed`` if the client is gone.
         """
@@ -407,7 +411,7 @@ class StreamProtocol(TwistedProtocol):
         return self._bus.streams.outbound.open(self._address, give_up)
 
     async def send_in_slices(self, frames: Iterator[bytes]) -> None:
-        """Send an answer that may be long; to be awaited by :meth:`busy_with`. See :class:`LongAnswer`."""
+        """Send an answer that may be long; to be awaited by :meth:`busy_with`. Others are served in between."""
         send = partial(self._bus.send, self.session_id)
         await LongAnswer(frames, send, self.link, self._bus.slices, self._address).sent
 
@@ -508,7 +512,7 @@ class StreamProtocol(TwistedProtocol):
         return gone
 
     def evict(self, reason: str) -> Deferred[None]:
-        """The same, and tell the client why, if the wire format has a message for that."""
+        """End the session, and tell the client why, if the wire format has a message for that."""
         return self.end(reason)
 
     def server_stops(self, seconds: float) -> None:
