@@ -84,7 +84,9 @@ def test_the_last_wrong_login_is_answered_before_the_end() -> None:
     person = Person(network)
     for _ in range(MAX_FAILURES):
         assert person.connection.is_open
-        assert person.ask("LOGIN ann wrong") == ["# there is no such user, or its secret is another"]
+        told, *farewell = person.ask("LOGIN ann wrong")
+        assert told == "# there is no such user, or its secret is another"
+    assert farewell == ["# bye: authentication-failed"]
     assert not person.connection.is_open
 
 
