@@ -28,6 +28,10 @@ OWN: Mapping[str, tuple[str, ...]] = {
     "bussrv/formats/objects": ("bussrv.formats.objects", "bussrv.wire.objects", "bussrv.wire.head"),
     "bussrv/formats/inbus": ("bussrv.formats.inbus", "bussrv.wire.inbus"),
     "bussrv/formats/spp": ("bussrv.formats.spp", "bussrv.wire.spp"),
+    "bussrv/formats/websocket": (
+        *("bussrv.formats.websocket", "bussrv.formats.objects", "bussrv.wire.websocket"),
+        *("bussrv.wire.script", "bussrv.wire.objects"),
+    ),
     "bussrv/services": ("bussrv.services",),
 }
 
@@ -45,6 +49,7 @@ PRIVATE: Mapping[str, str] = {
     "bussrv.events": "the records that a format writes into the journal: their page is the journal format",
     "bussrv.addresses": ADDRESSES,
     "bussrv.counts": "limited lines of log and ledgers of addresses, which clients without connections need",
+    "bussrv.patterns": "origins of web pages are patterns of any text",
     "bussrv.turns": "slices for long work of the server itself; authors have send_in_slices",
     "bussrv.version": "`bus/statistics` says it",
     "bussrv.errors.TOO_MANY_LOGINS": "a code of REASONS that Python compares",
