@@ -68,11 +68,13 @@ class HostedServices:
     """The services that the server itself provides.
 
     :param plugins: the services that are switched on.
+    :ivar not_provided: by the name of each of them that could not be made, why.
     """
 
     def __init__(self, plugins: Iterable[IHostedService], bus: IBus, journal: IJournal, reactor: Any) -> None:
         self._bus = bus
         self._plugins = list(plugins)
+        self.not_provided: dict[str, str] = {}
         self._services: dict[str, IServiceObject] = {}
         self._with_subscribers: set[str] = set()
         self._is_stopped = False
@@ -81,13 +83,12 @@ class HostedServices:
             try:
                 service = plugin.make(Host(plugin.name, bus, journal, reactor))
             except Exception as error:
-                kind = type(error).__name__
+                why = self.not_provided[plugin.name] = f"{type(error).__name__}: {error}"
                 log.error(
-                    "--services: {name} is not provided: {kind}: {error}",
+                    "--services: {name} is not provided: {why}",
                     event="service.not-provided",
                     name=plugin.name,
-                    kind=kind,
-                    error=error,
+                    why=why,
                 )
                 continue
             self._services[plugin.name] = service
