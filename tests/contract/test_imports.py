@@ -69,6 +69,7 @@ PRIVATE: Mapping[str, str] = {
     "bussrv.bus.services.hosted": HOST,
     "bussrv.bus.sessions.ending": LEASES,
     "bussrv.bus.sessions.withdrawal": LEASES,
+    "bussrv.bus.sessions.unreachable": HOST,
     "bussrv.journal.interfaces": HOST,
     "bussrv.journal.pseudonyms": "a subscriber whose address the journal hides cannot be rebuilt from it",
     "bussrv.journal.record": VIEWS,
