@@ -32,6 +32,7 @@ from bussrv.errors import NotAllowed, OverLimit, Refused, RemoteProtocolError
 from bussrv.events import LimitReached
 from bussrv.memory.bundle import Bundle
 from bussrv.memory.limits import HeldMemory
+from bussrv.net.session import failing
 from bussrv.net.session.backlog import Backlog
 from bussrv.net.session.client_link import PersonalLink, StreamLink, check_frames
 from bussrv.net.session.identification import Identification
@@ -49,6 +50,7 @@ from bussrv.values import Publication, Traffic, check_publication, quoted
 class PortConnections(Protocol):
     """The connections of one port; see :class:`bussrv.net.session.factory.StreamFactory`."""
 
+    bus: IBus
     protocols: set[StreamProtocol]
     complaints: Complaints
     in_turns: bool
@@ -187,7 +189,7 @@ class StreamProtocol(TwistedProtocol):
             backlog.holding = self._bus.streams.outbound.open(self._address, self.outbound_is_full)
             self.link = self.make_link(backlog)
         except Exception as error:
-            self._not_opened(peer, error)
+            failing.not_opened(self, error)
             return
         self.session_id = self._bus.open(self.FORMAT, peer, self.link).id
         inbound = self._bus.streams.inbound.open(self._address, self._inbound_is_full)
@@ -200,18 +202,6 @@ class StreamProtocol(TwistedProtocol):
                 self.busy_with(self._open_as(proof))
         except Exception:
             self.serving_failed(Failure())
-
-    def _not_opened(self, peer: str, error: Exception) -> None:
-        """There is no session: the client is over a limit, or the wire format failed."""
-        try:
-            if not isinstance(error, OverLimit):
-                raise error
-            self.not_admitted(error)
-            self.transport.loseConnection()
-        except Exception:
-            self._bus.counters["internal-error"] += 1
-            self.factory.complaints.broken("that was to open", peer, Failure())
-            self.transport.abortConnection()
 
     async def _open_as(self, proof: Proof) -> None:
         """The client has proved who it is by its certificate."""
@@ -402,10 +392,7 @@ class StreamProtocol(TwistedProtocol):
         """
 
         def give_up() -> None:
-            try:
-                forget()
-            except Exception:
-                self.fail_soon(Failure())
+            failing.ask(self, lambda _: forget(), "outbound-full")
             self.outbound_is_full()
 
         return self._bus.streams.outbound.open(self._address, give_up)
@@ -417,7 +404,7 @@ class StreamProtocol(TwistedProtocol):
 
     def serving_failed(self, failure: Failure) -> None:
         """Serving the client failed. That is a fault of the server or of a plugin, not of the client."""
-        self._note_failure(failure)
+        failing.note(self, failure)
         self.end("internal-error")
 
     def fail_soon(self, failure: Failure) -> None:
@@ -427,18 +414,6 @@ class StreamProtocol(TwistedProtocol):
     def _unless_ended(self, call: Callable[[], object]) -> None:
         if not self.has_ended:
             call()
-
-    def _ask(self, hook: Callable[[str], Any], reason: str) -> Any:
-        """The result of a hook at the end of the session; ``None`` if it fails: the end takes its course."""
-        try:
-            return hook(reason)
-        except Exception:
-            self._note_failure(Failure())
-            return None
-
-    def _note_failure(self, failure: Failure) -> None:
-        self._bus.counters["internal-error"] += 1
-        self.factory.complaints.broken(self.session_id, peer_text(self.transport.getPeer()), failure)
 
     def overflow(self, limit: int) -> None:
         """The client reads too slowly: end its session, after the present frames were sent to the others."""
@@ -463,7 +438,7 @@ class StreamProtocol(TwistedProtocol):
         self.factory.complaints.cut(self.session_id, peer_text(self.transport.getPeer()), reason, limit, value)
         self._note_limit(limit, value, reason)
         # If the memory of all is full, what was begun is lost already, and nothing that follows could be read.
-        words = self._ask(self.last_words, reason) if reason == "slow-consumer" else None
+        words = failing.ask(self, self.last_words, reason) if reason == "slow-consumer" else None
         if words is not None:
             self.link.say_last(words)
         self._close_session(reason)
@@ -502,7 +477,7 @@ class StreamProtocol(TwistedProtocol):
         gone = self.gone()
         if not (self.has_ended or self._has_bid_farewell):
             self._has_bid_farewell = True
-            self._ask(self.farewell, reason)
+            failing.ask(self, self.farewell, reason)
         if not self.has_ended:
             self._close_session(reason)
             self._abort_call = self.reactor.callLater(self._bus.settings.close_timeout, self._abort)
@@ -536,10 +511,14 @@ class StreamProtocol(TwistedProtocol):
         else:
             self._bus.send(self.session_id, [])  # what was collected for the client, while it may be sent
             self._end_services_of(self.session_id, reason, partial(self._close_on_bus, reason))
-        self._ask(self.closed, reason)
+        failing.ask(self, self.closed, reason)
 
     def _close_on_bus(self, reason: str) -> None:
-        self.close_session(reason)
+        try:
+            self.close_session(reason)
+        except Exception:
+            failing.note(self, Failure())
+            self._bus.close(self.session_id, reason, self.traffic)
         self._closed.callback(None)
 
     def close_session(self, reason: str) -> None:
@@ -563,7 +542,7 @@ class StreamProtocol(TwistedProtocol):
         return reason
 
     def _why_it_ends(self, reason: str) -> str:
-        return self._ask(self.reason_of_end, reason) or "internal-error"
+        return failing.ask(self, self.reason_of_end, reason) or "internal-error"
 
     def readConnectionLost(self) -> None:
         """The client sends no more, but may still read: finish its requests, then close."""

@@ -161,6 +161,10 @@ class FailingProtocol(StreamProtocol):
         self._fail("reason_of_end")
         return reason
 
+    def close_session(self, reason: str) -> None:
+        self._fail("close_session")
+        super().close_session(reason)
+
     def closed(self, reason: str) -> None:
         self._fail("closed")
 
@@ -246,6 +250,7 @@ HOOKS: dict[str, tuple[Happens, str | None]] = {
     "last_words": (reads_too_slowly, "slow-consumer"),
     "farewell": (sends_bad, "bad-utf8"),
     "reason_of_end": (leaves, "internal-error"),
+    "close_session": (sends_bad, "bad-utf8"),
     "closed": (sends_bad, "bad-utf8"),
 }
 """Where a protocol fails: what happens first, and why its session ends; ``None``: there is none yet."""
