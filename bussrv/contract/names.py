@@ -4,6 +4,7 @@
 """
 
 from bussrv.addresses import address_key as address_key
+from bussrv.addresses import is_exempt as is_exempt
 from bussrv.bus.groups.frames import Delivery as Delivery
 from bussrv.bus.interest.pattern_index import PatternMap as PatternMap
 from bussrv.bus.interfaces import IBus as IBus
@@ -11,6 +12,7 @@ from bussrv.bus.interfaces import IEncoding as IEncoding
 from bussrv.bus.interfaces import IFilteringLink as IFilteringLink
 from bussrv.bus.interfaces import ISessionLink as ISessionLink
 from bussrv.bus.services.retained import Retained as Retained
+from bussrv.bus.sessions.unreachable import Unreachable as Unreachable
 from bussrv.errors import REASONS as REASONS
 from bussrv.errors import ConfigError as ConfigError
 from bussrv.errors import NotAllowed as NotAllowed
@@ -20,7 +22,9 @@ from bussrv.errors import RemoteProtocolError as RemoteProtocolError
 from bussrv.events import ServiceRegistered as ServiceRegistered
 from bussrv.events import ServiceUnregistered as ServiceUnregistered
 from bussrv.events import SessionClosed as SessionClosed
+from bussrv.events import SessionLeft as SessionLeft
 from bussrv.events import SessionOpened as SessionOpened
+from bussrv.events import SessionResumed as SessionResumed
 from bussrv.events import SubscriptionAdded as SubscriptionAdded
 from bussrv.events import SubscriptionRemoved as SubscriptionRemoved
 from bussrv.events import limit_reached as limit_reached
@@ -43,6 +47,7 @@ from bussrv.policy.permissions.permissions import EVERYTHING as EVERYTHING
 from bussrv.policy.permissions.permissions import NOTHING as NOTHING
 from bussrv.policy.permissions.permissions import Action as Action
 from bussrv.policy.permissions.permissions import Permissions as Permissions
+from bussrv.registry.changes.observers import Kinds as Kinds
 from bussrv.registry.interfaces import IRegistry as IRegistry
 from bussrv.registry.interfaces import IRegistryObserver as IRegistryObserver
 from bussrv.registry.state.session import Claims as Claims
@@ -68,6 +73,9 @@ from bussrv.spool.entries import RemoveUpTo as RemoveUpTo
 from bussrv.spool.entries import Replace as Replace
 from bussrv.spool.entries import Written as Written
 from bussrv.spool.interfaces import ISpool as ISpool
+from bussrv.turns.reactor_turn import EndOfReactorTurn as EndOfReactorTurn
+from bussrv.turns.slices import Slices as Slices
+from bussrv.turns.slices import by_steps as by_steps
 from bussrv.values import MAX_SERVICE_NAME as MAX_SERVICE_NAME
 from bussrv.values import OCTET_STREAM as OCTET_STREAM
 from bussrv.values import UTF8_TEXT as UTF8_TEXT

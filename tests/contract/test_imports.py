@@ -69,7 +69,6 @@ PRIVATE: Mapping[str, str] = {
     "bussrv.bus.services.hosted": HOST,
     "bussrv.bus.sessions.ending": LEASES,
     "bussrv.bus.sessions.withdrawal": LEASES,
-    "bussrv.bus.sessions.unreachable": HOST,
     "bussrv.journal.interfaces": HOST,
     "bussrv.journal.pseudonyms": "a subscriber whose address the journal hides cannot be rebuilt from it",
     "bussrv.journal.record": VIEWS,
@@ -84,7 +83,6 @@ PRIVATE: Mapping[str, str] = {
     "bussrv.policy.logins.credentials.Proof": "users by network or by link, without credentials",
     "bussrv.policy.permissions.access": HOST,
     "bussrv.policy.permissions.permissions.content": MEMBERS,
-    "bussrv.registry.changes.observers": HOST,
     "bussrv.registry.changes.rules": LEASES,
     "bussrv.registry.state.live_snapshot": VIEWS,
 }
