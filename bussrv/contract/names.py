@@ -7,10 +7,15 @@ from bussrv.addresses import address_key as address_key
 from bussrv.addresses import is_exempt as is_exempt
 from bussrv.bus.groups.frames import Delivery as Delivery
 from bussrv.bus.interest.pattern_index import PatternMap as PatternMap
+from bussrv.bus.interest.vocabulary import REPLY as REPLY
+from bussrv.bus.interest.vocabulary import REQUEST as REQUEST
+from bussrv.bus.interfaces import AsPublication as AsPublication
 from bussrv.bus.interfaces import IBus as IBus
 from bussrv.bus.interfaces import IEncoding as IEncoding
+from bussrv.bus.interfaces import IExchanges as IExchanges
 from bussrv.bus.interfaces import IFilteringLink as IFilteringLink
 from bussrv.bus.interfaces import ISessionLink as ISessionLink
+from bussrv.bus.requests.records import is_id as is_id
 from bussrv.bus.services.retained import Retained as Retained
 from bussrv.bus.sessions.unreachable import Unreachable as Unreachable
 from bussrv.errors import REASONS as REASONS
@@ -38,6 +43,7 @@ from bussrv.net.listening import StreamListener as StreamListener
 from bussrv.net.session.backlog import Backlog as Backlog
 from bussrv.net.session.client_link import StreamLink as StreamLink
 from bussrv.net.session.factory import StreamFactory as StreamFactory
+from bussrv.net.session.input import Reader as Reader
 from bussrv.net.session.protocol import StreamProtocol as StreamProtocol
 from bussrv.net.transport.patience import Patience as Patience
 from bussrv.policy.logins.credentials import Credentials as Credentials
@@ -84,5 +90,10 @@ from bussrv.values import Traffic as Traffic
 from bussrv.values import check_routing_id as check_routing_id
 from bussrv.values import check_service_name as check_service_name
 from bussrv.values import quoted as quoted
+from bussrv.wire.head import decode_raw as decode_raw
+from bussrv.wire.head import read_head as read_head
+from bussrv.wire.objects import BusObject as BusObject
+from bussrv.wire.objects import decode_fields as decode_fields
+from bussrv.wire.objects import encode_metadata as encode_metadata
 from bussrv.wire.reader import ReceiveBuffer as ReceiveBuffer
 from bussrv.wire.reader import StreamReader as StreamReader

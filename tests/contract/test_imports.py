@@ -30,7 +30,7 @@ OWN: Mapping[str, tuple[str, ...]] = {
     "bussrv/formats/spp": ("bussrv.formats.spp", "bussrv.wire.spp"),
     "bussrv/formats/websocket": (
         *("bussrv.formats.websocket", "bussrv.formats.objects", "bussrv.wire.websocket"),
-        *("bussrv.wire.script", "bussrv.wire.objects"),
+        *("bussrv.wire.frames", "bussrv.wire.script", "bussrv.wire.objects"),
     ),
     "bussrv/services": ("bussrv.services",),
 }
