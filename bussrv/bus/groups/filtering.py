@@ -136,13 +136,14 @@ class FilteringSessions:
             encoding = session.link.encoding_of(filters, is_alone=is_alone)
             hash(encoding)
         except Exception:
-            self._fail(session_id, session)
+            self.fail(session_id)
             return NO_FRAMES
         return encoding
 
-    def _fail(self, session_id: str, session: _Filtering) -> None:
+    def fail(self, session_id: str) -> None:
+        """The wire format of a session failed, and the exception is being handled: the session ends soon."""
         group = Group(NO_FRAMES)
-        group.links[session_id] = session.link
+        group.links[session_id] = self._sessions[session_id].link
         self._fanout.fail(group)
 
     def _change_alone(self, session_id: str, session: _Filtering, changed: str) -> bool:
@@ -157,7 +158,7 @@ class FilteringSessions:
         try:
             session.link.refilter(group.encoding, changed, session.filters.get(changed), is_there=is_there)
         except Exception:
-            self._fail(session_id, session)
+            self.fail(session_id)
         if not is_there:
             group.services.remove(changed)
             self._by_service.unsubscribe(group, changed)
