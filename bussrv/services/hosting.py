@@ -17,20 +17,27 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from bussrv import events as ev
-from bussrv.bus.interfaces import IBus
 from bussrv.bus.services.hosted import Hosted
-from bussrv.bus.sessions.unreachable import Unreachable
 from bussrv.counts.throttle import LOG_BURST, LOG_RATE, Throttle
-from bussrv.errors import Refused
-from bussrv.interfaces import IFilteredService, IHostedService, IPreparedService, IServiceHost, IServiceObject
 from bussrv.journal.interfaces import IJournal
-from bussrv.journal.record import Stamped
+from bussrv.plugin import (
+    IBus,
+    IFilteredService,
+    IHostedService,
+    IPreparedService,
+    IRegistryObserver,
+    IServiceHost,
+    IServiceObject,
+    Kinds,
+    Permissions,
+    Refused,
+    Stamped,
+    Traffic,
+    Unreachable,
+    is_pattern,
+    quoted,
+)
 from bussrv.policy.permissions.access import OWN_PROTOCOL
-from bussrv.policy.permissions.permissions import Permissions
-from bussrv.registry.changes.observers import Kinds
-from bussrv.registry.interfaces import IRegistryObserver
-from bussrv.service_patterns import is_pattern
-from bussrv.values import Traffic, quoted
 
 log = Logger()
 

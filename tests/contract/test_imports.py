@@ -42,6 +42,7 @@ DATAGRAMS = "speed and ghosts of UDP: batches of datagrams, and what the system 
 ADDRESSES = "Inbus sessions are addresses: they are parsed, compared and printed"
 LEASES = "the lease of a service ends it at once, and not by a change that the client asks for"
 VIEWS = "`bus/registry` shows the registry and the journal as they are inside"
+TOPICS = "presence and discovery are topics of the server itself, which no client and no plugin may have"
 HOST = "it is what hosts the plugins of services, and no plugin"
 
 # What these import otherwise, and why: by module, or by name.
@@ -49,6 +50,11 @@ PRIVATE: Mapping[str, str] = {
     "bussrv.events": "the records that a format writes into the journal: their page is the journal format",
     "bussrv.addresses": ADDRESSES,
     "bussrv.counts": "limited lines of log and ledgers of addresses, which clients without connections need",
+    "bussrv.service_patterns": TOPICS,
+    "bussrv.values.PRESENCE_PREFIX": TOPICS,
+    "bussrv.values.RESERVED_PREFIX": TOPICS,
+    "bussrv.bus.interfaces.ITopicSource": TOPICS,
+    "bussrv.wire.mqtt": TOPICS,
     "bussrv.patterns": "origins of web pages are patterns of any text",
     "bussrv.turns": "slices for long work of the server itself; authors have send_in_slices",
     "bussrv.version": "`bus/statistics` says it",

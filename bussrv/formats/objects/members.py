@@ -14,21 +14,32 @@ from twisted.python.failure import Failure
 
 from bussrv.bus.groups.fanout import OBJECT_FRAMES
 from bussrv.bus.interest.vocabulary import JOINING, SERVERS_ONLY
-from bussrv.bus.interfaces import IBus, IEncoding
 from bussrv.bus.send_rights import MOST_STEPS
-from bussrv.errors import REASONS, NotAllowed, OverLimit, Refused, RemoteProtocolError
-from bussrv.events import limit_reached
 from bussrv.formats.objects.command_input import CommandInput
 from bussrv.formats.objects.object_input import NextObject, ObjectInput
 from bussrv.formats.objects.vocabulary import Vocabulary, services
-from bussrv.memory.bundle import Bundle
 from bussrv.net.session.input_states import State
-from bussrv.net.session.protocol import StreamProtocol
-from bussrv.net.transport.patience import Patience
-from bussrv.policy.logins.credentials import Credentials, Password, Token
-from bussrv.policy.permissions.permissions import Action
-from bussrv.registry.state.session import Claims, Session
-from bussrv.values import Interest, ModeInterest, quoted
+from bussrv.plugin import (
+    REASONS,
+    Action,
+    Bundle,
+    Claims,
+    Credentials,
+    IBus,
+    IEncoding,
+    NotAllowed,
+    OverLimit,
+    Password,
+    Patience,
+    Refused,
+    RemoteProtocolError,
+    Session,
+    StreamProtocol,
+    Token,
+    limit_reached,
+    quoted,
+)
+from bussrv.values import Interest, ModeInterest
 from bussrv.wire import objects as wire
 from bussrv.wire.objects import BadObject, BusObject, ObjectReader, decode_raw, encode_json
 
