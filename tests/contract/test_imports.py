@@ -21,6 +21,11 @@ STRICT: Mapping[str, tuple[str, ...]] = {
     "docs/tutorial": CLIENTS,
     "examples": CLIENTS,
     "contrib": CLIENTS,
+    # It shows that the contract is enough for a whole format. Its codec, and that of the WebSockets that it goes over.
+    "bussrv/formats/mqtt": (
+        *("bussrv.formats.mqtt", "bussrv.wire.mqtt"),
+        *("bussrv.formats.websocket.socket", "bussrv.wire.frames"),
+    ),
 }
 
 # The other formats and services: their own modules, and their codecs.
