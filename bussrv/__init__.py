@@ -24,8 +24,9 @@ From what everybody uses to what uses everything:
 - ``memory``: what connections hold, and in which turns they are sent to
 - ``bus``: who gets what: routing, groups, requests, links to other servers
 - ``interfaces``: what plugins implement
-- ``plugin``: what plugin files are made with
 - ``net``: connections: ports, transports, TLS, sessions over streams
+- ``contract``: the heavy names of ``plugin``
+- ``plugin``: what authors of plugins import, and nothing else
 - ``formats``: the wire formats on the network, a folder for each
 - ``services``: services that the server itself provides
 - ``admin``: the admin interface, over HTTP

@@ -140,6 +140,7 @@ REASONS: dict[str, str] = {
     "internal-error": "the server failed to serve the session; its log says more",
     "replaced": "another one took its place",
 }
+"""The meaning of each reason, by its code: the table that all wire formats share."""
 
 COUNTERS: dict[str, str] = {
     # Refused because of a limit: the option that sets it. The reason has no counter of its own.

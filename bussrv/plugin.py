@@ -1,20 +1,170 @@
-"""The classes that plugin files are made with: :class:`WireFormat`, :class:`HostedService`, :class:`CheckerFactory`.
+"""All that authors of wire formats, hosted services and checkers of credentials import of bussrv: the contract.
 
-They name modules, so that a plugin file imports no wire format or service. ``docs/how-to/plugins.md`` shows a whole
-format, and what its module imports. Those of bussrv are in ``twisted/plugins/bussrv_plugins.py``.
+Plugin files are made with :class:`WireFormat`, :class:`HostedService` and :class:`CheckerFactory`, which name modules,
+so that nothing is imported before it is used. These modules do the work, and import the other names from here.
+``docs/reference/plugin.md`` documents each name, and ``docs/how-to/plugins.md`` shows a whole format and a service.
+
+Every ``twistd`` run imports this. So the heavy names are those of :mod:`bussrv.contract.names`, which is imported with
+the first of them.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 from twisted.cred.strcred import ICheckerFactory
 from twisted.plugin import IPlugin
 from twisted.python.reflect import namedAny
 from zope.interface import implementer
 
-from bussrv.bus.interfaces import IBus
-from bussrv.interfaces import IHostedService, IListener, IServiceHost, IServiceObject, IWireFormat
+from bussrv.interfaces import (
+    IDrainedListener,
+    IFilteredService,
+    IHostedService,
+    IListener,
+    IPreparedService,
+    IServiceHost,
+    IServiceObject,
+    IWireFormat,
+)
+
+if TYPE_CHECKING:
+    from bussrv.contract.names import *
+    from bussrv.contract.names import IBus
+
+__all__ = (
+    "CONTRACT",
+    # Plugin files.
+    "CheckerFactory",
+    "HostedService",
+    "IHostedService",
+    "IWireFormat",
+    "WireFormat",
+    # Ports and connections.
+    "DatagramListener",
+    "IDrainedListener",
+    "IListener",
+    "Patience",
+    "StreamFactory",
+    "StreamListener",
+    "StreamProtocol",
+    "Traffic",
+    "Unreachable",
+    "address_key",
+    "is_exempt",
+    # Bytes that clients send, and that they are sent.
+    "Backlog",
+    "Bundle",
+    "Chunk",
+    "Delivery",
+    "HeldMemory",
+    "IEncoding",
+    "IFilteringLink",
+    "ISessionLink",
+    "Reader",
+    "ReceiveBuffer",
+    "StreamLink",
+    "StreamReader",
+    # Publications, and the names of services.
+    "MAX_SERVICE_NAME",
+    "OCTET_STREAM",
+    "PatternMap",
+    "Publication",
+    "Retained",
+    "UTF8_TEXT",
+    "check_routing_id",
+    "check_service_name",
+    "filter_of",
+    "is_pattern",
+    "matches",
+    "quoted",
+    # Requests, and objects of the object network.
+    "AsPublication",
+    "BusObject",
+    "IExchanges",
+    "REPLY",
+    "REQUEST",
+    "decode_fields",
+    "decode_raw",
+    "encode_metadata",
+    "is_id",
+    "read_head",
+    # Who clients are, and what they may do.
+    "Action",
+    "Claims",
+    "Credentials",
+    "EVERYTHING",
+    "NOTHING",
+    "Password",
+    "Permissions",
+    "Session",
+    "Token",
+    # Errors and their reasons.
+    "REASONS",
+    "ConfigError",
+    "NotAllowed",
+    "OverLimit",
+    "Refused",
+    "RemoteProtocolError",
+    "limit_reached",
+    # The server.
+    "EndOfReactorTurn",
+    "IBus",
+    "IRegistry",
+    "IRegistryObserver",
+    "Kinds",
+    "RegistryState",
+    "ServiceRegistered",
+    "ServiceUnregistered",
+    "SessionClosed",
+    "SessionLeft",
+    "SessionOpened",
+    "SessionResumed",
+    "Settings",
+    "Slices",
+    "Stamped",
+    "Subscription",
+    "SubscriptionAdded",
+    "SubscriptionRemoved",
+    "by_steps",
+    "format_time",
+    # The spool.
+    "Append",
+    "Change",
+    "Claim",
+    "Drop",
+    "DropsTold",
+    "Entry",
+    "ISpool",
+    "Owner",
+    "Page",
+    "Put",
+    "Remove",
+    "RemoveKey",
+    "RemoveUpTo",
+    "Replace",
+    "Written",
+    # Hosted services.
+    "IFilteredService",
+    "IPreparedService",
+    "IServiceHost",
+    "IServiceObject",
+)
+
+CONTRACT: Final = 1
+"""The version of the contract. Names that are added leave it as it is; it grows when one is taken away, or changed so
+that a plugin may fail."""
+
+if not TYPE_CHECKING:  # Or type checkers would believe in any name.
+
+    def __getattr__(name: str) -> Any:
+        """A heavy name: all of them come with the first."""
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from bussrv.contract import names
+
+        found = globals()[name] = getattr(names, name)
+        return found
 
 
 @implementer(IPlugin, IWireFormat)

@@ -29,7 +29,10 @@ OWN_PREFIXES = (RESERVED_PREFIX, PRESENCE_PREFIX)
 """Names that begin so belong to the server."""
 
 OCTET_STREAM = "application/octet-stream"
+"""The content type of bytes of which nothing else is known."""
+
 UTF8_TEXT = "text/plain; charset=UTF-8"
+"""The content type of text."""
 
 # The categories Cc, Cs (halves of surrogate pairs, which no UTF-8 has), Zl and Zp.
 _CONTROLS = "\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029"
@@ -86,6 +89,18 @@ class Publication(Struct, frozen=True):
     app_type: int = 1
     own: object = None
     is_retained: bool = False
+
+
+def check_publication(publication: Publication) -> None:
+    """Check what the wire format of a publisher, which may be a plugin, made: every other format has to encode it.
+
+    :raises TypeError: the payload is no ``bytes``, the content type no text, or the application type no number.
+    :raises UnicodeEncodeError: the content type is no UTF-8.
+    """
+    fields = (publication.content_type, publication.payload, publication.app_type)
+    if tuple(map(type, fields)) != (str, bytes, int):
+        raise TypeError("a publication has a text, bytes and a number: its content type, payload and application type")
+    publication.content_type.encode()
 
 
 class Traffic(Struct):

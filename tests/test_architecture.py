@@ -41,8 +41,10 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("bussrv.policy",),
     ("bussrv.memory",),
     ("bussrv.bus",),
-    ("bussrv.interfaces", "bussrv.plugin"),
+    ("bussrv.interfaces",),
     ("bussrv.net",),
+    # What authors of plugins import: it has names of all layers below, and formats and services are plugins.
+    ("bussrv.contract", "bussrv.plugin"),
     ("bussrv.formats", "bussrv.services"),
     ("bussrv.server", "bussrv.admin"),
     (PLUGIN,),
@@ -111,6 +113,11 @@ LIGHT: Table = {
     # Imported when it measures.
     "bussrv.cli.traffic.measuring": ("bussrv.client",),
     "bussrv.cli": ("bussrv.version", "bussrv.errors", "bussrv.terminal", "bussrv.audit.arguments", "click"),
+    # Its other names are imported with the first that is asked for.
+    "bussrv.plugin": (
+        "bussrv.interfaces",
+        *("twisted.cred.strcred", "twisted.plugin", "twisted.python.reflect", "zope.interface"),
+    ),
     PLUGIN: ("bussrv.plugin", "bussrv.interfaces", "twisted.application.service", "twisted.plugin", "zope.interface"),
 }
 

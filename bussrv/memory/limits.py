@@ -26,6 +26,7 @@ HOLD_COST = 9
 class Chunk(Struct, gc=False, eq=False):
     """Bytes that sessions wait for. It counts in the total from the first :meth:`HeldMemory.hold` until it is gone.
 
+    :ivar data: the bytes.
     :ivar holdings: count it; ``None``: nobody holds it yet.
     """
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
 
 from bussrv.net.session.protocol import StreamProtocol
 from bussrv.turns.slices import Slices, by_steps
@@ -45,7 +46,10 @@ class Drain:
 
     def _tell(self) -> Iterator[None]:
         for each in tuple(self._waiting):
-            each.say_farewell(self._seconds)
+            try:
+                each.server_stops(self._seconds)
+            except Exception:
+                each.serving_failed(Failure())
             yield
 
     def _look(self) -> None:

@@ -191,6 +191,7 @@ class DatagramListener(Service):
     """A UDP port, described as ``udp:PORT`` or ``udp:PORT:interface=ADDRESS``.
 
     :param protocol: a Twisted datagram protocol that also has ``listening()`` and ``stop()``.
+    :ivar address: the address that it listens on.
     :raises ConfigError: if the description is of another form.
     """
 

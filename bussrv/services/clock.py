@@ -5,8 +5,7 @@ from __future__ import annotations
 from twisted.internet.task import LoopingCall
 from zope.interface import implementer
 
-from bussrv.interfaces import IServiceHost, IServiceObject
-from bussrv.journal.record import format_time
+from bussrv.plugin import IServiceHost, IServiceObject, format_time
 
 INTERVAL = 1.0
 """Seconds between updates."""

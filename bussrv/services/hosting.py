@@ -7,6 +7,7 @@ the present state with ``services/request``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -16,20 +17,27 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from bussrv import events as ev
-from bussrv.bus.interfaces import IBus
 from bussrv.bus.services.hosted import Hosted
-from bussrv.bus.sessions.unreachable import Unreachable
 from bussrv.counts.throttle import LOG_BURST, LOG_RATE, Throttle
-from bussrv.errors import Refused
-from bussrv.interfaces import IFilteredService, IHostedService, IPreparedService, IServiceHost, IServiceObject
 from bussrv.journal.interfaces import IJournal
-from bussrv.journal.record import Stamped
+from bussrv.plugin import (
+    IBus,
+    IFilteredService,
+    IHostedService,
+    IPreparedService,
+    IRegistryObserver,
+    IServiceHost,
+    IServiceObject,
+    Kinds,
+    Permissions,
+    Refused,
+    Stamped,
+    Traffic,
+    Unreachable,
+    is_pattern,
+    quoted,
+)
 from bussrv.policy.permissions.access import OWN_PROTOCOL
-from bussrv.policy.permissions.permissions import Permissions
-from bussrv.registry.changes.observers import Kinds
-from bussrv.registry.interfaces import IRegistryObserver
-from bussrv.service_patterns import is_pattern
-from bussrv.values import Traffic, quoted
 
 log = Logger()
 
@@ -67,11 +75,13 @@ class HostedServices:
     """The services that the server itself provides.
 
     :param plugins: the services that are switched on.
+    :ivar not_provided: by the name of each of them that could not be made, why.
     """
 
     def __init__(self, plugins: Iterable[IHostedService], bus: IBus, journal: IJournal, reactor: Any) -> None:
         self._bus = bus
         self._plugins = list(plugins)
+        self.not_provided: dict[str, str] = {}
         self._services: dict[str, IServiceObject] = {}
         self._with_subscribers: set[str] = set()
         self._is_stopped = False
@@ -80,13 +90,12 @@ class HostedServices:
             try:
                 service = plugin.make(Host(plugin.name, bus, journal, reactor))
             except Exception as error:
-                kind = type(error).__name__
+                why = self.not_provided[plugin.name] = f"{type(error).__name__}: {error}"
                 log.error(
-                    "--services: {name} is not provided: {kind}: {error}",
+                    "--services: {name} is not provided: {why}",
                     event="service.not-provided",
                     name=plugin.name,
-                    kind=kind,
-                    error=error,
+                    why=why,
                 )
                 continue
             self._services[plugin.name] = service
@@ -170,13 +179,17 @@ class HostedServices:
         except Exception:
             self._failed(name)
 
-    def _failed(self, name: str) -> None:
-        """Count and log the exception of a service that is being handled."""
+    def _failed(self, name: str, failure: Failure | None = None) -> None:
+        """Count and log the exception of a service.
+
+        :param failure: has it; ``None``: it is being handled.
+        """
         self._bus.counters["internal-error"] += 1
         suppressed = self._complaints.admit(name)
         if suppressed is not None:
             log.failure(
                 "the service {name} failed ({suppressed} more not logged)",
+                failure,
                 event="service.failed",
                 name=name,
                 suppressed=suppressed,
@@ -199,8 +212,12 @@ class HostedServices:
             return state
 
         def ready(permissions: Permissions) -> Deferred[None] | None:
-            prepared: Deferred[None] | None = filtered.ready_for(permissions)
-            return prepared
+            try:
+                prepared: Deferred[None] | None = filtered.ready_for(permissions)
+                return None if prepared is None else prepared.addErrback(partial(self._failed, plugin.name))
+            except Exception:
+                self._failed(plugin.name)
+                return None
 
         hosted = Hosted(plugin.content_type, snapshot, is_filtered=is_filtered)
         return replace(hosted, ready=ready) if IPreparedService.providedBy(service) else hosted

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from twisted.internet.defer import Deferred
 
 from bussrv import events as ev
-from bussrv.policy.permissions.permissions import EVERYTHING, Permissions
+from bussrv.plugin import EVERYTHING, Permissions, RegistryState, Session, Slices, Subscription, by_steps
 from bussrv.registry.state.live_snapshot import (
     FEW,
     SERVICE_CHANGES,
@@ -32,10 +32,7 @@ from bussrv.registry.state.live_snapshot import (
     LiveSnapshot,
     json_of,
 )
-from bussrv.registry.state.session import Session, Subscription
-from bussrv.registry.state.state import RegistryState
 from bussrv.services.registry_view import is_visible, visible_ids
-from bussrv.turns.slices import Slices, by_steps
 
 MOST_KEPT = 16
 """For how many sets of permissions a view is kept."""

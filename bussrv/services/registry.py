@@ -15,10 +15,9 @@ from weakref import WeakKeyDictionary
 from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
-from bussrv.interfaces import IPreparedService, IServiceHost
 from bussrv.journal import record
 from bussrv.journal.record import Record
-from bussrv.policy.permissions.permissions import EVERYTHING, Permissions
+from bussrv.plugin import EVERYTHING, IPreparedService, IServiceHost, Permissions
 from bussrv.registry.state.live_snapshot import LiveSnapshot
 from bussrv.services.live_views import LiveViews
 from bussrv.services.registry_view import RecordChange, change, shown_events

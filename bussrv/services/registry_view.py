@@ -17,10 +17,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from bussrv import events as ev
-from bussrv.policy.permissions.permissions import Permissions
-from bussrv.registry.state.session import Session, Subscription
-from bussrv.registry.state.state import RegistryState
-from bussrv.service_patterns import filter_of
+from bussrv.plugin import Permissions, RegistryState, Session, Subscription, filter_of
 
 Timed = tuple[int, ev.Event]
 """An event, and when it was, in UTC microseconds."""

@@ -18,9 +18,7 @@ import msgspec
 from twisted.internet.task import LoopingCall
 from zope.interface import implementer
 
-from bussrv.interfaces import IFilteredService, IServiceHost
-from bussrv.journal.record import format_time
-from bussrv.policy.permissions.permissions import EVERYTHING, Permissions
+from bussrv.plugin import EVERYTHING, IFilteredService, IServiceHost, Permissions, format_time
 from bussrv.version import VERSION
 
 INTERVAL = 1.0

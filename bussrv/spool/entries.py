@@ -100,6 +100,7 @@ class Drop(Struct, frozen=True, kw_only=True):
 
 
 Change = Claim | Append | Replace | Put | Remove | RemoveKey | RemoveUpTo | DropsTold | Drop
+"""A change of the spool."""
 
 
 class Written(Struct, frozen=True):

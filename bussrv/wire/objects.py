@@ -142,7 +142,7 @@ class ObjectReader(StreamReader[BusObject | BadObject]):
     @property
     def is_empty(self) -> bool:
         """Whether nothing is left: neither bytes, nor objects that were read already, nor an error."""
-        return not (self._has_read or len(self._buffer)) and self._error is None
+        return not (self._has_read or len(self.buffer)) and self._error is None
 
     @property
     def is_idle(self) -> bool:
@@ -163,10 +163,10 @@ class ObjectReader(StreamReader[BusObject | BadObject]):
 
         :returns: ``None``: that would cost too much, and the chunk is to be fed.
         """
-        waiting = len(self._buffer)
+        waiting = len(self.buffer)
         if waiting > len(data):
             return None
-        return self._buffer.take(waiting) + data if waiting else data
+        return self.buffer.take(waiting) + data if waiting else data
 
     def batch(self) -> Iterator[BusObject]:
         """Some of the next objects, all whole and sound. An object that is taken from here is not returned again.
@@ -175,13 +175,13 @@ class ObjectReader(StreamReader[BusObject | BadObject]):
         """
         if self._has_read or self._error is not None:
             return self._ahead
-        if len(self._buffer):
+        if len(self.buffer):
             self._ahead = iter(self._read_ahead())
         return self._ahead
 
     def stretch(self) -> tuple[bytes, int, tuple[int, int, int]] | None:
         """The bytes that wait, if some may be skipped: a piece, their place in it, and the limits of ``__init__``."""
-        whole = self._buffer.whole() if self.is_clear else None
+        whole = self.buffer.whole() if self.is_clear else None
         return None if whole is None else (*whole, self.limits)
 
     def skip(self, size: int, *, reads_on: bool, in_vain: bool) -> None:
@@ -190,7 +190,7 @@ class ObjectReader(StreamReader[BusObject | BadObject]):
         :param reads_on: whether the next object has to be read here. There may be more of that kind: each time that a
             stretch was asked for ``in_vain``, twice as many objects are read before there is another one.
         """
-        self._buffer.skip(size)
+        self.buffer.skip(size)
         if reads_on:
             self._to_read = self._longest_read = min(2 * self._longest_read, LONGEST_BATCH) if in_vain else 1
 
@@ -204,7 +204,7 @@ class ObjectReader(StreamReader[BusObject | BadObject]):
 
     def _read_ahead(self) -> list[BusObject]:
         """The next objects, up to one that the plain reader has to look at."""
-        whole = self._buffer.whole()
+        whole = self.buffer.whole()
         if whole is None:
             return []
         data, first = whole
@@ -214,7 +214,7 @@ class ObjectReader(StreamReader[BusObject | BadObject]):
         if single is not None:
             self._singles.append(single)
             end += len(single.metadata) + 1 + len(single.payload)
-        self._buffer.skip(end - first)
+        self.buffer.skip(end - first)
         self._to_read -= min(self._to_read, len(objs) + len(self._singles))
         self.last_event = objs[-1].head.event if objs else None
         return objs
@@ -257,26 +257,27 @@ class ObjectReader(StreamReader[BusObject | BadObject]):
                 begin = after
                 objs.append(obj)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, RemoteProtocolError):
-            pass  # The object is read again by _read_event, which raises the exact error or is more tolerant.
+            pass  # The object is read again by read_event, which raises the exact error or is more tolerant.
         return objs, begin, single
 
-    def _read_event(self) -> BusObject | BadObject | None:
+    def read_event(self) -> BusObject | BadObject | None:
+        """The next object; see :meth:`StreamReader.read_event`."""
         if self._waiting is None and not self._read_metadata():
             return None
         waiting, size = self._waiting, self._size
-        if len(self._buffer) < size:
+        if len(self.buffer) < size:
             if not self._is_gathered:
-                self._size -= len(self._buffer)
-                self._buffer.skip(len(self._buffer))
+                self._size -= len(self.buffer)
+                self.buffer.skip(len(self.buffer))
             return None
         self._waiting = None
         self._to_read -= self._to_read > 0
-        payload = self._buffer.take(size) if size and self._is_gathered else b""
-        self._buffer.skip(size - len(payload))
+        payload = self.buffer.take(size) if size and self._is_gathered else b""
+        self.buffer.skip(size - len(payload))
         return BusObject(self._metadata, waiting, payload) if isinstance(waiting, Head) else waiting
 
     def _read_metadata(self) -> bool:
-        buffer = self._buffer
+        buffer = self.buffer
         length = buffer.find(NUL, self._max_metadata + 1)
         if length < 0:
             if len(buffer) > self._max_metadata:

@@ -76,23 +76,26 @@ class ReceiveBuffer:
 
 
 class StreamReader(Generic[Event]):
-    """Reads the events of one connection. Subclasses say how, in ``_read_event``."""
+    """Reads the events of one connection. Subclasses say how, in :meth:`read_event`.
+
+    :ivar buffer: the bytes that came and are not read yet.
+    """
 
     def __init__(self) -> None:
-        self._buffer = ReceiveBuffer()
+        self.buffer = ReceiveBuffer()
         self._error: RemoteProtocolError | None = None
 
     def __len__(self) -> int:
         """How many bytes wait to be read."""
-        return len(self._buffer)
+        return len(self.buffer)
 
     def feed(self, data: bytes) -> None:
         """Add a chunk. To be followed by :meth:`next_event` until that returns ``None``."""
-        self._buffer.feed(data)
+        self.buffer.feed(data)
 
     def clear(self) -> None:
         """Forget what waits; nothing more comes."""
-        self._buffer = ReceiveBuffer()
+        self.buffer = ReceiveBuffer()
 
     def next_event(self) -> Event | None:
         """The next event, or ``None`` when more bytes are needed.
@@ -102,10 +105,14 @@ class StreamReader(Generic[Event]):
         if self._error is not None:
             raise self._error
         try:
-            return self._read_event()
+            return self.read_event()
         except RemoteProtocolError as error:
             self._error = error
             raise
 
-    def _read_event(self) -> Event | None:
+    def read_event(self) -> Event | None:
+        """Take the next event from :attr:`buffer`; ``None``: more bytes are needed.
+
+        :raises RemoteProtocolError: the peer sent something malformed, or more than the format allows.
+        """
         raise NotImplementedError

@@ -134,8 +134,9 @@ class SppReader(StreamReader[Event]):
         """From now on packets have at most so many bytes of data."""
         self._max_packet = max_packet
 
-    def _read_event(self) -> Event | None:
-        buffer = self._buffer
+    def read_event(self) -> Event | None:
+        """The next packet; see :meth:`StreamReader.read_event`."""
+        buffer = self.buffer
         if self._skip:
             skipped = min(self._skip, len(buffer))
             buffer.skip(skipped)

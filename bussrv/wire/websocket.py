@@ -57,7 +57,7 @@ class WebSocketReader(ObjectReader):
 
     def __len__(self) -> int:
         """How many bytes wait to be read."""
-        return len(self.frames) + len(self._buffer)
+        return len(self.frames) + len(self.buffer)
 
     def stretch(self) -> None:
         """Messages are not in one piece."""
@@ -121,14 +121,14 @@ class WebSocketReader(ObjectReader):
         return self._read_fragment(found) if isinstance(found, Fragment) else found
 
     def _read_fragment(self, fragment: Fragment) -> BusObject | BadObject | Nothing:
-        self._buffer.feed(fragment.payload)
+        self.buffer.feed(fragment.payload)
         if self._whole is None:
-            self._whole = self._read_event()
-        if fragment.is_last and self._whole is self._waiting is None and len(self._buffer):
+            self._whole = self.read_event()
+        if fragment.is_last and self._whole is self._waiting is None and len(self.buffer):
             # Metadata without a payload may end with the message.
-            self._buffer.feed(NUL)
-            self._whole = self._read_event()
-        if self._whole is not None and len(self._buffer):
+            self.buffer.feed(NUL)
+            self._whole = self.read_event()
+        if self._whole is not None and len(self.buffer):
             raise RemoteProtocolError("bad-message", "a message holds more than one object")
         if not fragment.is_last:
             return _NOTHING

@@ -295,7 +295,7 @@ def test_the_plugin_of_the_page_is_served(tmp_path: Path) -> None:
 
 @pytest.mark.processes
 def test_the_service_of_the_page_is_hosted(tmp_path: Path) -> None:
-    *_, module, plugin = blocks("docs/how-to/plugins.md", "python")
+    _, _, module, plugin, *_ = blocks("docs/how-to/plugins.md", "python")
     (tmp_path / "headcount.py").write_text(module)
     (tmp_path / "twisted/plugins").mkdir(parents=True)
     (tmp_path / "twisted/plugins/headcount_plugin.py").write_text(plugin)
@@ -314,6 +314,22 @@ def test_the_service_of_the_page_is_hosted(tmp_path: Path) -> None:
                     pass
             client.close()
             assert watcher.wait_for(lambda event: isinstance(event, spp.Info)) == spp.Info("headcount", b"2")
+        assert server.stop() == 0
+
+
+@pytest.mark.processes
+def test_the_checker_of_the_page_is_asked(tmp_path: Path) -> None:
+    *_, module, plugin = blocks("docs/how-to/plugins.md", "python")
+    (tmp_path / "door_code.py").write_text(module)
+    (tmp_path / "code").write_text("1234\n")
+    (tmp_path / "twisted/plugins").mkdir(parents=True)
+    (tmp_path / "twisted/plugins/door_code_plugin.py").write_text(plugin)
+    options = ["--auth", f"code:{tmp_path / 'code'}"]
+    with RunningServer(tmp_path / "journal", options, {"PYTHONPATH": f"{tmp_path}:{ROOT}"}) as server:
+        with ObjectsClient(port=server.port("objects")) as client:
+            with pytest.raises(BusError, match="there is no such user"):
+                client.subscribe(user="ann", secret="4321")
+            client.subscribe(user="ann", secret="1234")
         assert server.stop() == 0
 
 

@@ -1,12 +1,17 @@
 """A wire format as the plugin page says it is written: clients that were denied something do not get it."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
+from msgspec import Struct
+from twisted.logger import capturedLogs
+from zope.interface import implementer
 
 from bussrv import events as ev
-from bussrv.bus.interfaces import IBus
+from bussrv.bus.groups.frames import Delivery
+from bussrv.bus.interfaces import IBus, IEncoding
+from bussrv.errors import Refused
 from bussrv.net.session.factory import StreamFactory
 from bussrv.net.session.identification import MAX_FAILURES
 from bussrv.net.session.input import FREE_INPUT
@@ -33,10 +38,9 @@ def page() -> dict[str, Any]:
 class Person:
     """A client of the format of the page."""
 
-    def __init__(self, network: Network, protocol: type[StreamProtocol] | None = None) -> None:
-        self.connection = Connection(
-            StreamFactory(protocol or page()["LinesProtocol"], network.bus, network.reactor).buildProtocol(None)
-        )
+    def __init__(self, network: Network, protocol: type[StreamProtocol] | None = None, host: str = "10.0.0.1") -> None:
+        factory = StreamFactory(protocol or page()["LinesProtocol"], network.bus, network.reactor)
+        self.connection = Connection(factory.buildProtocol(None), host)
 
     def ask(self, line: str) -> list[str]:
         self.connection.send_bytes(line.encode() + b"\n")
@@ -80,7 +84,9 @@ def test_the_last_wrong_login_is_answered_before_the_end() -> None:
     person = Person(network)
     for _ in range(MAX_FAILURES):
         assert person.connection.is_open
-        assert person.ask("LOGIN ann wrong") == ["# there is no such user, or its secret is another"]
+        told, *farewell = person.ask("LOGIN ann wrong")
+        assert told == "# there is no such user, or its secret is another"
+    assert farewell == ["# bye: authentication-failed"]
     assert not person.connection.is_open
 
 
@@ -137,9 +143,9 @@ def test_a_permission_withdrawn_during_the_write_is_not_granted() -> None:
 class NoLimit(StreamReader[bytes]):
     """Waits for a line of any length."""
 
-    def _read_event(self) -> bytes | None:
-        end = self._buffer.find(b"\n", len(self._buffer))
-        return None if end < 0 else self._buffer.take(end + 1)
+    def read_event(self) -> bytes | None:
+        end = self.buffer.find(b"\n", len(self.buffer))
+        return None if end < 0 else self.buffer.take(end + 1)
 
 
 def with_reader(reader: type) -> type[StreamProtocol]:
@@ -188,5 +194,93 @@ class Plain:
     [("__len__, clear", {}), ("__len__", {"clear": lambda self: None}), ("clear", {"__len__": lambda self: 0})],
 )
 def test_a_reader_without_limits_is_refused_when_it_is_made(missing: str, added: dict[str, Any]) -> None:
-    with pytest.raises(TypeError, match=f"the reader Mine has no {missing}: "):
-        Person(Network(), with_reader(type("Mine", (Plain,), added)))
+    with capturedLogs() as logged:
+        refused = Person(Network(), with_reader(type("Mine", (Plain,), added)))
+    assert not refused.connection.is_open
+    (failure,) = [each["log_failure"] for each in logged]
+    assert failure.getErrorMessage().startswith(f"the reader Mine has no {missing}: ")
+
+
+@implementer(IEncoding)
+class Numbered(Struct, frozen=True):
+    """Bears the number of the subscription, and a place for that of the client."""
+
+    number: int
+    made: ClassVar[list[str]] = []
+
+    def encode(self, delivery: Delivery) -> bytes | None:
+        assert delivery.publication is not None
+        self.made.append(f"{self.number} {delivery.publication.service}")
+        return b"%d ? %s\n" % (self.number, delivery.payload)
+
+
+def numbered(network: Network, name: str) -> Person:
+    """A client that is told its own name in each frame."""
+
+    class Personal(page()["LinesProtocol"]):  # type: ignore[misc]
+        def encoding_for(self, options: dict[str, Any]) -> Numbered:
+            return Numbered(options["number"])
+
+        def personal(self, frame: bytes) -> bytes:
+            return frame.replace(b"?", name.encode())
+
+        async def sub(self, service: str, number: str) -> None:
+            await self.subscribe(service, {"number": int(number)})
+
+    return Person(network, Personal)
+
+
+def test_equal_encodings_are_asked_once_and_the_rest_is_personal() -> None:
+    network = Network()
+    publisher, ann, ben, cat = Person(network), *(numbered(network, each) for each in ("ann", "ben", "cat"))
+    publisher.ask("PUB tv on")
+    for person, number in ((ann, 1), (ben, 1), (cat, 2)):
+        person.ask(f"SUB tv {number}")
+    publisher.ask("PUB tv off")
+    told = [person.connection.take() for person in (ann, ben, cat)]
+    assert told == [b"1 ann off\n", b"1 ben off\n", b"2 cat off\n"]
+    assert sorted(Numbered.made) == ["1 tv", "2 tv"]
+
+
+def test_a_client_is_told_once_why_its_session_ends() -> None:
+    network = Network()
+
+    class Polite(page()["LinesProtocol"]):  # type: ignore[misc]
+        def farewell(self, reason: str) -> None:
+            self.say(f"bye: {reason}")
+            self.end("something-else")
+
+    person = Person(network, Polite)
+    person.connection.protocol.evict("closed-by-operator")
+    assert person.connection.take() == b"# bye: closed-by-operator\n"
+    lost = Person(network, Polite)
+    lost.connection.close()
+    assert lost.connection.take() == b""
+    assert len(network.events(ev.SessionClosed)) == 2
+
+
+def test_a_client_has_joined_once_it_may_do_anything() -> None:
+    network = guarded()
+    person = Person(network)
+    protocol = person.connection.protocol
+    assert (protocol.asks_for_login, protocol.has_joined) == (True, False)
+    with pytest.raises(Refused):
+        protocol.check_may_join()
+    person.ask("LOGIN ann s3cret")
+    protocol.check_may_join()
+    assert protocol.has_joined
+    person.connection.close()
+    assert not protocol.has_joined
+    open_to_all = Person(Network()).connection.protocol
+    assert (open_to_all.asks_for_login, open_to_all.has_joined) == (False, True)
+
+
+def test_memory_that_a_format_keeps_counts_for_its_client() -> None:
+    network = Network(max_outbound_total=10_000)
+    greedy, modest = Person(network), Person(network, host="10.0.0.2")
+    modest.connection.protocol.held_memory(lambda: None).resize(1000)
+    held = greedy.connection.protocol.held_memory(lambda: held.resize(0))
+    held.resize(9500)
+    network.reactor.advance(0)
+    assert (greedy.connection.is_open, modest.connection.is_open) == (False, True)
+    assert network.bus.counters["outbound-full"] == 1

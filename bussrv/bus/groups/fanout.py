@@ -38,6 +38,17 @@ class ObjectFrames:
 
 OBJECT_FRAMES = ObjectFrames()
 
+
+@implementer(IEncoding)
+class NoFrames:
+    """Carries nothing: for a session whose own encoding could not be made, and that is about to end for that."""
+
+    def encode(self, delivery: Delivery) -> None:
+        """Nothing."""
+
+
+NO_FRAMES = NoFrames()
+
 ALL_AT_ONCE = 64 << 20
 """The most bytes that the sessions of a group together are sent in one go."""
 
@@ -194,6 +205,23 @@ class Fanout:
             self.open(group, except_for)
             group.pending.append(frame)
 
+    def add_made(self, group: Group, make: Callable[[], list[bytes]]) -> None:
+        """Give the frames that ``make`` makes in the encoding of ``group`` to every member of it, unless it fails."""
+        try:
+            frames = make()
+            for each in frames:
+                _checked(each)
+        except Exception:
+            self.fail(group)
+            return
+        self.add_frames(group, frames)
+
+    def fail(self, group: Group) -> None:
+        """The encoding of a group failed: the exception is being handled now."""
+        if self._failed is None:
+            raise
+        self._failed(group)
+
     def add_frames(self, group: Group, frames: Sequence[bytes]) -> None:
         """Give frames in the encoding of ``group`` to every member of it."""
         if frames:
@@ -236,11 +264,9 @@ class Fanout:
         if encoding in frames:
             return frames[encoding]
         try:
-            frame = frames[encoding] = encoding.encode(delivery)
+            frame = frames[encoding] = _checked(encoding.encode(delivery))
         except Exception:
-            if self._failed is None:
-                raise
-            self._failed(group)
+            self.fail(group)
             return None
         return frame
 
@@ -310,6 +336,13 @@ class Fanout:
         for group in dirty:
             self.flush_group(group)
         return bool(dirty)
+
+
+def _checked(frame: bytes | None) -> bytes | None:
+    """:raises TypeError: a frame is no ``bytes``: it would be found when it is sent, together with those of others."""
+    if frame is not None and not isinstance(frame, bytes):
+        raise TypeError(f"a frame is bytes, not {type(frame).__name__}")
+    return frame
 
 
 def _leave_out(group: Group, session_id: str) -> None:

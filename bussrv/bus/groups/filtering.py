@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from bussrv.bus.groups.by_service import GroupsByService
-from bussrv.bus.groups.fanout import Fanout, Group
+from bussrv.bus.groups.fanout import NO_FRAMES, Fanout, Group
 from bussrv.bus.groups.frames import Delivery
 from bussrv.bus.groups.shares import Shares
 from bussrv.bus.interfaces import IEncoding, IFilteringLink
@@ -124,8 +124,27 @@ class FilteringSessions:
 
     def _share(self, session_id: str, session: _Filtering, wanted: str) -> None:
         """A session has a shared subscription."""
-        encoding = session.link.encoding_of({filter_of(wanted): session.shared[wanted]}, is_alone=True)
+        filters = {filter_of(wanted): session.shared[wanted]}
+        encoding = self._encoding_of(session_id, session, filters, is_alone=True)
         self.shares.put(wanted, session_id, session.link, encoding, session.permissions)
+
+    def _encoding_of(
+        self, session_id: str, session: _Filtering, filters: dict[str, dict[str, Any] | None], *, is_alone: bool
+    ) -> IEncoding:
+        """The encoding for a session with some filters. If its link, perhaps a plugin's, fails, its session ends."""
+        try:
+            encoding = session.link.encoding_of(filters, is_alone=is_alone)
+            hash(encoding)
+        except Exception:
+            self.fail(session_id)
+            return NO_FRAMES
+        return encoding
+
+    def fail(self, session_id: str) -> None:
+        """The wire format of a session failed, and the exception is being handled: the session ends soon."""
+        group = Group(NO_FRAMES)
+        group.links[session_id] = self._sessions[session_id].link
+        self._fanout.fail(group)
 
     def _change_alone(self, session_id: str, session: _Filtering, changed: str) -> bool:
         """Change the group of a session that has one of its own. :returns: whether it has."""
@@ -136,7 +155,10 @@ class FilteringSessions:
         is_there = changed in session.filters
         self._fanout.send_one(group, session_id)
         self._fanout.audience_changed()
-        session.link.refilter(group.encoding, changed, session.filters.get(changed), is_there=is_there)
+        try:
+            session.link.refilter(group.encoding, changed, session.filters.get(changed), is_there=is_there)
+        except Exception:
+            self.fail(session_id)
         if not is_there:
             group.services.remove(changed)
             self._by_service.unsubscribe(group, changed)
@@ -152,7 +174,7 @@ class FilteringSessions:
         if not filters:
             return
         session.is_alone = len(filters) > MOST_SHARED
-        encoding = session.link.encoding_of(filters, is_alone=session.is_alone)
+        encoding = self._encoding_of(session_id, session, filters, is_alone=session.is_alone)
         if session.is_alone:
             group = self._add(Group(encoding, permissions=permissions, services={*filters}))
         else:

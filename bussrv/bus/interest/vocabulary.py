@@ -1,8 +1,10 @@
 """Names of events that the bus itself looks at, in lower case."""
 
 REQUEST = "services/request"
+"""The event of a request to a service."""
 
 REPLY = "services/reply"
+"""The event of a reply to a request."""
 
 DISCOVERY = "services/discovery"
 

@@ -15,7 +15,7 @@ from bussrv.bus.groups.receivers import Receivers
 from bussrv.bus.interest.vocabulary import REPLYING, REQUEST
 from bussrv.bus.interfaces import AsPublication
 from bussrv.registry.state.state import RegistryState
-from bussrv.values import Publication
+from bussrv.values import Publication, check_publication
 
 
 class _Exchanging(Struct, eq=False):
@@ -103,8 +103,16 @@ class Exchanges:
 
     def give(self, session_id: str, delivery: Delivery) -> bool:
         """Give a session what is for it alone. :returns: whether it is given it."""
-        publication = self._sessions[session_id].as_publication(delivery)
-        return publication is not None and self.publish_to(session_id, publication)
+        try:
+            publication = self._sessions[session_id].as_publication(delivery)
+            if publication is None:
+                return False
+            check_publication(publication)
+        except Exception:
+            # Its wire format, perhaps a plugin, is at fault, and not who asks or answers.
+            self._filtering.fail(session_id)
+            return False
+        return self.publish_to(session_id, publication)
 
     def publish_to(self, session_id: str, publication: Publication) -> bool:
         """Give one session a publication, and nobody else. :returns: whether it is given it."""

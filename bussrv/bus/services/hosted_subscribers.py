@@ -25,7 +25,7 @@ from bussrv.bus.services.hosted import Hosted
 from bussrv.bus.shared import Shared
 from bussrv.errors import Refused
 from bussrv.policy.permissions.permissions import EVERYTHING, Permissions
-from bussrv.values import Publication
+from bussrv.values import Publication, check_publication
 
 
 class HostedSubscribers:
@@ -79,6 +79,8 @@ class HostedSubscribers:
             deliveries = made.get(shown)
             if deliveries is None:
                 publications = [Publication(service, hosted.content_type, payload) for payload in payloads(shown)]
+                for each in publications:
+                    check_publication(each)
                 deliveries = made[shown] = [self._delivery(each, as_object=bool(members)) for each in publications]
             for delivery in deliveries:
                 self._fanout.add(group, delivery)

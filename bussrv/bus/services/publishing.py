@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
+from functools import partial
 from typing import Protocol, runtime_checkable
 
 from bussrv.bus.groups.fanout import Fanout
@@ -88,14 +89,12 @@ class Publisher:
         for group in self._receivers.subscribed_to(service):
             encoding = group.encoding
             if isinstance(encoding, BatchEncoding):
-                frames = encoding.encode_batch(service, payloads)
+                self._fanout.add_made(group, partial(encoding.encode_batch, service, payloads))
             elif isinstance(encoding, RunEncoding):
-                frames = encoding.encode_run(publications)
+                self._fanout.add_made(group, partial(encoding.encode_run, publications))
             else:
                 for each in publications:
                     self._fanout.add(group, Delivery(b"", each.payload, each))
-                continue
-            self._fanout.add_frames(group, frames)
         if self._shares:
             for each in publications:
                 self._shares.give(service, Delivery(b"", each.payload, each))
@@ -109,4 +108,4 @@ class Publisher:
         for group in self._receivers.subscribed_to(self._service):
             encoding = group.encoding
             assert isinstance(encoding, BatchEncoding)
-            self._fanout.add_frames(group, encoding.encode_batch(self._service, payloads))
+            self._fanout.add_made(group, partial(encoding.encode_batch, self._service, payloads))

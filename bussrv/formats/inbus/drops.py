@@ -9,10 +9,8 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from bussrv import events as ev
-from bussrv.bus.interfaces import IBus
 from bussrv.counts.throttle import Throttle
-from bussrv.errors import Refused
-from bussrv.values import MAX_SERVICE_NAME
+from bussrv.plugin import MAX_SERVICE_NAME, IBus, Refused
 from bussrv.wire import inbus as wire
 
 FORMAT = "inbus"

@@ -14,8 +14,8 @@ from typing import Any
 from twisted.internet.interfaces import ISystemHandle
 from twisted.logger import Logger
 
-from bussrv.bus.interfaces import IBus
 from bussrv.formats.inbus.drops import Drops
+from bussrv.plugin import IBus
 
 SLICE = 0.002
 """The most seconds that are read in a turn before others are served; one datagram is always read."""

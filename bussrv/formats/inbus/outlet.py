@@ -12,16 +12,13 @@ from twisted.internet.error import InvalidAddressError, MessageLengthError
 from zope.interface import implementer
 
 from bussrv import events as ev
-from bussrv.addresses import address_key, format_address, is_local, plain_ip
+from bussrv.addresses import format_address, is_local, plain_ip
 from bussrv.bus.copied_limits import CopiedLimits
-from bussrv.bus.groups.frames import Delivery
-from bussrv.bus.interfaces import IBus, IEncoding, ISessionLink
 from bussrv.counts.throttle import Throttle
 from bussrv.formats.inbus.drops import FORMAT, Drops
-from bussrv.memory.bundle import Bundle
 from bussrv.net.transport.icmp import ErrorQueue, Told, watch_errors
 from bussrv.net.transport.udp_batches import UdpBatch, udp_batches
-from bussrv.values import Publication, Traffic
+from bussrv.plugin import Bundle, Delivery, IBus, IEncoding, ISessionLink, Publication, Traffic, address_key
 from bussrv.wire import inbus as wire
 
 MAPPED = "::ffff:"

@@ -11,15 +11,13 @@ from twisted.internet.defer import Deferred, DeferredList
 from twisted.python.failure import Failure
 
 from bussrv import events as ev
-from bussrv.bus.interfaces import IBus
 from bussrv.bus.sessions.ending import end_services_then
-from bussrv.errors import Refused
 from bussrv.formats.inbus.drops import FORMAT, Drops
 from bussrv.formats.inbus.outlet import Outlet, SilentLink
 from bussrv.formats.inbus.subscribers import Subscribers
 from bussrv.formats.inbus.users import InbusUsers
+from bussrv.plugin import OCTET_STREAM, UTF8_TEXT, IBus, Publication, Refused
 from bussrv.registry.changes import rules
-from bussrv.values import OCTET_STREAM, UTF8_TEXT, Publication
 from bussrv.wire import inbus as wire
 
 MAX_WAITING = 1 << 20

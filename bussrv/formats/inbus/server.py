@@ -26,20 +26,24 @@ from zope.interface import implementer
 from bussrv import events as ev
 from bussrv.addresses import plain_host
 from bussrv.bus.flush_schedule import NEVER
-from bussrv.bus.interfaces import IBus
 from bussrv.bus.sessions.withdrawal import TAKEN_AWAY
-from bussrv.errors import Refused, RemoteProtocolError
 from bussrv.formats.inbus.drops import FORMAT, Drops
 from bussrv.formats.inbus.intake import Intake
 from bussrv.formats.inbus.outlet import Outlet
 from bussrv.formats.inbus.publishers import Echoes, Publishers
 from bussrv.formats.inbus.subscribers import UNREACHABLE_GRACE, LedgerEntry, Subscribers
-from bussrv.journal.record import Stamped, format_time
-from bussrv.net.listening import DatagramListener
 from bussrv.net.transport.udp_batches import MOST_SEGMENTS
-from bussrv.registry.interfaces import IRegistryObserver
-from bussrv.turns.reactor_turn import EndOfReactorTurn
-from bussrv.turns.slices import by_steps
+from bussrv.plugin import (
+    DatagramListener,
+    EndOfReactorTurn,
+    IBus,
+    IRegistryObserver,
+    Refused,
+    RemoteProtocolError,
+    Stamped,
+    by_steps,
+    format_time,
+)
 from bussrv.wire import inbus as wire
 
 LEDGER_SHOWN = 100

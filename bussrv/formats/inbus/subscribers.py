@@ -24,13 +24,11 @@ from twisted.internet.defer import Deferred
 
 from bussrv import events as ev
 from bussrv.addresses import format_address, parse_address, plain_ip
-from bussrv.bus.interfaces import IBus
-from bussrv.errors import Refused
 from bussrv.formats.inbus.drops import FORMAT, Drops
 from bussrv.formats.inbus.outlet import InbusLink, Outlet
 from bussrv.formats.inbus.users import InbusUsers
 from bussrv.journal.pseudonyms import is_pseudonym
-from bussrv.values import Traffic, check_service_name, quoted
+from bussrv.plugin import IBus, Refused, Traffic, check_service_name, quoted
 from bussrv.wire import inbus as wire
 
 RENEWALS_PER_LEASE = 4

@@ -12,13 +12,10 @@ datagram is that user, too. The *source* counts, not the address that the datagr
 from __future__ import annotations
 
 from bussrv import events as ev
-from bussrv.bus.interfaces import IBus
-from bussrv.errors import NotAllowed, Refused
 from bussrv.formats.inbus.drops import FORMAT
+from bussrv.plugin import NOTHING, Action, IBus, NotAllowed, Refused, Session, quoted
 from bussrv.policy.logins.credentials import Proof
-from bussrv.policy.permissions.permissions import NOTHING, Action
-from bussrv.registry.state.session import Session
-from bussrv.values import excerpt, quoted
+from bussrv.values import excerpt
 
 
 class InbusUsers:

@@ -20,20 +20,28 @@ from typing import Any
 
 import msgspec
 
-from bussrv.bus.groups.frames import Delivery
-from bussrv.bus.interest.vocabulary import REPLY
-from bussrv.bus.interfaces import AsPublication
-from bussrv.bus.requests.records import is_id
-from bussrv.errors import NotAllowed, Refused
 from bussrv.formats.mqtt.attributes import attributes_of, error_of, is_text, pairs_of
 from bussrv.formats.mqtt.connection import MqttConnection
 from bussrv.formats.mqtt.encoding import FOREIGN_QOS, Sent
-from bussrv.service_patterns import is_pattern
-from bussrv.values import OCTET_STREAM, Publication, quoted
+from bussrv.plugin import (
+    OCTET_STREAM,
+    REPLY,
+    AsPublication,
+    BusObject,
+    Delivery,
+    NotAllowed,
+    Publication,
+    Refused,
+    decode_raw,
+    encode_metadata,
+    is_id,
+    is_pattern,
+    quoted,
+    read_head,
+)
 from bussrv.wire.mqtt.packets import Properties, Publish
 from bussrv.wire.mqtt.reasons import ReasonCode
 from bussrv.wire.mqtt.topics import is_shared
-from bussrv.wire.objects import BusObject, decode_raw, encode_metadata, read_head
 
 REPLIES = "$reply/"
 """The beginning of every response topic of the server."""

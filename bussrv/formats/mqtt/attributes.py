@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bussrv.values import OCTET_STREAM, UTF8_TEXT
+from bussrv.plugin import OCTET_STREAM, UTF8_TEXT
 from bussrv.wire.mqtt.packets import Properties
 from bussrv.wire.mqtt.properties import MOST_REPEATED
 

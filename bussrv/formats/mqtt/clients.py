@@ -6,14 +6,13 @@ from typing import Any, Protocol
 
 from twisted.internet.defer import Deferred
 
-from bussrv.bus.interfaces import IBus
-from bussrv.errors import Refused
 from bussrv.formats.mqtt.durable.rounds import Rounds
 from bussrv.formats.mqtt.durable.sessions import DurableSessions
 from bussrv.formats.mqtt.encoding import Encodings
 from bussrv.formats.mqtt.giving import Giving
 from bussrv.formats.mqtt.retaining import DurableRetained
 from bussrv.formats.mqtt.wills import Wills
+from bussrv.plugin import IBus, Refused
 
 
 class Claimant(Protocol):

@@ -7,11 +7,10 @@ from typing import Any, Protocol
 
 from twisted.internet.defer import Deferred
 
-from bussrv.bus.interfaces import IBus
 from bussrv.formats.mqtt.clients import Clients
 from bussrv.formats.mqtt.durable.session import Begun
 from bussrv.formats.mqtt.encoding import MqttEncoding
-from bussrv.policy.permissions.permissions import Permissions
+from bussrv.plugin import IBus, Permissions
 from bussrv.wire.mqtt.packets import Packet, Publish
 from bussrv.wire.mqtt.reasons import ReasonCode
 

@@ -15,12 +15,9 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 from zope.interface import implementer
 
-from bussrv.bus.groups.frames import Delivery
-from bussrv.bus.interest.pattern_index import PatternMap
-from bussrv.bus.interfaces import IEncoding
 from bussrv.formats.mqtt.attributes import is_text
 from bussrv.formats.mqtt.outgoing import NO_ID
-from bussrv.values import OCTET_STREAM, Publication
+from bussrv.plugin import OCTET_STREAM, Delivery, IEncoding, PatternMap, Publication
 from bussrv.wire.mqtt.packets import NO_PROPERTIES, VERSION_5, Properties, Publish
 from bussrv.wire.mqtt.topics import is_name
 from bussrv.wire.mqtt.writer import numbered_publish, publish

@@ -6,11 +6,10 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 
-from bussrv.bus.interfaces import IBus
 from bussrv.formats.mqtt.attributes import content_type_of
 from bussrv.formats.mqtt.encoding import Sent
 from bussrv.formats.mqtt.retaining import DurableRetained
-from bussrv.values import OCTET_STREAM, Publication
+from bussrv.plugin import OCTET_STREAM, IBus, Publication
 from bussrv.wire.mqtt.packets import NO_PROPERTIES, Properties, Publish, Will
 from bussrv.wire.mqtt.reasons import ReasonCode
 

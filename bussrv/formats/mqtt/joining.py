@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import secrets
 
-from bussrv.bus.interfaces import IBus
-from bussrv.errors import Refused
-from bussrv.policy.logins.credentials import Credentials, Password, Token
-from bussrv.registry.state.session import Session
-from bussrv.values import check_routing_id, quoted
+from bussrv.plugin import Credentials, IBus, Password, Refused, Session, Token, check_routing_id, quoted
 from bussrv.wire.mqtt.packets import VERSION_5, Connack, Connect, Properties
 from bussrv.wire.mqtt.reasons import RETURN_CODES, UNAVAILABLE, ReasonCode
 

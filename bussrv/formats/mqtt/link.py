@@ -7,10 +7,8 @@ from typing import Any, Protocol
 
 from zope.interface import implementer
 
-from bussrv.bus.interfaces import IEncoding, IFilteringLink
 from bussrv.formats.mqtt.outgoing import Outgoing, qos_of
-from bussrv.memory.bundle import Bundle
-from bussrv.net.session.client_link import StreamLink
+from bussrv.plugin import Bundle, IEncoding, IFilteringLink, StreamLink
 
 
 class Filtering(Protocol):

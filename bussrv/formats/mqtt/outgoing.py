@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 
-from bussrv.memory.limits import Chunk, HeldMemory
+from bussrv.plugin import Chunk, HeldMemory
 from bussrv.wire.mqtt.packets import PacketType
 
 LAST_ID = 0xFFFF

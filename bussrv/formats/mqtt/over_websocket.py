@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from bussrv.errors import RemoteProtocolError
 from bussrv.formats.mqtt.link import MqttLink
 from bussrv.formats.mqtt.protocol import MqttProtocol
 from bussrv.formats.websocket.socket import WebSocket
-from bussrv.memory.bundle import Bundle
-from bussrv.net.session.input import Reader
+from bussrv.plugin import Bundle, Reader, RemoteProtocolError
 from bussrv.wire.frames import as_messages
 from bussrv.wire.mqtt.over_websocket import FramedMqttReader
 from bussrv.wire.mqtt.reader import MqttReader

@@ -10,10 +10,9 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 
-from bussrv.bus.interfaces import IBus
 from bussrv.formats.mqtt.over_websocket import MqttSocketProtocol
 from bussrv.formats.mqtt.protocol import MqttFactory
-from bussrv.net.listening import StreamListener
+from bussrv.plugin import IBus, StreamListener
 from bussrv.wire.mqtt.over_websocket import SUBPROTOCOL
 
 

@@ -11,10 +11,6 @@ from typing import Any, ClassVar
 
 from twisted.internet.defer import Deferred, gatherResults
 
-from bussrv.addresses import address_key
-from bussrv.bus.interfaces import IBus, IEncoding
-from bussrv.errors import OverLimit, Refused, RemoteProtocolError
-from bussrv.events import limit_reached
 from bussrv.formats.mqtt import joining
 from bussrv.formats.mqtt.clients import Clients
 from bussrv.formats.mqtt.durable.link import FACTS
@@ -27,13 +23,22 @@ from bussrv.formats.mqtt.outgoing import LAST_ID, Outgoing
 from bussrv.formats.mqtt.publishing import MOST_ALIASES, Publishing
 from bussrv.formats.mqtt.requests import Requests
 from bussrv.formats.mqtt.subscribing import Subscribing
-from bussrv.memory.bundle import Bundle
-from bussrv.net.session.backlog import Backlog
-from bussrv.net.session.factory import StreamFactory
-from bussrv.net.session.input import Reader
-from bussrv.net.session.protocol import StreamProtocol
-from bussrv.net.transport.patience import Patience
-from bussrv.registry.state.session import Claims
+from bussrv.plugin import (
+    Backlog,
+    Bundle,
+    Claims,
+    IBus,
+    IEncoding,
+    OverLimit,
+    Patience,
+    Reader,
+    Refused,
+    RemoteProtocolError,
+    StreamFactory,
+    StreamProtocol,
+    address_key,
+    limit_reached,
+)
 from bussrv.wire.mqtt import packets
 from bussrv.wire.mqtt.packets import VERSION_5, Packet, PacketType
 from bussrv.wire.mqtt.reader import MqttReader

@@ -19,18 +19,28 @@ from typing import Any
 
 from msgspec import Struct
 
-from bussrv.bus.groups.frames import Delivery
-from bussrv.bus.interest.vocabulary import REQUEST
-from bussrv.errors import REASONS, OverLimit, Refused
-from bussrv.events import limit_reached
 from bussrv.formats.mqtt.answering import REPLIES, Answering
 from bussrv.formats.mqtt.attributes import ERROR, attributes_of, is_text, pairs_of
 from bussrv.formats.mqtt.connection import MqttConnection
 from bussrv.formats.mqtt.encoding import FOREIGN_QOS, Sent
-from bussrv.values import OCTET_STREAM, UTF8_TEXT, Publication, quoted
+from bussrv.plugin import (
+    OCTET_STREAM,
+    REASONS,
+    REQUEST,
+    UTF8_TEXT,
+    BusObject,
+    Delivery,
+    OverLimit,
+    Publication,
+    Refused,
+    decode_fields,
+    encode_metadata,
+    limit_reached,
+    quoted,
+    read_head,
+)
 from bussrv.wire.mqtt.packets import Properties, Publish
 from bussrv.wire.mqtt.reasons import ReasonCode
-from bussrv.wire.objects import BusObject, decode_fields, encode_metadata, read_head
 
 MOST_KEPT = 512
 """The most bytes of the Response Topic and the Correlation Data of a request together: they are kept until it is

@@ -14,12 +14,8 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from bussrv.addresses import address_key
-from bussrv.bus.interfaces import IBus
 from bussrv.formats.mqtt.encoding import Sent
-from bussrv.registry.state.session import Session
-from bussrv.spool.entries import Change, Claim, Put, RemoveKey
-from bussrv.values import Publication
+from bussrv.plugin import Change, Claim, IBus, Publication, Put, RemoveKey, Session, address_key
 
 OWNER = "mqtt-retained "
 KIND = "retained"

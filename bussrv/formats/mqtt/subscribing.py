@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 
-from bussrv.errors import Refused
 from bussrv.formats.mqtt.answering import Answering, wants_to_answer
 from bussrv.formats.mqtt.connection import MqttConnection
 from bussrv.formats.mqtt.encoding import Sent, Wanted
-from bussrv.service_patterns import filter_of, is_pattern, matches
-from bussrv.values import Publication
+from bussrv.plugin import Publication, Refused, filter_of, is_pattern, matches
 from bussrv.wire.mqtt.packets import VERSION_5, Suback, Subscribe, Unsuback, Unsubscribe, WantedFilter
 from bussrv.wire.mqtt.reasons import SUBACK_FAILED, ReasonCode
 from bussrv.wire.mqtt.topics import is_shared, split_shared

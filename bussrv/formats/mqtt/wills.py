@@ -19,12 +19,8 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from bussrv.bus.interfaces import IBus
-from bussrv.bus.sessions.unreachable import Unreachable
 from bussrv.formats.mqtt.giving import Giving
-from bussrv.registry.state.session import Claims, Session
-from bussrv.spool.entries import Claim, Drop, Owner, Put
-from bussrv.values import Traffic
+from bussrv.plugin import Claim, Claims, Drop, IBus, Owner, Put, Session, Traffic, Unreachable
 from bussrv.wire.mqtt.packets import Properties, Will
 
 OWNER = "mqtt-will "

@@ -22,12 +22,9 @@ from functools import partial
 from typing import Any
 
 from bussrv.bus.interest.interests import mode_interest
-from bussrv.bus.interfaces import IBus
 from bussrv.formats.objects.members import MemberProtocol
 from bussrv.formats.objects.vocabulary import Vocabulary, routing_id, routing_ids, text
-from bussrv.net.listening import StreamListener
-from bussrv.net.session.factory import StreamFactory
-from bussrv.registry.state.session import Claims
+from bussrv.plugin import Claims, IBus, StreamFactory, StreamListener
 from bussrv.values import Interest
 from bussrv.wire.objects import BusObject, encode_json
 

@@ -13,9 +13,8 @@ from typing import Any
 import msgspec
 from twisted.python.failure import Failure
 
-from bussrv.bus.interfaces import IBus
 from bussrv.net.session.input_states import TRANSITIONS, InputEvent, State
-from bussrv.net.session.protocol import StreamProtocol
+from bussrv.plugin import IBus, StreamProtocol
 from bussrv.wire.head import decode_command
 from bussrv.wire.objects import NUL, BusObject
 

@@ -15,19 +15,17 @@ from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
 from bussrv.addresses import parse_host, peer_text
-from bussrv.bus.interfaces import IBus, IReloadable
-from bussrv.errors import ConfigError, Refused
+from bussrv.bus.interfaces import IReloadable
 from bussrv.formats.objects.members import MemberProtocol
 from bussrv.formats.objects.object_system import OBJECT_SYSTEM, claims, link
 from bussrv.formats.objects.server_link import ServerLink
 from bussrv.net.draining import MOST_SECONDS_TO_READ, REASON
-from bussrv.net.session.factory import StreamFactory
-from bussrv.net.session.protocol import StreamProtocol
 from bussrv.net.tls.dialing import TlsLink
 from bussrv.net.tls.link_tokens import TokenFile, is_private, take_token
 from bussrv.net.tls.ports import forget_certificates, keep_certificates
 from bussrv.net.transport.endpoint_faults import explain
 from bussrv.net.transport.endpoint_parts import take_apart
+from bussrv.plugin import ConfigError, IBus, Refused, StreamFactory, StreamProtocol
 from bussrv.values import shown
 from bussrv.wire.objects import BadObject, BusObject
 

@@ -14,21 +14,32 @@ from twisted.python.failure import Failure
 
 from bussrv.bus.groups.fanout import OBJECT_FRAMES
 from bussrv.bus.interest.vocabulary import JOINING, SERVERS_ONLY
-from bussrv.bus.interfaces import IBus, IEncoding
 from bussrv.bus.send_rights import MOST_STEPS
-from bussrv.errors import REASONS, NotAllowed, OverLimit, Refused, RemoteProtocolError
-from bussrv.events import limit_reached
 from bussrv.formats.objects.command_input import CommandInput
 from bussrv.formats.objects.object_input import NextObject, ObjectInput
 from bussrv.formats.objects.vocabulary import Vocabulary, services
-from bussrv.memory.bundle import Bundle
 from bussrv.net.session.input_states import State
-from bussrv.net.session.protocol import StreamProtocol
-from bussrv.net.transport.patience import Patience
-from bussrv.policy.logins.credentials import Credentials, Password, Token
-from bussrv.policy.permissions.permissions import Action
-from bussrv.registry.state.session import Claims, Session
-from bussrv.values import Interest, ModeInterest, quoted
+from bussrv.plugin import (
+    REASONS,
+    Action,
+    Bundle,
+    Claims,
+    Credentials,
+    IBus,
+    IEncoding,
+    NotAllowed,
+    OverLimit,
+    Password,
+    Patience,
+    Refused,
+    RemoteProtocolError,
+    Session,
+    StreamProtocol,
+    Token,
+    limit_reached,
+    quoted,
+)
+from bussrv.values import Interest, ModeInterest
 from bussrv.wire import objects as wire
 from bussrv.wire.objects import BadObject, BusObject, ObjectReader, decode_raw, encode_json
 
@@ -377,11 +388,10 @@ class MemberProtocol(StreamProtocol):
         """Servers say why they end a link; one that does not has died, or the network has."""
         return reason if self.server is None else self.server.farewell or "connection-lost"
 
-    def end(self, reason: str, most: float | None = None) -> Deferred[None]:
-        """End the session; a linked server is told why."""
-        if self.server is not None and not self.has_ended:
+    def farewell(self, reason: str) -> None:
+        """Tell a linked server why the session ends."""
+        if self.server is not None:
             self.server.say_farewell(reason)
-        return super().end(reason, most)
 
     def evict(self, reason: str) -> Deferred[None]:
         """Tell a member why its session ends, and end it."""
@@ -389,7 +399,7 @@ class MemberProtocol(StreamProtocol):
             self._tell({"event": "error", "reason": reason, "message": REASONS[reason]})
         return self.end(reason)
 
-    def say_farewell(self, seconds: float) -> None:
+    def server_stops(self, seconds: float) -> None:
         """Tell a member that the server is about to stop."""
         if self.is_member and not self.has_ended:
             self._tell({"event": "abboe/close/notify", "reason": "server-stopped", "seconds": seconds})
@@ -407,7 +417,7 @@ class MemberProtocol(StreamProtocol):
         registry = self.bus.registry
         try:
             claims, interest = identify(obj.fields())
-            await self.log_in()
+            await self.log_in_as_offered()
             named = self._named_services(obj)
             if claims.claimed == self.session().actor:
                 claims = replace(claims, claimed=None)
@@ -438,7 +448,7 @@ class MemberProtocol(StreamProtocol):
         """Refuse a link to another server: only the wire format ``objects`` has links."""
         self.refuse(obj.head.id, "bad-subscription", "servers link over the wire format objects, not over a WebSocket")
 
-    async def log_in(self) -> None:
+    async def log_in_as_offered(self) -> None:
         """Check the credentials that came with the object that is served, and whether the client may be a member.
 
         :raises Refused: it may not.

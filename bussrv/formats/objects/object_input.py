@@ -14,11 +14,10 @@ from twisted.python.failure import Failure
 
 from bussrv.bus.flush_schedule import NEVER
 from bussrv.bus.interest.vocabulary import EXCHANGED
-from bussrv.bus.interfaces import IBus
 from bussrv.bus.routing.compiled_result import CONTINUE, INCOMPLETE, ScanResult
 from bussrv.net.session.input import LARGE_INPUT
 from bussrv.net.session.input_states import State
-from bussrv.net.session.protocol import StreamProtocol
+from bussrv.plugin import IBus, StreamProtocol
 from bussrv.wire.objects import BadObject, BusObject, ObjectReader
 
 Route = Callable[[str, ObjectReader], ScanResult | None]

@@ -29,17 +29,13 @@ from functools import partial
 from typing import Any
 
 from bussrv.bus.interest.interests import mode_interest, rule_interest
-from bussrv.bus.interfaces import IBus
-from bussrv.errors import Refused
 from bussrv.formats.objects.members import MemberProtocol
 from bussrv.formats.objects.server_link import LINK, SERVED, ServerLink, watch_closely
 from bussrv.formats.objects.vocabulary import Vocabulary, echoed, routing_id, routing_ids, text
-from bussrv.net.listening import StreamListener
-from bussrv.net.session.factory import StreamFactory
 from bussrv.net.tls.link_tokens import is_private
+from bussrv.plugin import Claims, IBus, Refused, StreamFactory, StreamListener
 from bussrv.policy.logins.credentials import Proof
 from bussrv.policy.permissions.permissions import content
-from bussrv.registry.state.session import Claims
 from bussrv.values import Interest
 from bussrv.wire.objects import BusObject
 
@@ -209,7 +205,7 @@ async def _identify_server(member: MemberProtocol, name: str | None) -> None:
         proof = _proof_of_server(member, name) or member.bus.identity.of_network(peer, LINK)
         if proof is not None:
             await member.identification.prove(proof)
-    await member.log_in()
+    await member.log_in_as_offered()
 
 
 def _proof_of_server(member: MemberProtocol, name: str | None) -> Proof | None:

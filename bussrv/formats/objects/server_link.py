@@ -24,14 +24,12 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from bussrv.addresses import host_of, is_in, peer_text
-from bussrv.bus.interfaces import IBus
 from bussrv.bus.links.advertisement_fields import ADVERTISEMENTS
 from bussrv.counts.throttle import Throttle
-from bussrv.errors import REASONS, Refused
 from bussrv.formats.objects.members import Identify, MemberProtocol
 from bussrv.formats.objects.vocabulary import echoed
 from bussrv.net.tls.link_tokens import is_private
-from bussrv.values import quoted
+from bussrv.plugin import REASONS, IBus, Refused, quoted
 from bussrv.wire.objects import BusObject
 
 log = Logger()

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from bussrv.bus.interest.vocabulary import EXCHANGED
-from bussrv.errors import OverLimit, Refused
 from bussrv.formats.objects.command_input import Serve
-from bussrv.values import MAX_ROUTING_ID, check_routing_id
+from bussrv.plugin import OverLimit, Refused, check_routing_id
+from bussrv.values import MAX_ROUTING_ID
 
 
 class Vocabulary:

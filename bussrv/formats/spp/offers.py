@@ -21,10 +21,7 @@ from collections import OrderedDict
 from collections.abc import Container, Iterator
 from typing import Any
 
-from bussrv.bus.interfaces import IBus
-from bussrv.memory.bundle import Bundle
-from bussrv.net.session.client_link import StreamLink
-from bussrv.policy.permissions.permissions import EVERYTHING, Permissions
+from bussrv.plugin import EVERYTHING, Bundle, IBus, Permissions, StreamLink
 from bussrv.turns.slices import Work
 from bussrv.wire import spp as wire
 

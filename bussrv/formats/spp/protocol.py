@@ -19,24 +19,31 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from bussrv import events as ev
-from bussrv.bus.groups.frames import Delivery
-from bussrv.bus.interfaces import IBus, IEncoding
 from bussrv.counts.throttle import Throttle
-from bussrv.errors import TOO_MANY_LOGINS, OverLimit, Refused
+from bussrv.errors import TOO_MANY_LOGINS
 from bussrv.formats.spp.offers import Offers, SppLink
 from bussrv.formats.spp.silence import SilentClients
-from bussrv.journal.record import Stamped
-from bussrv.memory.bundle import Bundle
-from bussrv.memory.limits import Chunk
-from bussrv.net.listening import StreamListener
-from bussrv.net.session.backlog import Backlog
-from bussrv.net.session.factory import StreamFactory
-from bussrv.net.session.protocol import StreamProtocol
-from bussrv.policy.logins.credentials import Credentials, Password, Token
-from bussrv.registry.interfaces import IRegistryObserver
-from bussrv.registry.state.session import Session
-from bussrv.settings import Settings
-from bussrv.values import Traffic
+from bussrv.plugin import (
+    Backlog,
+    Bundle,
+    Chunk,
+    Credentials,
+    Delivery,
+    IBus,
+    IEncoding,
+    IRegistryObserver,
+    OverLimit,
+    Password,
+    Refused,
+    Session,
+    Settings,
+    Stamped,
+    StreamFactory,
+    StreamListener,
+    StreamProtocol,
+    Token,
+    Traffic,
+)
 from bussrv.wire import spp as wire
 from bussrv.wire.spp import service_of_info
 

@@ -10,10 +10,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from bussrv.addresses import address_key, is_exempt
 from bussrv.counts.tally import Tally
-from bussrv.errors import OverLimit
-from bussrv.settings import Settings
+from bussrv.plugin import OverLimit, Settings, address_key, is_exempt
 
 Client = TypeVar("Client")
 

@@ -15,19 +15,22 @@ from twisted.internet.defer import Deferred
 from twisted.internet.protocol import connectionDone
 from twisted.python.failure import Failure
 
-from bussrv.bus.interfaces import IBus
-from bussrv.errors import OverLimit, RemoteProtocolError
 from bussrv.formats.objects.members import MemberProtocol
 from bussrv.formats.objects.object_input import NextObject
 from bussrv.formats.objects.object_system import OBJECT_SYSTEM
 from bussrv.formats.websocket.request import FirstRequest, choose_subprotocol
 from bussrv.formats.websocket.socket import WebSocket
-from bussrv.memory.bundle import Bundle
-from bussrv.net.listening import StreamListener
-from bussrv.net.session.backlog import Backlog
-from bussrv.net.session.client_link import StreamLink
-from bussrv.net.session.factory import StreamFactory
 from bussrv.net.session.input_states import State
+from bussrv.plugin import (
+    Backlog,
+    Bundle,
+    IBus,
+    OverLimit,
+    RemoteProtocolError,
+    StreamFactory,
+    StreamLink,
+    StreamListener,
+)
 from bussrv.wire.frames import as_messages, refusal
 from bussrv.wire.objects import ObjectReader
 from bussrv.wire.websocket import SUBPROTOCOL, WebSocketReader

@@ -13,12 +13,8 @@ from math import ceil
 from typing import Any
 
 from bussrv.addresses import peer_text
-from bussrv.bus.interfaces import IBus
-from bussrv.errors import OverLimit
-from bussrv.events import limit_reached
-from bussrv.net.transport.patience import Patience
+from bussrv.plugin import IBus, OverLimit, Patience, ReceiveBuffer, limit_reached
 from bussrv.wire.frames import END_OF_REQUEST, MAX_REQUEST, offered
-from bussrv.wire.reader import ReceiveBuffer
 from bussrv.wire.script import script_method, script_response
 
 

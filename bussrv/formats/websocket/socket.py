@@ -16,14 +16,12 @@ from typing import Any, Protocol
 from twisted.internet.defer import Deferred
 
 from bussrv import events as ev
-from bussrv.bus.interfaces import IBus
-from bussrv.errors import RemoteProtocolError
 from bussrv.formats.websocket.heartbeat import Heartbeat
 from bussrv.formats.websocket.origins import is_allowed
-from bussrv.memory.bundle import Bundle
 from bussrv.net.session.input import Input
 from bussrv.net.session.input_states import State
-from bussrv.values import Traffic, excerpt
+from bussrv.plugin import Bundle, IBus, RemoteProtocolError, Traffic
+from bussrv.values import excerpt
 from bussrv.wire.frames import (
     PING,
     ClosedByClient,

@@ -2,6 +2,7 @@
 
 - ``backlog``: chunks that wait to be sent to one client, because its transport is full or others are served first
 - ``client_link``: sends to one client; it is cut, as a slow consumer, when too much waits for it
+- ``failing``: what a wire format raises is counted and logged, and ends one session at most
 - ``factory``: makes the protocols of the connections of one port, or of the links that this server dials
 - ``identification``: the user that the client of one connection has proved to be, the same in every stream format
 - ``input``: what one client sent, how far it is served, and its memory

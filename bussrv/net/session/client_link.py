@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from twisted.internet.interfaces import IPushProducer
+from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from bussrv.bus.groups.fanout import NO_FRAMES
 from bussrv.bus.interfaces import IEncoding, ISessionLink
 from bussrv.memory.bundle import Bundle
 from bussrv.memory.send_turns import PIECE, SendTurns
@@ -40,6 +42,15 @@ class LinkConnection(Protocol):
     def evict(self, reason: str) -> Any:
         """End the session for ``reason``, and the connection when the client has taken what is queued."""
 
+    def encoding_for(self, options: dict[str, Any]) -> IEncoding:
+        """How the publications of a subscription with these options are encoded."""
+
+    def personal(self, frame: bytes) -> bytes:
+        """A frame as this client gets it."""
+
+    def fail_soon(self, failure: Failure) -> None:
+        """The wire format failed: end the session, after the current frames were sent to the others."""
+
 
 @implementer(ISessionLink, IPushProducer)
 class StreamLink:
@@ -48,6 +59,7 @@ class StreamLink:
     :param protocol: ended with ``slow-consumer`` when more than ``max_outbound`` bytes wait after the chunk that is
         being sent.
     :param outflow: says when long chunks are sent.
+    :ivar protocol: the same, until the connection is gone.
     :ivar traffic: the counts of objects and bytes of the session.
     :ivar is_closing: whether nothing more is sent.
     :ivar waits_for_close: whether the connection stays when everything is sent, until the client closes its side.
@@ -59,9 +71,10 @@ class StreamLink:
     def __init__(
         self, protocol: LinkConnection, encoding: IEncoding, max_outbound: int, backlog: Backlog, outflow: SendTurns
     ) -> None:
-        self._protocol = protocol
+        self.protocol = protocol
         self.traffic = protocol.traffic
         self._transport = protocol.transport
+        hash(encoding)  # Sessions are put together by their encodings: one that cannot be compared fails here.
         self._encoding = encoding
         self._max_outbound = max_outbound
         self._backlog = backlog
@@ -77,8 +90,17 @@ class StreamLink:
         self._send_some: Callable[[Pieces], int] = getattr(self._transport, "send_some", self._write_some)
 
     def encoding_for(self, options: dict[str, Any] | None) -> IEncoding:
-        """One encoding for every session of a stream format."""
-        return self._encoding
+        """One encoding for all that the client gets, or another one for a subscription with options."""
+        if options is None:
+            return self._encoding
+        try:
+            encoding = self.protocol.encoding_for(options)
+            hash(encoding)
+        except Exception:
+            # The registry is in the middle of a change.
+            self.protocol.fail_soon(Failure())
+            return NO_FRAMES
+        return encoding
 
     def send(self, bundle: Bundle) -> None:
         """Send frames, after everything sent before."""
@@ -124,7 +146,7 @@ class StreamLink:
     def _check_size(self) -> None:
         if self._full and self._backlog.behind + self._unsent() > self._max_outbound:
             self.is_closing = True
-            self._protocol.overflow(self._max_outbound)
+            self.protocol.overflow(self._max_outbound)
 
     @property
     def has_sent_all(self) -> bool:
@@ -196,7 +218,7 @@ class StreamLink:
 
     def close(self, reason: str) -> None:
         """End the session for ``reason``, and the connection when everything queued is sent."""
-        self._protocol.evict(reason)
+        self.protocol.evict(reason)
 
     def say_last(self, words: Bundle) -> None:
         """Forget what is queued, and send ``words`` after what was begun. Nothing else is sent any more."""
@@ -250,8 +272,35 @@ class StreamLink:
 
     def let_go(self) -> None:
         """Let go of the connection, which is gone."""
-        del self._protocol
+        del self.protocol
         self._backlog.holding = None
+
+
+class PersonalLink(StreamLink):
+    """The link of a wire format whose frames differ from client to client; see :meth:`StreamProtocol.personal`."""
+
+    def send(self, bundle: Bundle) -> None:
+        """Send frames as this client gets them, after everything sent before."""
+        try:
+            frames = [self.protocol.personal(each) for each in bundle.frames]
+            check_frames(frames)
+        except Exception:
+            self.is_closing = True
+            self.protocol.fail_soon(Failure())
+            return
+        super().send(Bundle(frames))
+
+
+_BYTES = frozenset({bytes})
+
+
+def check_frames(frames: Sequence[object]) -> None:
+    """Check frames of a wire format, before others are sent something together with them.
+
+    :raises TypeError: one is no ``bytes``.
+    """
+    if not _BYTES.issuperset(map(type, frames)):
+        raise TypeError("the frames that a client is sent are bytes")
 
 
 def _send_nothing(_: object) -> int:

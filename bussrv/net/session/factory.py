@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from twisted.internet.protocol import Factory
+from twisted.python.failure import Failure
 
 from bussrv.bus.interfaces import IBus
 from bussrv.net.session.protocol import StreamProtocol
@@ -16,7 +17,9 @@ from bussrv.net.transport.complaints import Complaints
 class StreamFactory(Factory):
     """Makes a protocol for each connection.
 
+    :param protocol: the class of the protocols.
     :ivar name: the wire format.
+    :ivar bus: the bus.
     :ivar protocols: the protocols of open connections.
     :ivar complaints: lines of log about clients, limited for each address.
     :ivar in_turns: whether frames that several connections bring in one reactor turn are sent together. A port sets it.
@@ -36,8 +39,13 @@ class StreamFactory(Factory):
         self._reactor = reactor
 
     def buildProtocol(self, addr: Any) -> Any:
-        """A protocol for a new connection."""
-        return self.if_there_is_room(self.make)
+        """A protocol for a new connection. If the wire format fails to make one, a protocol that closes it."""
+        try:
+            return self.if_there_is_room(self.make)
+        except Exception:
+            self.bus.counters["internal-error"] += 1
+            self.complaints.broken("that was to open", "a new connection", Failure())
+            return ClosedAtOnce()
 
     def if_there_is_room(self, make: Callable[[], Any]) -> Any:
         """The result of ``make`` for a new connection. If there are too many connections, a protocol that closes it."""

@@ -43,7 +43,7 @@ _AT_DONE = TRANSITIONS[InputEvent.DONE]
 class Reader(Protocol):
     """A pure reader of one wire format, as the modules of :mod:`bussrv.wire` have them.
 
-    Most derive from :class:`bussrv.wire.reader.StreamReader`, which has all of this except ``_read_event``.
+    Most derive from :class:`bussrv.wire.reader.StreamReader`, which has all of this except ``read_event``.
     """
 
     def feed(self, data: bytes) -> None:
@@ -323,12 +323,19 @@ class Input:
     def end(self) -> None:
         """The session ends: nothing more is read."""
         self._on(InputEvent.END)
-        self.reader.clear()
+        try:
+            self.reader.clear()
+        except Exception:
+            self._connection.serving_failed(Failure())
         self._holding.resize(0)
 
     def count(self) -> None:
         """Count the memory of what waits in the reader."""
-        waiting = len(self.reader)
+        try:
+            waiting = len(self.reader)
+        except Exception:
+            self._connection.serving_failed(Failure())
+            return
         if waiting > FREE_INPUT:
             self._holding.resize(waiting)
             self._connection.input_is_large()

@@ -31,23 +31,26 @@ from bussrv.bus.sessions.ending import MOST_ENDED, end_services_then
 from bussrv.errors import NotAllowed, OverLimit, Refused, RemoteProtocolError
 from bussrv.events import LimitReached
 from bussrv.memory.bundle import Bundle
+from bussrv.memory.limits import HeldMemory
+from bussrv.net.session import failing
 from bussrv.net.session.backlog import Backlog
-from bussrv.net.session.client_link import StreamLink
+from bussrv.net.session.client_link import PersonalLink, StreamLink, check_frames
 from bussrv.net.session.identification import Identification
 from bussrv.net.session.input import FREE_INPUT, Input, Reader
 from bussrv.net.session.input_states import State
 from bussrv.net.session.long_answer import LongAnswer
 from bussrv.net.transport.complaints import Complaints
-from bussrv.policy.logins.credentials import Proof
+from bussrv.policy.logins.credentials import Credentials, Proof
 from bussrv.policy.permissions.permissions import NOTHING, Action, Permissions
 from bussrv.registry.changes import rules
 from bussrv.settings import Settings
-from bussrv.values import Publication, Traffic, quoted
+from bussrv.values import Publication, Traffic, check_publication, quoted
 
 
 class PortConnections(Protocol):
     """The connections of one port; see :class:`bussrv.net.session.factory.StreamFactory`."""
 
+    bus: IBus
     protocols: set[StreamProtocol]
     complaints: Complaints
     in_turns: bool
@@ -57,22 +60,27 @@ class PortConnections(Protocol):
 class StreamProtocol(TwistedProtocol):
     """One connection of a stream format.
 
-    Subclasses implement :meth:`make_reader`, :meth:`encoding` and :meth:`received`. They may override
-    :meth:`make_backlog`, :meth:`make_link`, :meth:`opened`, :meth:`malformed`, :meth:`not_admitted` and :meth:`closed`.
+    Subclasses implement :meth:`make_reader`, :meth:`encoding` and :meth:`received`. They may override the other
+    *hooks*: :meth:`encoding_for`, :meth:`personal`, :meth:`make_backlog`, :meth:`make_link`, :meth:`not_admitted`,
+    :meth:`opened`, :meth:`next_event`, :meth:`malformed`, :meth:`server_stops`, :meth:`last_words`, :meth:`farewell`,
+    :meth:`reason_of_end` and :meth:`closed`. If a hook raises, the session ends with ``internal-error``; others go on.
 
     :cvar FORMAT: the name of the wire format.
     :cvar LAST_WORDS: a client that read too slowly has so many seconds to read why it is cut.
     :ivar dialed: whether this server connected to the other side; otherwise the other side connected.
     :ivar is_admitted: whether the bus has admitted the client already.
     :ivar is_link: whether the other side is a linked server.
+    :ivar factory: the factory that made it.
+    :ivar session_id: the id of its session, once that is open.
+    :ivar traffic: the counts of objects and bytes of the session, for the journal.
     :ivar input: what the client sends.
-    :ivar link: sends to the client. A client that is not admitted has none: its input is ``State.NO_SESSION``.
+    :ivar link: sends to the client. A client that is not admitted has none.
     :ivar identification: who the client has proved to be.
     """
 
     FORMAT: ClassVar[str]
     LAST_WORDS: ClassVar[float] = 5.0
-    dialed = is_admitted = is_link = False
+    dialed = is_admitted = is_link = _has_bid_farewell = False
     factory: PortConnections
     transport: Any
     session_id: str
@@ -97,19 +105,39 @@ class StreamProtocol(TwistedProtocol):
         raise NotImplementedError
 
     def encoding(self) -> IEncoding:
-        """How objects and publications are encoded for the client."""
+        """How objects and publications are encoded for the client.
+
+        Sessions whose encodings are equal get the same bytes, which are made once. So let it be hashable, equal to
+        those that make the same bytes, and never changed.
+        """
         raise NotImplementedError
 
+    def encoding_for(self, options: dict[str, Any]) -> IEncoding:
+        """How the publications of a subscription with options are encoded; by default like all others.
+
+        :param options: as :meth:`subscribe` was given them, such as a number that frames of the subscription bear.
+        """
+        return self.encoding()
+
+    def personal(self, frame: bytes) -> bytes:
+        """The place for what differs from client to client, such as a number: a frame as this client gets it.
+
+        Overridden, it is given every frame before it is sent to this client, those of :meth:`send` included, and
+        sessions share no bytes any more.
+        """
+        return frame
+
     def make_backlog(self) -> Backlog:
-        """The queue of frames that wait for the client."""
+        """A queue for the frames that wait for the client."""
         return Backlog()
 
     def make_link(self, backlog: Backlog) -> StreamLink:
         """The link: it sends frames to the client."""
-        return StreamLink(self, self.encoding(), self._bus.settings.max_outbound, backlog, self._bus.streams.outflow)
+        kind = StreamLink if type(self).personal is StreamProtocol.personal else PersonalLink
+        return kind(self, self.encoding(), self._bus.settings.max_outbound, backlog, self._bus.streams.outflow)
 
     def opened(self) -> None:
-        """Called when the session is open."""
+        """Called when the session is open. A client with a TLS certificate may have logged in by it already."""
 
     def next_event(self) -> Any:
         """The next event of the client; ``None``: more bytes are needed; see :class:`bussrv.net.session.input.Input`.
@@ -133,8 +161,17 @@ class StreamProtocol(TwistedProtocol):
         self.traffic = self.link.traffic = traffic
 
     def last_words(self, reason: str) -> Bundle | None:
-        """The reason, for a client that is cut because it reads too slowly; ``None``: it cannot be told."""
+        """The frames that tell ``reason`` to a client that is cut because it reads too slowly; ``None``: none do.
+
+        They are sent instead of all that waits for the client.
+        """
         return None
+
+    def farewell(self, reason: str) -> None:
+        """Called when the session is about to end for ``reason``: the client can be sent a last frame.
+
+        It is called once, and not if the connection is lost already or the client reads too slowly.
+        """
 
     def malformed(self, error: RemoteProtocolError) -> None:
         """Called when the client sent something malformed, before the session ends."""
@@ -148,13 +185,12 @@ class StreamProtocol(TwistedProtocol):
         try:
             if not (self.dialed or self.is_admitted):
                 self._bus.admit(self.FORMAT, peer)
-        except OverLimit as refusal:
-            self.not_admitted(refusal)
-            self.transport.loseConnection()
+            backlog, self._address = self.make_backlog(), address_key(peer)
+            backlog.holding = self._bus.streams.outbound.open(self._address, self.outbound_is_full)
+            self.link = self.make_link(backlog)
+        except Exception as error:
+            failing.not_opened(self, error)
             return
-        backlog, self._address = self.make_backlog(), address_key(peer)
-        backlog.holding = self._bus.streams.outbound.open(self._address, self.outbound_is_full)
-        self.link = self.make_link(backlog)
         self.session_id = self._bus.open(self.FORMAT, peer, self.link).id
         inbound = self._bus.streams.inbound.open(self._address, self._inbound_is_full)
         self.input.open(self.session_id, self.factory, self._address, inbound)
@@ -175,7 +211,10 @@ class StreamProtocol(TwistedProtocol):
             self.opened()
 
     def not_admitted(self, refusal: OverLimit) -> None:
-        """Called when the client is over a limit, before its connection is closed. There is no session."""
+        """Called when the client is over a limit, before its connection is closed. There is no session.
+
+        Write to :attr:`transport` what tells the client.
+        """
 
     def dataReceived(self, data: bytes) -> None:
         """Read a chunk. Its events are served in the next slice of the session."""
@@ -201,7 +240,7 @@ class StreamProtocol(TwistedProtocol):
 
     def input_has_ended(self) -> None:
         """The client has sent its last, and all of it is served."""
-        why = self.reason_of_end("client-closed")
+        why = self._why_it_ends("client-closed")
         self.end_services(why, partial(self.end, why))
 
     def end_services(self, reason: str, then: Callable[[], object]) -> None:
@@ -240,7 +279,11 @@ class StreamProtocol(TwistedProtocol):
         done.addErrback(self.serving_failed).addBoth(self.input.work_is_done)
 
     def send(self, frames: Sequence[bytes]) -> None:
-        """Send the client frames of its wire format, after what was collected for it."""
+        """Send the client frames of its wire format, after what was collected for it.
+
+        :raises TypeError: a frame is no ``bytes``.
+        """
+        check_frames(frames)
         self._bus.send(self.session_id, frames)
 
     async def subscribe(self, service: str, options: dict[str, Any] | None = None) -> None:
@@ -268,8 +311,11 @@ class StreamProtocol(TwistedProtocol):
         """The client publishes on a service that it provides.
 
         :raises Refused: ``not-authenticated``, ``not-allowed`` or ``not-registered``.
+        :raises TypeError: the payload is no ``bytes``, or the content type no text.
+        :raises UnicodeEncodeError: the content type cannot be encoded, so that other clients could not be told it.
         """
         service = publication.service
+        check_publication(publication)
         self.check_may("publish", service)
         rules.may_unregister(self._bus.registry.state, self.session_id, service)
         self._bus.publish(self.session_id, publication)
@@ -280,6 +326,7 @@ class StreamProtocol(TwistedProtocol):
         """The present state of a service, as the client may know it: to be sent right after :meth:`subscribe`.
 
         :returns: the last payload that was published, or the snapshot of a hosted service; empty if there is none.
+        :raises Refused: ``internal-error``: the hosted service failed.
         """
         return self._bus.last(service, self.permissions())
 
@@ -302,16 +349,71 @@ class StreamProtocol(TwistedProtocol):
         if isinstance(service, str) and not self._bus.may(self.session_id, action, service):
             raise NotAllowed(f"the policy does not allow you to {action} {quoted(service)}")
 
+    @property
+    def asks_for_login(self) -> bool:
+        """Whether the server asks clients who they are. Otherwise no login can be checked."""
+        return self._bus.access.asks
+
+    @property
+    def has_joined(self) -> bool:
+        """Whether the client may do anything at all: it has logged in, or need not."""
+        return not self.has_ended and self.permissions() is not NOTHING
+
+    def check_may_join(self) -> None:
+        """Check that the client may do anything at all. A denial is journaled.
+
+        :raises Refused: ``not-authenticated``, ``not-allowed``, or ``session-closed`` if the client is gone.
+        """
+        self.identification.check_may_join()
+
+    async def log_in(self, credentials: Credentials) -> None:
+        """The client says who it is; to be awaited by :meth:`busy_with`. The outcome is journaled.
+
+        After three failures the session ends with ``authentication-failed``, once this reactor turn is over: tell the
+        client at once.
+
+        :raises Refused: ``bad-credentials``, ``too-many-logins`` (nothing was checked, so the client may try again),
+            ``actor-fixed`` (it has logged in as another user), or ``session-closed`` if the client is gone.
+        """
+        try:
+            await self.identification.log_in(credentials)
+        except Refused:
+            if self.identification.has_failed_too_often:
+                self.reactor.callLater(0, self._unless_ended, partial(self.end, "authentication-failed"))
+            raise
+
+    def held_memory(self, forget: Callable[[], object]) -> HeldMemory:
+        """Counts memory that the wire format itself keeps for this client towards ``--max-outbound-total``.
+
+        The address that holds most loses a session when there is too much. Release what is held when the session is
+        closed, too.
+
+        :param forget: called when this session is the one: lets go of the memory, and releases it.
+        """
+
+        def give_up() -> None:
+            failing.ask(self, lambda _: forget(), "outbound-full")
+            self.outbound_is_full()
+
+        return self._bus.streams.outbound.open(self._address, give_up)
+
     async def send_in_slices(self, frames: Iterator[bytes]) -> None:
-        """Send an answer that may be long; to be awaited by :meth:`busy_with`. See :class:`LongAnswer`."""
+        """Send an answer that may be long; to be awaited by :meth:`busy_with`. Others are served in between."""
         send = partial(self._bus.send, self.session_id)
         await LongAnswer(frames, send, self.link, self._bus.slices, self._address).sent
 
     def serving_failed(self, failure: Failure) -> None:
         """Serving the client failed. That is a fault of the server or of a plugin, not of the client."""
-        self._bus.counters["internal-error"] += 1
-        self.factory.complaints.broken(self.session_id, peer_text(self.transport.getPeer()), failure)
+        failing.note(self, failure)
         self.end("internal-error")
+
+    def fail_soon(self, failure: Failure) -> None:
+        """The same, at the end of the reactor turn: others are being served just now."""
+        self.reactor.callLater(0, self._unless_ended, partial(self.serving_failed, failure))
+
+    def _unless_ended(self, call: Callable[[], object]) -> None:
+        if not self.has_ended:
+            call()
 
     def overflow(self, limit: int) -> None:
         """The client reads too slowly: end its session, after the present frames were sent to the others."""
@@ -336,7 +438,7 @@ class StreamProtocol(TwistedProtocol):
         self.factory.complaints.cut(self.session_id, peer_text(self.transport.getPeer()), reason, limit, value)
         self._note_limit(limit, value, reason)
         # If the memory of all is full, what was begun is lost already, and nothing that follows could be read.
-        words = self.last_words(reason) if reason == "slow-consumer" else None
+        words = failing.ask(self, self.last_words, reason) if reason == "slow-consumer" else None
         if words is not None:
             self.link.say_last(words)
         self._close_session(reason)
@@ -373,6 +475,9 @@ class StreamProtocol(TwistedProtocol):
         :returns: fires when the connection is gone.
         """
         gone = self.gone()
+        if not (self.has_ended or self._has_bid_farewell):
+            self._has_bid_farewell = True
+            failing.ask(self, self.farewell, reason)
         if not self.has_ended:
             self._close_session(reason)
             self._abort_call = self.reactor.callLater(self._bus.settings.close_timeout, self._abort)
@@ -382,10 +487,10 @@ class StreamProtocol(TwistedProtocol):
         return gone
 
     def evict(self, reason: str) -> Deferred[None]:
-        """The same, and tell the client why, if the wire format has a message for that."""
+        """End the session, and tell the client why, if the wire format has a message for that."""
         return self.end(reason)
 
-    def say_farewell(self, seconds: float) -> None:
+    def server_stops(self, seconds: float) -> None:
         """Called when the server is about to stop: the session ends within so many seconds."""
 
     def gone(self) -> Deferred[None]:
@@ -406,14 +511,14 @@ class StreamProtocol(TwistedProtocol):
         else:
             self._bus.send(self.session_id, [])  # what was collected for the client, while it may be sent
             self._end_services_of(self.session_id, reason, partial(self._close_on_bus, reason))
-        try:
-            self.closed(reason)
-        except Exception:
-            # The session is closed already; the connection still has to be.
-            self.serving_failed(Failure())
+        failing.ask(self, self.closed, reason)
 
     def _close_on_bus(self, reason: str) -> None:
-        self.close_session(reason)
+        try:
+            self.close_session(reason)
+        except Exception:
+            failing.note(self, Failure())
+            self._bus.close(self.session_id, reason, self.traffic)
         self._closed.callback(None)
 
     def close_session(self, reason: str) -> None:
@@ -427,14 +532,17 @@ class StreamProtocol(TwistedProtocol):
         return gone
 
     def closed(self, reason: str) -> None:
-        """Called when the session is closed."""
+        """Called when the session is closed for ``reason``: nothing can be sent any more. Cancel timers here."""
 
     def reason_of_end(self, reason: str) -> str:
         """The reason of the end of a session whose connection was not ended by this server.
 
-        :param reason: as the transport has it.
+        :param reason: as the transport has it: ``client-closed`` or ``connection-lost``.
         """
         return reason
+
+    def _why_it_ends(self, reason: str) -> str:
+        return failing.ask(self, self.reason_of_end, reason) or "internal-error"
 
     def readConnectionLost(self) -> None:
         """The client sends no more, but may still read: finish its requests, then close."""
@@ -450,7 +558,7 @@ class StreamProtocol(TwistedProtocol):
             return
         self.input.cut()
         self.link.stopProducing()
-        why = self.reason_of_end("client-closed" if reason.check(ConnectionDone) else "connection-lost")
+        why = self._why_it_ends("client-closed" if reason.check(ConnectionDone) else "connection-lost")
         # In slices: thousands of connections may be lost at once, for example if a machine goes down.
         self.end_services(why, partial(self._connection_is_gone, why))
 

@@ -249,7 +249,7 @@ class Foreign:
     def check(self, password: Password, in_thread: InThread) -> Deferred[Proof | None]:
         """Ask the checker, on the reactor's thread; see :class:`PasswordChecker`."""
         credentials = UsernamePassword(password.user.encode("utf-8", "replace"), password.secret)
-        asked: Deferred[Any] = maybeDeferred(self._checker.requestAvatarId, credentials)
+        asked: Deferred[Any] = maybeDeferred(lambda: self._checker.requestAvatarId(credentials))
         asked.addTimeout(PATIENCE, self._reactor)
         return asked.addCallbacks(self._proof, self._refused)
 
@@ -257,7 +257,7 @@ class Foreign:
         name = avatar_id.decode("utf-8", "replace") if isinstance(avatar_id, bytes) else avatar_id
         try:
             actor = check_user(name)
-        except (ValueError, AttributeError):
+        except (ValueError, AttributeError, TypeError):
             log.error(
                 "--auth {kind}: the user that it names cannot be one of bussrv", event="auth.bad-user", kind=self._kind
             )

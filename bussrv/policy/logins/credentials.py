@@ -34,6 +34,7 @@ class Token(Struct, frozen=True):
 
 
 Credentials = Password | Token
+"""By which a client says who it is."""
 
 
 class Proof(Struct, frozen=True):

@@ -25,6 +25,7 @@ from typing import Literal, Protocol
 from msgspec import Struct
 
 Action = Literal["provide", "publish", "watch", "request", "send", "observe", "address", "link", "tell", "admin"]
+"""What a session may do with a target; see the policy file."""
 
 OCTETS = "application/octet-stream"
 """The content type of a payload that comes without one."""

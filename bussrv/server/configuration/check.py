@@ -117,7 +117,8 @@ def _made(
                 if isinstance(listener, (StreamPort, DatagramListener)) and not passed:
                     would_start(listener, checked.place(each.name), faults)
         except Exception as error:
-            faults.append(f"--{each.name}: not served: {type(error).__name__}: {error}")
+            if checked.asks_for(each.name):
+                faults.append(f"{checked.place(each.name)}: not served: {type(error).__name__}: {error}")
     return made
 
 

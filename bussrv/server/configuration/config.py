@@ -68,6 +68,15 @@ class Config(ServerOptions):
         """The endpoint description of each port, by its option: also that of the admin interface."""
         return {**self.endpoints, **({} if self.admin is None else {ADMIN: self.admin})}
 
+    @property
+    def named_services(self) -> tuple[str, ...]:
+        """The services that the operator asked for by name, and not by ``all``."""
+        return self.values["services"] or ()
+
+    def asks_for(self, wire_format: str) -> bool:
+        """Whether the operator set the option of a wire format, so that it is not on by default."""
+        return wire_format in self.places
+
     def place(self, option: str) -> str:
         """The place of the value of an option; the option itself if no source sets it."""
         return self.places.get(option) or of_option(option)

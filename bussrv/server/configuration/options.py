@@ -20,7 +20,7 @@ from bussrv.server.configuration.option_table import BUILT_IN, table
 from bussrv.server.configuration.option_texts import filled, help_text, sample_file, usage_entry, usage_text
 from bussrv.server.configuration.plugins import Installed, installed
 from bussrv.server.configuration.sources import GivenValue, of_command_line, of_environment, unknown_variables
-from bussrv.server.log.text import one_line
+from bussrv.server.log.text import one_line, say_aside
 
 log = Logger()
 
@@ -39,7 +39,7 @@ class StartError(SystemExit, Exception):
         super().__init__(1)
         self.sentences = tuple(map(one_line, sentences))
         for each in self.sentences:
-            print(f"bussrv: {each}", file=sys.__stderr__)
+            say_aside(each)
 
     def __str__(self) -> str:
         return "\n".join(self.sentences)
@@ -164,6 +164,8 @@ class BusOptions(usage.Options):
             *others, last = error.sentences if isinstance(error, ConfigError) else [str(error)]
             # The log never begins then, and a plugin that was left out may be the reason.
             raise StartError(*self.left_out, *others, f"{last} (see twistd bussrv --help)") from error
+        for each in self.left_out:
+            say_aside(each)
         unknown = unknown_variables(os.environ, self.table)
         self.warnings = [f"{name}: has no effect: there is no such option" for name in unknown]
         self.warnings += self.config.without_effect

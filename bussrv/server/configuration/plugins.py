@@ -50,7 +50,8 @@ def checker_factories() -> dict[str, Any]:
     with _failures_in([]):
         found = list(getPlugins(ICheckerFactory))
     # The first one of a name counts, as in Twisted itself.
-    return {each.authType: each for each in reversed(found)}
+    names = [(_attribute(each, "authType"), each) for each in reversed(found)]
+    return {name: each for name, each in names if isinstance(name, str)}
 
 
 def _usable(interface: Any, check: Callable[[Any], None], left_out: list[str]) -> list[Any]:
@@ -95,11 +96,16 @@ def _check_service(plugin: IHostedService) -> None:
     check_service_name(plugin.name)
 
 
-def _named(plugin: Any) -> str:
+def _attribute(plugin: Any, name: str) -> Any:
+    """An attribute of a plugin; ``None``: it fails to say it."""
     try:
-        name = plugin.name
+        return getattr(plugin, name)
     except Exception:
-        name = None
+        return None
+
+
+def _named(plugin: Any) -> str:
+    name = _attribute(plugin, "name")
     where = f"{type(plugin).__module__}.{type(plugin).__qualname__}"
     return f"{name!r} ({where})" if isinstance(name, str) else where
 

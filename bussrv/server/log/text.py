@@ -12,6 +12,7 @@ line, and an operator can search the log for the name of a client.
 from __future__ import annotations
 
 import re
+import sys
 
 from twisted.logger import ILogObserver, LogEvent, LogPublisher, formatEvent
 from twisted.python.failure import Failure
@@ -41,6 +42,13 @@ def escaped(text: str) -> str:
 def one_line(text: str) -> str:
     """``text`` in one line of limited length. A traceback may be longer, but its message may not."""
     return terminal.one_line(text, escaped)
+
+
+def say_aside(sentence: str) -> None:
+    """Write a line to standard error, for whoever starts the server and does not see its log."""
+    if sys.__stderr__ is not None:
+        sys.__stderr__.write(f"bussrv: {one_line(sentence)}\n")
+        sys.__stderr__.flush()
 
 
 LEFT_OUT = " ({suppressed} more not logged)"

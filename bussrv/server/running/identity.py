@@ -47,6 +47,7 @@ def _checker(description: str, utc: Callable[[], int], reactor: Any) -> Checker:
         raise ConfigError(f"there is no checker {kind!r}; there are {', '.join(sorted(factories))}")
     try:
         checker = factories[kind].generateChecker(argument)
+        takes = tuple(checker.credentialInterfaces)
     except ConfigError:
         raise
     except Exception as error:
@@ -55,7 +56,7 @@ def _checker(description: str, utc: Callable[[], int], reactor: Any) -> Checker:
         checker.utc = utc
     if isinstance(checker, (Users, Tokens, CertificateUsers)):
         return checker
-    if IUsernamePassword not in checker.credentialInterfaces:
+    if IUsernamePassword not in takes:
         raise ConfigError(f"the checker {kind!r} takes no user with a secret, so no client can use it")
     return Foreign(description, checker, reactor)
 

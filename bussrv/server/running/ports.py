@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from twisted.internet.defer import maybeDeferred
 from twisted.internet.error import CannotListenError
 from twisted.logger import Logger
 
@@ -18,6 +19,7 @@ from bussrv.server.configuration.config import Config
 from bussrv.server.configuration.exposure import check_opened
 from bussrv.server.configuration.faults import collecting
 from bussrv.server.configuration.rehearsal import WouldListen
+from bussrv.server.log.text import say_aside
 
 SOON = 30
 """A certificate that expires within so many days causes a warning."""
@@ -30,13 +32,14 @@ def make_listeners(
 ) -> dict[str, IListener]:
     """Make the listener of each wire format, by name. Files are read, but no port is opened yet.
 
-    A bad plugin, which fails for another reason than its endpoint, is left out, here and by :func:`open_ports`.
+    A bad plugin, which fails for another reason than its endpoint, is left out, here and by :func:`open_ports`. If the
+    operator asked for it, that is a fault.
 
     :param faults: gets a sentence for each option that is wrong.
     """
     made: dict[str, IListener] = {}
     for each in formats:
-        with _noting(each.name, faults):
+        with _noting(each.name, config, faults):
             made[each.name] = listener_of(each, config, bus, reactor)
     return made
 
@@ -51,8 +54,9 @@ def open_ports(
     """
     before = len(faults)
     for name, listener in listeners.items():
-        with _noting(name, faults):
+        with _noting(name, config, faults):
             start(listener, config.place(name))
+            _check_address(listener)
             opened[name] = listener
     if len(faults) > before:
         return
@@ -63,18 +67,25 @@ def open_ports(
 
 
 @contextmanager
-def _noting(name: str, faults: list[str]) -> Iterator[None]:
+def _noting(name: str, config: Config, faults: list[str]) -> Iterator[None]:
     try:
         with collecting(faults):
             yield
     except Exception as error:
-        log.error(
-            "--{name}: not served: {kind}: {error}",
-            event="format.not-served",
-            name=name,
-            kind=type(error).__name__,
-            error=error,
-        )
+        sentence = f"{config.place(name)}: not served: {type(error).__name__}: {error}"
+        if config.asks_for(name):
+            faults.append(sentence)
+        else:
+            log.error("{sentence}", event="format.not-served", sentence=sentence, protocol=name)
+            say_aside(sentence)
+
+
+def _check_address(listener: IListener) -> None:
+    """:raises TypeError: a port of a plugin does not say where it listens. It is closed again."""
+    address = getattr(listener, "address", None)
+    if not isinstance(address, str):
+        maybeDeferred(listener.stopService)
+        raise TypeError(f"the address of its port is no text, but {type(address).__name__}")
 
 
 def listener_of(wire_format: IWireFormat, config: Config, bus: IBus, reactor: Any) -> IListener:

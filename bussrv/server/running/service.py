@@ -34,7 +34,7 @@ from bussrv.server.configuration.options import BusOptions, Options, StartError
 from bussrv.server.log.json import json_observer
 from bussrv.server.log.refusals import Refusals
 from bussrv.server.log.repeats import Repeats
-from bussrv.server.log.text import Threshold, escape_log, one_line
+from bussrv.server.log.text import Threshold, escape_log, one_line, say_aside
 from bussrv.server.running.admin import AdminInterface, AdminView
 from bussrv.server.running.identity import Checkers
 from bussrv.server.running.journal import JournalPlace, NoJournal
@@ -132,7 +132,7 @@ class BusService(Service):
             self._start()
         except (JournalError, ConfigError) as error:
             for listener in self.listeners.values():
-                listener.stopService()
+                maybeDeferred(listener.stopService)
             self._stop_admin()
             self._place.abandon()
             sentences = error.sentences if isinstance(error, ConfigError) else [str(error)]
@@ -213,6 +213,12 @@ class BusService(Service):
     def _open(self) -> None:
         """Read users and policy, make the links, and open the ports. If one of these fails, no port is opened."""
         faults: list[str] = []
+        for name, why in self._hosted.not_provided.items():
+            sentence = f"{self._config.place('services')}: {name} is not provided: {why}"
+            if name in self._config.named_services:
+                faults.append(sentence)
+            else:
+                say_aside(sentence)
         listeners = make_listeners(self._formats, self._config, self.bus, self._reactor, faults)
         self._admin = AdminInterface(self._config, self._view, faults)
         self._stop_admin = self._admin.stop

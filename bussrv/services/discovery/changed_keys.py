@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any, Generic, TypeVar
 
-from bussrv.turns.slices import Slices, by_steps
+from bussrv.plugin import Slices, by_steps
 
 PAUSE = 0.1
 """Seconds from the first change until it is looked at, with all others until then."""

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from bussrv.addresses import host_of
-from bussrv.registry.state.session import Session
+from bussrv.plugin import Session
 from bussrv.version import VERSION
 
 ONLINE, OFFLINE = b"online", b"offline"

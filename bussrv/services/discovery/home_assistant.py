@@ -21,18 +21,25 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from bussrv import events as ev
-from bussrv.bus.interfaces import IBus, ITopicSource
-from bussrv.journal.record import Stamped
+from bussrv.bus.interfaces import ITopicSource
+from bussrv.plugin import (
+    UTF8_TEXT,
+    IBus,
+    IRegistryObserver,
+    Kinds,
+    Permissions,
+    Publication,
+    Session,
+    Stamped,
+    is_pattern,
+    matches,
+)
 from bussrv.policy.permissions.access import OWN_PROTOCOL
-from bussrv.policy.permissions.permissions import Permissions
-from bussrv.registry.changes.observers import Kinds
-from bussrv.registry.interfaces import IRegistryObserver
-from bussrv.registry.state.session import Session
-from bussrv.service_patterns import SEPARATOR, is_pattern, matches
+from bussrv.service_patterns import SEPARATOR
 from bussrv.services.discovery.changed_keys import ChangedKeys
 from bussrv.services.discovery.configs import OFFLINE, ONLINE, PREFIX, Device, Sensors, device_of
 from bussrv.services.discovery.remembered import Remembered
-from bussrv.values import RESERVED_PREFIX, UTF8_TEXT, Publication
+from bussrv.values import RESERVED_PREFIX
 from bussrv.wire.mqtt.topics import is_name
 
 JSON = "application/json"

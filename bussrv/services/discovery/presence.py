@@ -17,16 +17,21 @@ import msgspec
 from zope.interface import implementer
 
 from bussrv import events as ev
-from bussrv.bus.interfaces import IBus, ITopicSource
-from bussrv.journal.record import Stamped, format_time
-from bussrv.policy.permissions.permissions import EVERYTHING, Permissions
-from bussrv.registry.changes.observers import Kinds
-from bussrv.registry.interfaces import IRegistryObserver
-from bussrv.registry.state.session import Session
-from bussrv.service_patterns import matches
+from bussrv.bus.interfaces import ITopicSource
+from bussrv.plugin import (
+    EVERYTHING,
+    IBus,
+    IRegistryObserver,
+    Kinds,
+    Permissions,
+    Publication,
+    Session,
+    Stamped,
+    format_time,
+    matches,
+)
 from bussrv.services.discovery.changed_keys import ChangedKeys
 from bussrv.services.discovery.presence_topics import Kind, Present, is_wanted, kinds_of, present_of
-from bussrv.values import Publication
 
 JSON = "application/json"
 

@@ -14,7 +14,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
-from bussrv.service_patterns import ONE_LEVEL, REST, SEPARATOR, is_pattern
+from bussrv.plugin import is_pattern
+from bussrv.service_patterns import ONE_LEVEL, REST, SEPARATOR
 from bussrv.values import PRESENCE_PREFIX
 
 _ESCAPES = (("%", "%25"), ("+", "%2B"), ("#", "%23"))

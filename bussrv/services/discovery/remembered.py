@@ -11,9 +11,7 @@ from collections.abc import Callable, Container
 from twisted.internet.defer import Deferred, succeed
 from twisted.python.failure import Failure
 
-from bussrv.errors import Refused
-from bussrv.spool.entries import Change, Claim, Put, RemoveKey, Written
-from bussrv.spool.interfaces import ISpool
+from bussrv.plugin import Change, Claim, ISpool, Put, Refused, RemoveKey, Written
 
 OWNER = "discovery"
 KIND = "announced"

@@ -99,7 +99,7 @@ class MqttReader(StreamReader[Packet]):
 
     def next_event(self) -> Packet | None:
         """The next packet; see :meth:`StreamReader.next_event`."""
-        if not self._ahead and self._version is not None and self._error is None and len(self._buffer):
+        if not self._ahead and self._version is not None and self._error is None and len(self.buffer):
             self._ahead.extend(self._read_ahead(self._version))
         return self._ahead.popleft() if self._ahead else super().next_event()
 
@@ -119,9 +119,9 @@ class MqttReader(StreamReader[Packet]):
         return taken
 
     def _read_ahead(self, version: int) -> list[Publish]:
-        """The next packets, as long as they are whole and sound PUBLISH. Others are left to :meth:`_read_event`."""
+        """The next packets, as long as they are whole and sound PUBLISH. Others are left to :meth:`read_event`."""
         packets: list[Publish] = []
-        whole = self._buffer.whole()
+        whole = self.buffer.whole()
         if whole is None:
             return packets
         data, first = whole
@@ -152,8 +152,8 @@ class MqttReader(StreamReader[Packet]):
                 packets.append(Publish(topic, data[after:end], qos, retain, number, dup, properties))
                 begin = end
         except (IndexError, UnicodeDecodeError, RemoteProtocolError):
-            pass  # The packet is read again by _read_event, which raises the exact error, or waits for more.
-        self._buffer.skip(begin - first)
+            pass  # The packet is read again by read_event, which raises the exact error, or waits for more.
+        self.buffer.skip(begin - first)
         return packets
 
     def _read_properties(self, fields: Fields) -> tuple[Properties, int]:
@@ -167,8 +167,9 @@ class MqttReader(StreamReader[Packet]):
         super().clear()
         self._ahead.clear()
 
-    def _read_event(self) -> Packet | None:
-        header = self._buffer.peek(_HEADER)
+    def read_event(self) -> Packet | None:
+        """The next packet; see :meth:`StreamReader.read_event`."""
+        header = self.buffer.peek(_HEADER)
         if not header:
             return None
         if header[0] not in self._first_bytes:
@@ -181,9 +182,9 @@ class MqttReader(StreamReader[Packet]):
             raise RemoteProtocolError(
                 "packet-too-large", f"a packet of {whole} bytes, the most is {self._max_packet}", 1
             )
-        if len(self._buffer) < whole:
+        if len(self.buffer) < whole:
             return None
-        fields = Fields(self._buffer.take(whole), 0, start, whole)
+        fields = Fields(self.buffer.take(whole), 0, start, whole)
         packet = self._read_packet(header[0], fields)
         if not fields.is_over:
             raise malformed(f"the packet has {whole - fields.at} bytes after its last field", fields.position)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from twisted.logger import capturedLogs
 
 from bussrv.formats.mqtt.answering import REPLIES
 from bussrv.formats.mqtt.protocol import MqttProtocol
@@ -446,6 +447,20 @@ def test_a_provider_that_cannot_be_given_it_is_nobody() -> None:
         asker.ask("q", b"x" * 200, "text/plain")
         assert [each.error for each in asker.answers()] == ["no-such-service"]
         assert (provider.received(), len(network.bus._requests)) == ([], 0)
+
+
+def test_a_format_that_fails_at_a_request_loses_its_own_session() -> None:
+    network = Network()
+    provider, asker = MqttEnd(network), MemberEnd(network, "objects")
+    provider.provide()
+    network.bus.exchanges._sessions[provider.peer.session_id].as_publication = lambda delivery: 1 / 0
+    with capturedLogs() as logged:
+        asker.ask("q", b"on?", "text/plain")
+        network.reactor.advance(0)
+    assert [each.error for each in asker.answers()] == ["no-such-service"]
+    assert (provider.peer.connection.is_open, asker.member.connection.is_open) == (False, True)
+    assert network.bus.counters["internal-error"] == 1
+    assert [event["log_failure"].type for event in logged if "log_failure" in event] == [ZeroDivisionError]
 
 
 # Time, numbers, and strangers.

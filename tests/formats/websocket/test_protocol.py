@@ -218,7 +218,7 @@ def test_a_client_that_sends_no_more_is_not_waited_for(is_told_before: bool) -> 
 def test_a_server_that_stops_says_so() -> None:
     network = Network()
     page = web_member(network)
-    page.connection.protocol.say_farewell(5)
+    page.connection.protocol.server_stops(5)
     assert page.names() == ["abboe/close/notify"]
     page.connection.protocol.end("server-stopped")
     assert page.connection.close_frame() == (1001, "server-stopped")

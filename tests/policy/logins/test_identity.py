@@ -170,6 +170,7 @@ def failing(credentials: Any) -> Any:
         (lambda each: succeed("anonymous"), None, 1),
         (lambda each: succeed(b"a\nb"), None, 1),
         (lambda each: succeed(None), None, 1),
+        (lambda each: succeed(7), None, 1),
     ],
 )
 def test_checkers_of_others(answer: Callable[[Any], Any], actor: str | None, lines: int, logged: list[str]) -> None:
@@ -178,6 +179,13 @@ def test_checkers_of_others(answer: Callable[[Any], Any], actor: str | None, lin
     assert (found.actor if isinstance(found, Proof) else None) == actor
     assert len(logged) == lines
     assert "MARKER" not in "".join([*logged, repr(found)])
+
+
+def test_one_that_cannot_be_asked_proves_nothing(logged: list[str]) -> None:
+    identity = identity_with(Foreign("x:MARKER", object(), Clock()), Users({"ann": CHEAP}))
+    assert isinstance(outcome(identity, Password("ann", b"s3cret")), Proof)
+    assert isinstance(outcome(identity, Password("ann", b"guess")), Denial)
+    assert len(logged) == 2
 
 
 def test_one_that_does_not_answer_keeps_nobody_out(logged: list[str]) -> None:

@@ -181,7 +181,7 @@ UNTHROTTLED = {
     "session {session}): that client loses it, because the server itself provides it now": "when the server starts",
     "services/hosting.py: the service {name} cannot be offered": "when the server starts",
     "services/hosting.py: the service {name} is not offered: {why}": "when the server starts",
-    "services/hosting.py: --services: {name} is not provided: {kind}: {error}": "when the server starts",
+    "services/hosting.py: --services: {name} is not provided: {why}": "when the server starts",
 }
 
 

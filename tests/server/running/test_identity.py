@@ -9,6 +9,7 @@ from bussrv import events as ev
 from bussrv.errors import ConfigError
 from bussrv.policy.logins.identity import Identity
 from bussrv.policy.logins.tokens import token_line
+from bussrv.server.configuration import plugins
 from bussrv.server.running.identity import LOOK, Checkers
 from tests.formats.network import Member, Network, Watcher
 from tests.logins import USERS, at_once
@@ -130,3 +131,26 @@ def test_a_first_checker_ends_sessions_and_without_one_all_enter(scene: Scene) -
     assert waiting.connection.is_open
     scene.use()
     assert scene.member().names() == ["routing/subscribe/reply"]
+
+
+class NoName:
+    """A plugin that fails to say its name."""
+
+    @property
+    def authType(self) -> str:
+        raise ZeroDivisionError
+
+
+class NoKinds(NoName):
+    """A plugin of a checker that does not say what it takes."""
+
+    authType = "odd"  # type: ignore[assignment]  # noqa: N815 - the name that Twisted asks for
+
+    def generateChecker(self, argument: str) -> object:
+        return object()
+
+
+def test_a_checker_that_lacks_something_is_one_sentence(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plugins, "getPlugins", lambda interface: [NoName(), NoKinds()])
+    with pytest.raises(ConfigError, match="the checker 'odd' refuses what follows its name: AttributeError"):
+        scene.checkers.prepare(configured({"auth": ["odd:x"]}))

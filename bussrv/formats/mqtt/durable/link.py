@@ -7,14 +7,12 @@ from typing import Any
 
 from zope.interface import implementer
 
-from bussrv.bus.interfaces import IEncoding, IFilteringLink
 from bussrv.formats.mqtt.durable.queue import Client, Queue
 from bussrv.formats.mqtt.encoding import LONGEST_PACKET, Encodings, MqttEncoding, Wanted
 from bussrv.formats.mqtt.encoding import Client as Facts
 from bussrv.formats.mqtt.link import MqttLink
 from bussrv.formats.mqtt.outgoing import qos_of
-from bussrv.memory.bundle import Bundle
-from bussrv.values import Traffic
+from bussrv.plugin import Bundle, IEncoding, IFilteringLink, Traffic
 from bussrv.wire.mqtt.packets import VERSION_5, PacketType
 
 FACTS = Facts(VERSION_5, LONGEST_PACKET)

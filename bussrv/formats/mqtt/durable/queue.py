@@ -17,11 +17,10 @@ from functools import partial
 
 from msgspec import Struct
 
-from bussrv.bus.interfaces import IBus
 from bussrv.formats.mqtt.durable.rounds import Rounds
 from bussrv.formats.mqtt.durable.stored import Format, lifetime_of
 from bussrv.formats.mqtt.outgoing import LAST_ID, qos_of
-from bussrv.spool.entries import Append, Page, Remove, Replace
+from bussrv.plugin import Append, IBus, Page, Remove, Replace
 from bussrv.wire.mqtt.packets import VERSION_5, Acknowledgement, PacketType, Pubrec, Pubrel
 from bussrv.wire.mqtt.reasons import ReasonCode
 from bussrv.wire.mqtt.writer import encode

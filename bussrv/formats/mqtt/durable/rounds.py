@@ -16,10 +16,7 @@ from msgspec import Struct
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from bussrv.bus.interfaces import IBus
-from bussrv.spool.entries import Append, Change, Put, Written
-from bussrv.turns.reactor_turn import EndOfReactorTurn
-from bussrv.turns.slices import by_steps
+from bussrv.plugin import Append, Change, EndOfReactorTurn, IBus, Put, Written, by_steps
 
 Taker = Callable[[int], object]
 """Is told the number of an entry that is durable; 0: it was dropped, or could not be written."""

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from bussrv.formats.mqtt.durable.link import DurableLink
 from bussrv.formats.mqtt.durable.rounds import Rounds
-from bussrv.spool.entries import Put
+from bussrv.plugin import Put
 
 OWNER = "mqtt "
 """The owner in the spool of a session has this before its id."""

@@ -17,22 +17,29 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from bussrv import events as ev
-from bussrv.addresses import address_key, is_exempt
-from bussrv.bus.interfaces import IBus
-from bussrv.errors import OverLimit, Refused
 from bussrv.formats.mqtt.durable.link import DurableLink
 from bussrv.formats.mqtt.durable.queue import Queue
 from bussrv.formats.mqtt.durable.rounds import Rounds
 from bussrv.formats.mqtt.durable.session import OWNER, TAKEN, DurableSession, KeptBegun, entry_of, numbers_in
 from bussrv.formats.mqtt.encoding import Encodings
-from bussrv.journal.record import Stamped
-from bussrv.registry.changes.observers import Kinds
-from bussrv.registry.interfaces import IRegistryObserver
-from bussrv.registry.state.session import Session
-from bussrv.spool.entries import Claim, Drop, DropsTold
-from bussrv.turns.slices import by_steps
-from bussrv.values import Traffic
+from bussrv.plugin import (
+    Claim,
+    Drop,
+    DropsTold,
+    IBus,
+    IRegistryObserver,
+    Kinds,
+    OverLimit,
+    Refused,
+    Session,
+    SessionClosed,
+    SessionLeft,
+    Stamped,
+    Traffic,
+    address_key,
+    by_steps,
+    is_exempt,
+)
 
 FORMAT = "mqtt"
 
@@ -48,7 +55,7 @@ class DurableSessions:
     :param before_end: is called with the client id of a session that is about to end.
     """
 
-    KINDS: ClassVar[Kinds] = frozenset({ev.SessionLeft, ev.SessionClosed})
+    KINDS: ClassVar[Kinds] = frozenset({SessionLeft, SessionClosed})
 
     def __init__(
         self,
@@ -219,7 +226,7 @@ class DurableSessions:
         session = self._by_id.get(event.session or "")
         if session is None:
             return
-        if isinstance(event, ev.SessionLeft):
+        if isinstance(event, SessionLeft):
             self._end_at(session, event.until)
         else:
             self._forget(session)
