@@ -9,8 +9,7 @@
 - ``publishing``: messages that clients publish, and the topics that they provide
 - ``giving``: these messages, and wills, given to everybody who wants them
 - ``attributes``: attributes of objects as properties of messages
-- ``requests``: requests that clients ask, by messages with a Response Topic
-- ``answering``: requests that clients answer
+- ``requests``: requests of clients, and to them
 - ``retaining``: retained messages that outlive the server
 - ``wills``: wills, kept until they are published or not needed
 - ``subscribing``: filters that clients subscribe to, and what is retained for them

@@ -21,7 +21,7 @@ from bussrv.formats.mqtt.encoding import LONGEST_PACKET, Client, MqttEncoding, W
 from bussrv.formats.mqtt.link import MqttLink
 from bussrv.formats.mqtt.outgoing import LAST_ID, Outgoing
 from bussrv.formats.mqtt.publishing import MOST_ALIASES, Publishing
-from bussrv.formats.mqtt.requests import Requests
+from bussrv.formats.mqtt.requests.asking import Requests
 from bussrv.formats.mqtt.subscribing import Subscribing
 from bussrv.plugin import (
     Backlog,

@@ -14,10 +14,10 @@ from typing import Any
 from twisted.internet.defer import Deferred, FirstError, gatherResults
 from twisted.python.failure import Failure
 
-from bussrv.formats.mqtt.answering import REPLIES
 from bussrv.formats.mqtt.connection import MqttConnection
 from bussrv.formats.mqtt.durable.session import MOST_INCOMING
-from bussrv.formats.mqtt.requests import Requests
+from bussrv.formats.mqtt.requests.answering import REPLIES
+from bussrv.formats.mqtt.requests.asking import Requests
 from bussrv.plugin import Refused
 from bussrv.wire.mqtt.packets import (
     NO_PROPERTIES,

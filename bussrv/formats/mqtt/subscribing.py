@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 
-from bussrv.formats.mqtt.answering import Answering, wants_to_answer
 from bussrv.formats.mqtt.connection import MqttConnection
 from bussrv.formats.mqtt.encoding import Sent, Wanted
+from bussrv.formats.mqtt.requests.answering import Answering, wants_to_answer
 from bussrv.plugin import Publication, Refused, filter_of, is_pattern, matches
 from bussrv.wire.mqtt.packets import VERSION_5, Suback, Subscribe, Unsuback, Unsubscribe, WantedFilter
 from bussrv.wire.mqtt.reasons import SUBACK_FAILED, ReasonCode

@@ -9,16 +9,26 @@ from typing import Any
 import pytest
 from twisted.logger import capturedLogs
 
-from bussrv.formats.mqtt.answering import REPLIES
 from bussrv.formats.mqtt.protocol import MqttProtocol
-from bussrv.formats.mqtt.requests import MOST_KEPT, Requests
+from bussrv.formats.mqtt.requests.answering import REPLIES
+from bussrv.formats.mqtt.requests.asking import MOST_KEPT, Requests
 from bussrv.policy.permissions.file import parse_policy
 from bussrv.wire.mqtt import packets
 from bussrv.wire.mqtt.packets import VERSION_3_1_1, Properties, Publish, WantedFilter
 from bussrv.wire.mqtt.reasons import ReasonCode
 from tests.bus.links.fabric import Fabric
-from tests.formats.mqtt.exchange import ANSWERS, FORMATS, PROVIDE, SERVICE, Answer, End, MemberEnd, MqttEnd, end
 from tests.formats.mqtt.peer import MqttPeer
+from tests.formats.mqtt.requests.exchange import (
+    ANSWERS,
+    FORMATS,
+    PROVIDE,
+    SERVICE,
+    Answer,
+    End,
+    MemberEnd,
+    MqttEnd,
+    end,
+)
 from tests.formats.network import Member, Network, limits
 from tests.journal.support import fold
 from tests.services.scene import Hosting

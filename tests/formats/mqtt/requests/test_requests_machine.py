@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bussrv.wire.mqtt import packets
-from tests.formats.mqtt.exchange import ANSWERS, SERVICE, Given, MemberEnd, MqttEnd, end
+from tests.formats.mqtt.requests.exchange import ANSWERS, SERVICE, Given, MemberEnd, MqttEnd, end
 from tests.formats.network import Network
 from tests.journal.support import fold
 from tests.size import sized

@@ -19,10 +19,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from bussrv.formats.mqtt.answering import REPLIES, Answering
 from bussrv.formats.mqtt.attributes import ERROR, attributes_of, is_text, pairs_of
 from bussrv.formats.mqtt.connection import MqttConnection
 from bussrv.formats.mqtt.encoding import FOREIGN_QOS, Sent
+from bussrv.formats.mqtt.requests.answering import REPLIES, Answering
 from bussrv.plugin import (
     OCTET_STREAM,
     REASONS,
