@@ -118,7 +118,7 @@ class Network:
         state, spool = fold(self.journal.records), self.bus.spool
         assert isinstance(spool, PromptSpool)
         later = Network(state, self.reactor.seconds(), spool=spool, boot=f"{self._boot}-", **self._given)
-        spool.reactor = later.reactor
+        spool.restart(later.reactor)
         later.journal.records += self.journal.records
         later.factory("mqtt").clients.recover()  # type: ignore[attr-defined]
         settle_left_open(later.bus, later._factories)

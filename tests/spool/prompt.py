@@ -32,9 +32,14 @@ class PromptSpool:
         self.store = self._make()
         self.fails = False
         self.delay = 0.0
+        self._due = 0.0
         self.damage_observers: list[Callable[[], object]] = []
         self._counters = counters
         self.reactor = reactor
+
+    def restart(self, reactor: Clock) -> None:
+        """The server is another one: what was to be told is lost."""
+        self.reactor, self._due = reactor, 0.0
 
     def damage(self) -> None:
         """Everything in it is lost."""
@@ -49,7 +54,7 @@ class PromptSpool:
     def append_changes(self, changes: Sequence[Change], waiter: SpoolWaiter) -> None:
         outcome = self.unavailable or self._do(lambda: self.store.apply(changes))
         tell = waiter.errback if isinstance(outcome, Exception) else waiter.callback
-        self.reactor.callLater(self.delay, tell, outcome)
+        self._tell(tell, outcome)
 
     def write(self, changes: Sequence[Change]) -> Deferred[Written]:
         done: Deferred[Written] = Deferred()
@@ -69,8 +74,14 @@ class PromptSpool:
 
     def _read(self, work: Callable[[], Any]) -> Deferred[Any]:
         done: Deferred[Any] = Deferred()
-        self.reactor.callLater(self.delay, done.callback, self._do(work))
+        self._tell(done.callback, self._do(work))
         return done
+
+    def _tell(self, tell: Callable[[Any], object], outcome: Any) -> None:
+        """In the order of the calls."""
+        now = self.reactor.seconds()
+        self._due = max(self._due, now + self.delay)
+        self.reactor.callLater(self._due - now, tell, outcome)
 
     def _do(self, work: Callable[[], Any]) -> Any:
         self.store.begin()

@@ -166,16 +166,18 @@ class Model:
     def append(self, change: Append) -> tuple[int, bool]:
         """:returns: how many entries are dropped, and whether there is room."""
         owner, dropped, size = self.owners[change.owner], 0, size_of(None, change.payload)
-        has_room = not self.limit(owner, 1 - len(owner.entries), size - (owner.bytes - OWNER_BYTES))
-        while has_room and self.limit(owner, 1, size):
+        # The limit that would be exceeded even if it dropped everything.
+        limit = self.limit(owner, 1 - len(owner.entries), size - (owner.bytes - OWNER_BYTES))
+        has_room = limit is None
+        while has_room and (limit := self.limit(owner, 1, size)):
             oldest = [number for number, (kind, _) in owner.entries.items() if kind == change.kind]
             if owner.drops_oldest and oldest:
                 del owner.entries[min(oldest)]
                 dropped += 1
             else:
                 has_room = False
-        if not has_room and not change.or_drop:
-            self.check(owner, 1, size)
+        if limit is not None and not has_room and not change.or_drop:
+            raise OverLimit("spool-full", "", limit, 0)
         dropped += not has_room
         owner.dropped += dropped
         return dropped, has_room

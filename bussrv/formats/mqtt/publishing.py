@@ -71,7 +71,8 @@ class Publishing:
         if topic is None:
             connection.fail(ReasonCode.TOPIC_ALIAS_INVALID, "bad-topic-alias")
         elif packet.qos == 2 and packet.id in connection.begun:
-            self._acknowledge(packet, ReasonCode.SUCCESS)
+            again = partial(self._say_again, packet)
+            self._when_durable(None, again, again)
         elif packet.qos == 2 and len(connection.begun) >= MOST_INCOMING:
             connection.fail(ReasonCode.RECEIVE_MAXIMUM_EXCEEDED, "protocol-error")
         elif packet.properties is not NO_PROPERTIES and (code := self._requests.take(topic, packet)) is not None:
@@ -174,16 +175,27 @@ class Publishing:
         if not isinstance(refusal, Refused):
             failure.raiseException()
         self._unanswered -= 1
-        connection, code = self._connection, CODES.get(refusal.reason, ReasonCode.UNSPECIFIED_ERROR)
         for each in packets:
-            connection.begun.discard(each.id)
+            self._connection.begun.discard(each.id)
+        self._say_unkept(packets, refusal.reason)
+
+    def _say_unkept(self, packets: Sequence[Publish], reason: str) -> None:
+        connection, code = self._connection, CODES.get(reason, ReasonCode.UNSPECIFIED_ERROR)
         if connection.has_ended:
             return
         if connection.version != VERSION_5:
-            connection.fail(code, refusal.reason)
+            connection.fail(code, reason)
             return
         for each in packets:
             connection.say(_acknowledgement(each, code))
+
+    def _say_again(self, packet: Publish, _: object) -> None:
+        """Acknowledge a message of QoS 2 that came again. What became of it when it came first is settled by now."""
+        if packet.id in self._connection.begun:
+            self._say(_acknowledgement(packet, ReasonCode.SUCCESS), None)
+        else:
+            self._unanswered -= 1
+            self._say_unkept([packet], "spool-unavailable")
 
     def release(self, packet: Pubrel) -> None:
         """The client ends a message of QoS 2."""
@@ -191,8 +203,12 @@ class Publishing:
         is_known = packet.id in connection.begun or connection.version != VERSION_5
         connection.begun.discard(packet.id)
         answer = Pubcomp(packet.id, ReasonCode.SUCCESS if is_known else ReasonCode.PACKET_ID_NOT_FOUND)
-        # If it is not kept that the message has ended, the client asks again when it is back.
-        self._when_durable(None, partial(self._say, answer), lambda _: None)
+        self._when_durable(None, partial(self._say, answer), partial(self._not_released, packet.id))
+
+    def _not_released(self, number: int, _: object) -> None:
+        """It is not kept that a message has ended. The client asks again when it is back."""
+        self._unanswered -= 1
+        self._connection.begun.add(number)
 
     def _say(self, answer: Acknowledgement, _: object) -> None:
         self._unanswered -= 1

@@ -38,12 +38,12 @@ class _Round(Struct, eq=False):
     def callback(self, result: Written, /) -> None:
         """They are durable."""
         self.numbers = result.numbers
-        self.rounds.tell(self)
+        self.rounds.settled(self)
 
     def errback(self, fail: Exception, /) -> None:
         """They were not made."""
         self.numbers, self.failure = (0,) * len(self.takers), fail
-        self.rounds.tell(self)
+        self.rounds.settled(self)
 
 
 class Rounds:
@@ -58,6 +58,7 @@ class Rounds:
         self._seconds = reactor.seconds
         self._turn = EndOfReactorTurn(self._submit, reactor)
         self._round = _Round(self)
+        self._unsettled = 0  # rounds that the spool has not answered
         self._told: deque[_Round] = deque()
         self._is_telling = False
 
@@ -86,13 +87,20 @@ class Rounds:
         # What was published is still being collected. It may go into queues, and so into this round.
         self._bus.flush()
         current, self._round = self._round, _Round(self)
-        if current.changes:
+        # Who waits for a round waits for all earlier ones, too.
+        if current.changes or self._unsettled:
+            self._unsettled += 1
             self._bus.spool.append_changes(current.changes, current)
         else:
-            self.tell(current)
+            self._tell(current)
 
-    def tell(self, settled: _Round) -> None:
-        """A round is durable, or failed: tell those who wait, in slices, since they may be many."""
+    def settled(self, settled: _Round) -> None:
+        """A round is durable, or failed."""
+        self._unsettled -= 1
+        self._tell(settled)
+
+    def _tell(self, settled: _Round) -> None:
+        """Tell those who wait, in slices, since they may be many."""
         self._told.append(settled)
         if not self._is_telling:
             self._is_telling = True
