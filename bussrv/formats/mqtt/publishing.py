@@ -56,6 +56,8 @@ class Publishing:
     :param requests: serves those of them that are requests or answers.
     """
 
+    __slots__ = ("_aliases", "_bus", "_connection", "_requests", "_topics", "_unanswered")
+
     def __init__(self, connection: MqttConnection, requests: Requests) -> None:
         self._connection = connection
         self._requests = requests

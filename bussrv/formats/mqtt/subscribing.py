@@ -33,6 +33,8 @@ class Subscribing:
     :param answering: the requests that it answers for some of them.
     """
 
+    __slots__ = ("_answering", "_bus", "_connection")
+
     def __init__(self, connection: MqttConnection, answering: Answering) -> None:
         self._answering = answering
         self._connection = connection

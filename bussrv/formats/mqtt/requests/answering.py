@@ -68,6 +68,8 @@ class Answering:
     :ivar topic: its response topic.
     """
 
+    __slots__ = ("_as_publication", "_bus", "_connection", "topic")
+
     def __init__(self, connection: MqttConnection, as_publication: AsPublication) -> None:
         self._connection = connection
         self._bus = connection.bus

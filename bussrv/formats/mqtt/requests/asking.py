@@ -75,6 +75,8 @@ class Requests:
     :ivar answering: those that it answers.
     """
 
+    __slots__ = ("_asked", "_bus", "_connection", "_made", "_timer", "answering")
+
     def __init__(self, connection: MqttConnection) -> None:
         self._connection = connection
         self._bus = connection.bus
