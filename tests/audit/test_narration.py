@@ -97,7 +97,8 @@ WHO = "tv-3 (session b1.3, 192.0.2.7:4711)"
             say("service.refused", service="bus/x", reason="reserved-name", suppressed=12),
             (
                 f"{WHO} was refused to register or unregister bus/x: names that read as bus/… or $bus/…, "
-                "or as a service or topic of the server itself, belong to it. 12 more like this were left out of the journal before it."
+                "or as a service or topic of the server itself, belong to it. "
+                "12 more like this were left out of the journal before it."
             ),
         ),
         (

@@ -5,6 +5,8 @@ import json
 from collections.abc import Callable
 
 from bussrv.wire import inbus
+from bussrv.wire.mqtt.packets import NO_PROPERTIES, VERSION_5, Properties, WantedFilter
+from tests.formats.mqtt.peer import MqttPeer
 from tests.formats.network import Network
 from tests.tables import each_row
 
@@ -16,8 +18,11 @@ PAYLOADS = {
     "60 KB of text": ("text/plain", b"text" * 15_000),
     "60 KB of bytes": ("application/octet-stream", bytes(range(256)) * 234),
 }
-SOURCES = ("objects", "business", "inbus 1", "inbus 2")
-RECEIVERS = ("objects", "business", "objects by name", "business by name", "spp", "inbus 1", "inbus 2")
+SOURCES = ("objects", "business", "inbus 1", "inbus 2", "mqtt 4", "mqtt 5")
+RECEIVERS = (
+    *("objects", "business", "objects by name", "business by name", "spp", "inbus 1", "inbus 2"),
+    *("mqtt 4", "mqtt 5", "mqtt 5 durable"),
+)
 BY_NAME: dict[str, dict[str, object]] = {
     "objects": {},
     "business": {},
@@ -62,6 +67,15 @@ def publisher(network: Network, name: str) -> Publish:
     if name.startswith("inbus"):
         version = int(name[-1])
         return lambda content_type, payload: network.udp.publish("tv", payload, version=version)
+    if name.startswith("mqtt"):
+        version = int(name[-1])
+        peer = MqttPeer(network, "publisher", version)
+
+        def publish(content_type: str, payload: bytes) -> None:
+            about = Properties(content_type=content_type) if version == VERSION_5 else NO_PROPERTIES
+            peer.publish("tv", payload, 1, properties=about)
+
+        return publish
     member = network.member(receive_mode="none") if name == "objects" else network.business(receive="no_echo")
     member.send({"event": "services/register", "name": "tv"})
     return lambda content_type, payload: member.send({"type": content_type, "size": len(payload)}, payload)
@@ -82,6 +96,12 @@ def received(network: Network, name: str, publish: Callable[[], None]) -> list[b
         datagrams = [datagram for datagram, _ in network.udp.taken()]
         assert all(json.loads(datagram)["version"] == int(name[-1]) for datagram in datagrams)
         return [inbus.decode(datagram).payload for datagram in datagrams]
+    if name.startswith("mqtt"):
+        about = Properties(session_expiry_interval=60) if name.endswith("durable") else NO_PROPERTIES
+        peer = MqttPeer(network, "subscriber", int(name.split()[1]), properties=about)
+        peer.subscribe(WantedFilter("+", 1))
+        publish()
+        return [payload for _, payload in peer.messages()]
     join, wanted = (network.member if name.startswith("objects") else network.business), BY_NAME[name]
     member = join(receive="no_echo", **wanted)
     publish()
