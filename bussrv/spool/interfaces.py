@@ -37,6 +37,7 @@ class ISpool(Interface):
         "A ``SpoolUnavailable``, if the last changes could not be written, or too much waits already."
     )
     trouble: str | None = Attribute("The same for operators: ``str``, a sentence without its end, with paths.")
+    kept: int = Attribute("``int``: bytes that are kept, as they count against the limits; 0 before it is opened.")
     damage_observers: list[Callable[[], object]] = Attribute(
         "``list``: each is called when a damaged file was set aside, so that nothing is kept any more."
     )

@@ -91,6 +91,7 @@ class Spool:
         reactor: Any,
     ) -> None:
         self.damage_observers: list[Callable[[], object]] = []
+        self.kept = 0
         self._file = file
         self._settings = settings
         self._counters = counters
@@ -201,9 +202,11 @@ class Spool:
         collected, self._collected = self._collected, []
         self._inbox.put(collected)
 
-    def _tell(self, outcomes: list[tuple[_Job, Any]], condition: _Condition | None, expiry: int | None) -> None:
+    def _tell(
+        self, outcomes: list[tuple[_Job, Any]], condition: _Condition | None, expiry: int | None, kept: int
+    ) -> None:
         """Tell the outcomes of a transaction."""
-        self._condition = condition
+        self._condition, self.kept = condition, kept
         for job, outcome in outcomes:
             self._waiting -= job.size
             self._count(job, outcome)
@@ -294,7 +297,8 @@ class Spool:
         except Exception as error:
             unavailable = SpoolUnavailable(self._failed(error))
             outcomes = [(job, self._read_again(job, unavailable)) for job in jobs]
-        self._reactor.callFromThread(self._tell, outcomes, self._found, expiry)
+        kept = 0 if self._store is None else self._store.kept
+        self._reactor.callFromThread(self._tell, outcomes, self._found, expiry, kept)
 
     def _in_one_transaction(
         self, store: Store, jobs: list[_Job], shortage: _Condition | None

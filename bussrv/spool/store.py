@@ -78,6 +78,11 @@ class Store:
         """Whether all owners are known: not before the first :meth:`begin` that succeeded."""
         return self._version != -1
 
+    @property
+    def kept(self) -> int:
+        """The bytes of all owners, as they count against the limits."""
+        return self._accounts.total
+
     def begin(self) -> None:
         """Begin a transaction. No other process changes the spool during it; what one changed before is known."""
         self._execute("BEGIN IMMEDIATE")

@@ -26,6 +26,7 @@ class PromptSpool:
     """
 
     trouble = None
+    kept = 0
 
     def __init__(self, settings: Settings, counters: Counter[str], utc: Callable[[], int], reactor: Clock) -> None:
         self._make = lambda: Store(SpoolFile(None).open(), settings, utc)

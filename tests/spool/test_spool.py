@@ -16,6 +16,7 @@ from zope.interface.verify import verifyObject
 from bussrv.errors import OverLimit, Refused, SpoolUnavailable
 from bussrv.journal.files import Files
 from bussrv.journal.space import Space
+from bussrv.spool.accounts import ENTRY_BYTES, OWNER_BYTES
 from bussrv.spool.entries import Append, Claim, Drop, DropsTold, Put, Remove, RemoveKey, RemoveUpTo, Replace, Written
 from bussrv.spool.file import NAME
 from bussrv.spool.interfaces import ISpool
@@ -156,6 +157,15 @@ def test_an_address_is_one_with_any_port_local_ones_are_exempt(made: Make) -> No
     scene.claim("bob", "10.0.0.9:7")
     scene.append(b"x" * 101, "bob")
     scene.append(b"x" * 101, "ann")
+
+
+def test_it_says_how_much_is_kept(scene: Scene) -> None:
+    assert scene.spool.kept == 0
+    scene.claim()
+    scene.append(b"x" * 50)
+    assert scene.spool.kept == OWNER_BYTES + ENTRY_BYTES + 50
+    scene.write(Drop(owner="ann"))
+    assert scene.spool.kept == 0
 
 
 def test_owners_are_limited_by_their_own_bytes(made: Make) -> None:

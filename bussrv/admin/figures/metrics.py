@@ -264,6 +264,16 @@ METRICS: tuple[Metric, ...] = (
         samples=_one(lambda moment: moment.look.journal.usable),
     ),
     Metric(
+        name="bussrv_spool_bytes",
+        help="Bytes that are kept in the spool, as they count against --max-spool-total; 0 until something is kept.",
+        samples=_one(lambda moment: moment.server.bus.spool.kept),
+    ),
+    Metric(
+        name="bussrv_spool_writable",
+        help="Whether the spool takes changes: 1, or 0 when they are refused.",
+        samples=_one(lambda moment: moment.server.bus.spool.unavailable is None),
+    ),
+    Metric(
         name="bussrv_certificate_expiry_seconds",
         help="For how long the certificate that expires first is still valid; there is none without certificates.",
         samples=_one(_certificates),
