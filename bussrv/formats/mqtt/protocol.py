@@ -225,9 +225,10 @@ class MqttProtocol(StreamProtocol):
         self._begin(asked, self._found)
 
     def _check_there(self) -> None:
-        """:raises Refused: ``session-closed``: the client has gone meanwhile."""
-        if self.has_ended:
-            raise Refused("session-closed", "the connection has ended")
+        """:raises Refused: ``session-closed``: the client has gone meanwhile, or its durable session has ended."""
+        found = self._found
+        if self.has_ended or (found is not None and self.clients.durable.of(self.client_id) is not found):
+            raise Refused("session-closed", "the session has ended")
 
     async def _check(self, asked: packets.Connect) -> None:
         """Check who the client is, and what it may do."""

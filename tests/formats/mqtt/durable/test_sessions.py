@@ -258,6 +258,26 @@ def test_an_operator_ends_it_for_good(is_away: bool) -> None:
     assert (session(network, peer.session_id), kept(network), peer.is_open) == (None, (), False)
 
 
+def test_it_may_end_while_its_client_comes_back() -> None:
+    network = Network()
+    session_id = away(network)
+    link = network.bus.link_of(session_id)
+    assert link is not None
+    network.bus.spool.delay = 1.0  # type: ignore[attr-defined]
+    will = Will("gone", b"ann")
+    ann = durable(network, will=will)
+    for _ in range(2):
+        network.reactor.advance(1)
+    assert network.events(ev.SessionResumed), "it waits for its will to be kept"
+    assert ann.received() == []
+    link.close("closed-by-operator")
+    for _ in range(3):
+        network.reactor.advance(1)
+    assert [each.code for each in ann.received()] == [ReasonCode.UNSPECIFIED_ERROR]  # type: ignore[attr-defined]
+    assert not ann.is_open
+    assert [each for each in network.registry.state.sessions.values() if each.protocol == "mqtt"] == []
+
+
 def test_a_full_spool_lets_nobody_in_who_wants_more() -> None:
     network = Network()
     network.bus.spool.fails = True  # type: ignore[attr-defined]
