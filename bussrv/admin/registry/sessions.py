@@ -46,7 +46,7 @@ class SessionItem(_Session, frozen=True, kw_only=True):
     :ivar kept_until: when it ends unless its client comes back; ``None``: it is open.
     :ivar services: how many services it provides.
     :ivar subscriptions: how many subscriptions it has.
-    :ivar waiting_bytes: bytes that wait for its client; ``None`` for a session of another server.
+    :ivar waiting_bytes: bytes that wait for its client, without the spool; ``None`` for a session of another server.
     """
 
     services: int
@@ -69,7 +69,7 @@ class SessionView(_Session, frozen=True, kw_only=True):
     :ivar away_since: when its client left; ``None``: it is open.
     :ivar kept_until: when it ends unless its client comes back; ``None``: it is open.
     :ivar objects_in: objects that it sent. This field and all later ones are ``None`` for a session of another server.
-    :ivar waiting_bytes: bytes that wait for its client.
+    :ivar waiting_bytes: bytes that wait for its client, without the spool.
     """
 
     services: list[Provided]
