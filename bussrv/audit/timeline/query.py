@@ -44,7 +44,7 @@ NEEDED = (*_SHOWN, "mono", "routing_ids", "address", "given")
 """The columns of records that a timeline is made of."""
 
 _KNOWN_BY = ("routing_id", "actor", "claimed", "peer")
-_NAMED_BY = ("session", *_KNOWN_BY, "address")
+_NAMED_BY = ("session", *_KNOWN_BY, "address", "name")
 _EVER = Period()
 
 
@@ -61,7 +61,7 @@ def timeline(records: DataFrame, name: str, keep: Keep, period: Period = _EVER) 
 
     A record that changes the providers of several services has a row for each of them.
 
-    :param name: a service, or a name of a client: a session, a routing id, a user, an address or a peer.
+    :param name: a service, or a name of a client: a session, a routing id, a user, a program, an address or a peer.
 
     :param keep: computes a table once, such as :meth:`bussrv.audit.spark.store.Store.keep`.
     :param period: the time that is shown. Records outside of it may still explain others.
@@ -201,7 +201,9 @@ def _with_availability(found: DataFrame, available: DataFrame) -> DataFrame:
 
 
 def _with_names(found: DataFrame, records: DataFrame) -> DataFrame:
-    """Rows with the names of their sessions, as the last records have them."""
+    """Rows with the names of their sessions, as the last records have them. A durable session may have had several
+    addresses: its own rows have the one that it had then.
+    """
     named = {"session": "who", "next_session": "next_who", "newcomer": "newcomer_who"}
     shown = found.select("server", F.explode(F.array(*named)).alias("session")).where("session IS NOT NULL").distinct()
     last = [F.max_by(each, F.when(F.col(each).isNotNull(), place())).alias(each) for each in _KNOWN_BY]
@@ -214,7 +216,8 @@ def _with_names(found: DataFrame, records: DataFrame) -> DataFrame:
     for session, name in named.items():
         other = who.select("server", F.col("session").alias(session), F.col("who").alias(name))
         found = found.join(F.broadcast(other), on=["server", session], how="left")
-    return found
+    own = F.col("who").withField("peer", F.coalesce("peer", "who.peer"))
+    return found.withColumn("who", F.when(F.col("who").isNotNull(), own))
 
 
 def _is_in(period: Period, micros: Column) -> Column:

@@ -18,7 +18,8 @@ CAUSES = {"server.stopped": "server-stopped", "server.started": "server-crashed"
 def is_of_client(record: Record, name: str) -> bool:
     event = record.event
     names = (event.session, event.routing_id, event.actor, event.claimed, event.peer, address_of(event.peer))
-    return name in names or name in getattr(event, "routing_ids", ())
+    said = (*getattr(event, "routing_ids", ()), getattr(event, "name", None))
+    return name in names or name in said
 
 
 def timeline(records: Sequence[Record], name: str) -> list[dict[str, Any]]:

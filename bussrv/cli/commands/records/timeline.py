@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 def timeline(name: str, journals: Sequence[str], since: int | None, until: int | None, as_json: bool) -> int:
     """Show every record that concerns one client or service, in order, each with its cause. Reads the journals of one
     or more servers, also large ones. Needs PySpark (pip install 'bussrv[audit]', in a checkout: pip install -e
-    '.[audit]') and Java 17 or newer. NAME is a service, or the session, routing id, user, address or peer of a client.
-    JOURNAL is a journal directory, or its URL.
+    '.[audit]') and Java 17 or newer. NAME is a service, or the session, routing id, user, program or MQTT client id,
+    address or peer of a client. JOURNAL is a journal directory, or its URL.
     """
     from bussrv.audit.timeline.source import open_source
 
