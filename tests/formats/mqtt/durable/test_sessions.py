@@ -388,3 +388,42 @@ def test_who_is_away_answers_no_requests() -> None:
     )
     asker.send({"event": "services/request", "name": "tv", "id": "3", "type": "text/plain"}, b"?")
     assert errors() == []
+
+
+def test_messages_may_have_any_number_of_identifiers() -> None:
+    network = Network()
+    filters = ["/".join("x+"[place >> bit & 1] for bit in range(8)) for place in range(1, 200)]
+    ann = durable(network)
+    for number, each in enumerate(filters, start=1):
+        ann.subscribe(WantedFilter(each, 1), packet_id=number, number=number)
+    bob = MqttPeer(network, "bob")
+    pairs = (("a", "b"),) * 128
+    for payload in (b"one", b"two"):
+        (answer,) = bob.publish("/".join("x" * 8), payload, 1, properties=Properties(user_properties=pairs))
+        assert isinstance(answer, packets.Puback)
+        sent = ann.connection.take()  # More properties than the server takes itself.
+        assert (sent.endswith(payload), sent.count(b"\x26\0\1a\0\1b")) == (True, len(pairs))
+
+
+def test_the_longest_lifetime_when_the_clock_is_set_back() -> None:
+    network = Network()
+    network.bus.spool.delay = 1.0  # type: ignore[attr-defined]
+    longest = Properties(message_expiry_interval=0xFFFFFFFF)
+    ann, bob = durable(network), MqttPeer(network, "bob")
+    network.reactor.advance(1)
+    network.reactor.advance(1)
+    ann.subscribe(WantedFilter("tv", 1))
+    bob.publish("tv", b"on", 1, properties=longest)
+    bob.publish("tv", b"old", 1, properties=longest, retain=True)
+    utc = network.bus.utc
+    network.bus.utc = lambda: utc() - 2_000_000  # type: ignore[method-assign]
+    network.reactor.advance(1)
+    got = [each for each in ann.received() if isinstance(each, Publish)]
+    assert [(each.payload, each.properties.message_expiry_interval) for each in got] == [
+        (b"on", 0xFFFFFFFF),
+        (b"old", 0xFFFFFFFF),
+    ]
+    assert len(bob.received()) == 2
+    network.reactor.rightNow -= 60
+    retained = [each for each in MqttPeer(network, "eve").subscribe("tv") if isinstance(each, Publish)]
+    assert [each.properties.message_expiry_interval for each in retained] == [0xFFFFFFFF]
