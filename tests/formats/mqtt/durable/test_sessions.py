@@ -11,6 +11,7 @@ from bussrv.formats.mqtt.joining import DROPPED
 from bussrv.formats.mqtt.wills import GRACE
 from bussrv.policy.logins.users import SecretHash
 from bussrv.registry.state.session import Session
+from bussrv.turns.slices import Work
 from bussrv.wire.mqtt import packets
 from bussrv.wire.mqtt.packets import VERSION_3_1_1, VERSION_5, Properties, Publish, WantedFilter, Will
 from bussrv.wire.mqtt.reasons import ReasonCode
@@ -312,6 +313,23 @@ def gone(network: Network) -> list[bytes]:
     return [] if found is None else [found.payload]
 
 
+@each_row(("delay", "expiry"), [(10, HOUR), (HOUR, 10)])
+def test_thousands_are_due_in_slices(delay: int, expiry: int) -> None:
+    """Wills, or the ends of sessions. A client may come back before its slice."""
+    network = Network()
+    for each in ("ann", "bob"):
+        willed(network, each, delay=delay, expiry=expiry).connection.close()
+    slices, left = network.bus.slices, list[Work]()
+    do, slices.do = slices.do, left.append  # type: ignore[method-assign, assignment]
+    network.reactor.advance(10)
+    slices.do = do  # type: ignore[method-assign]
+    assert (len(left), gone(network), "session-expired" in closed(network)) == (2, [], False)
+    ann = durable(network)
+    assert [work(0) for work in left] == [False, False]
+    assert (gone(network), closed(network).count("session-expired")) == ([b"bob"], int(expiry == 10))
+    assert session(network, ann.session_id) is not None
+
+
 @each_row(
     ("delay", "expiry", "seconds", "wills"),
     [
@@ -416,7 +434,7 @@ def test_the_longest_lifetime_when_the_clock_is_set_back() -> None:
     bob.publish("tv", b"on", 1, properties=longest)
     bob.publish("tv", b"old", 1, properties=longest, retain=True)
     utc = network.bus.utc
-    network.bus.utc = lambda: utc() - 2_000_000  # type: ignore[method-assign]
+    network.bus.utc = lambda: utc() - 2_000_000
     network.reactor.advance(1)
     got = [each for each in ann.received() if isinstance(each, Publish)]
     assert [(each.payload, each.properties.message_expiry_interval) for each in got] == [
