@@ -165,7 +165,7 @@ class Publishing:
             done(None)
             return
         durable = gatherResults(waits, consumeErrors=True).addCallbacks(done, failed)
-        if kept is not None or self._unanswered >= MOST_UNANSWERED:
+        if kept is not None or self._unanswered >= MOST_UNANSWERED or rounds.are_many:
             self._connection.busy_until(durable)
 
     def _refuse(self, packets: Sequence[Publish], failure: Failure) -> None:

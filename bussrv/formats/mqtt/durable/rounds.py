@@ -18,6 +18,9 @@ from twisted.python.failure import Failure
 
 from bussrv.plugin import Append, Change, EndOfReactorTurn, IBus, Put, Written, by_steps
 
+MOST_UNSETTLED = 16 << 20
+"""While more bytes of messages are not durable, each publisher is answered before its next message is taken."""
+
 Taker = Callable[[int], object]
 """Is told the number of an entry that is durable; 0: it was dropped, or could not be written."""
 
@@ -25,7 +28,10 @@ Taker = Callable[[int], object]
 class _Round(Struct, eq=False):
     """The changes of one turn, and who is told of them. The spool's waiter.
 
-    :ivar told: who is told, in order, of the entry with that index; ``None``: of everything.
+    :ivar takers: who is told of each entry, in order.
+    :ivar waiting: who is told of everything.
+    :ivar size: the bytes of the messages in it.
+    :ivar followers: later rounds without changes: they are told after this one, whatever became of it.
     """
 
     rounds: Rounds
@@ -34,6 +40,8 @@ class _Round(Struct, eq=False):
     waiting: list[Deferred[None]] = []
     numbers: tuple[int, ...] = ()
     failure: Exception | None = None
+    size: int = 0
+    followers: list[_Round] = []
 
     def callback(self, result: Written, /) -> None:
         """They are durable."""
@@ -58,12 +66,20 @@ class Rounds:
         self._seconds = reactor.seconds
         self._turn = EndOfReactorTurn(self._submit, reactor)
         self._round = _Round(self)
-        self._unsettled = 0  # rounds that the spool has not answered
+        self._unsettled: list[_Round] = []  # those that the spool has not answered, in order
+        self._size = 0  # the bytes of messages that are not durable
         self._told: deque[_Round] = deque()
         self._is_telling = False
 
+    @property
+    def are_many(self) -> bool:
+        """Whether so many messages are not durable that publishers have to wait."""
+        return self._size >= MOST_UNSETTLED
+
     def append(self, entry: Append, taker: Taker) -> None:
         """Add an entry in this round."""
+        self._size += len(entry.payload)
+        self._round.size += len(entry.payload)
         self._round.changes.append(entry)
         self._round.takers.append(taker)
         self._turn.wait()
@@ -88,16 +104,20 @@ class Rounds:
         self._bus.flush()
         current, self._round = self._round, _Round(self)
         # Who waits for a round waits for all earlier ones, too.
-        if current.changes or self._unsettled:
-            self._unsettled += 1
+        if current.changes:
+            self._unsettled.append(current)
             self._bus.spool.append_changes(current.changes, current)
+        elif self._unsettled:
+            self._unsettled[-1].followers.append(current)
         else:
             self._tell(current)
 
     def settled(self, settled: _Round) -> None:
         """A round is durable, or failed."""
-        self._unsettled -= 1
-        self._tell(settled)
+        self._unsettled.remove(settled)
+        self._size -= settled.size
+        for each in (settled, *settled.followers):
+            self._tell(each)
 
     def _tell(self, settled: _Round) -> None:
         """Tell those who wait, in slices, since they may be many."""

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from bussrv import events as ev
+from bussrv.formats.mqtt.durable import rounds
 from bussrv.formats.mqtt.joining import DROPPED
 from bussrv.formats.mqtt.wills import GRACE
 from bussrv.policy.logins.users import SecretHash
@@ -296,6 +297,44 @@ def test_a_shared_subscription_prefers_those_who_are_there() -> None:
     bob.connection.close()
     eve.publish("tv", b"2", 1)
     assert [each.payload for each in durable(network).rest if isinstance(each, Publish)] == [b"2"]
+
+
+# A spool that has much to do.
+
+
+def test_who_has_nothing_in_the_spool_is_not_refused() -> None:
+    network = Network()
+    away(network, "tv")
+    bob, eve = MqttPeer(network, "bob"), MqttPeer(network, "eve")
+    eve.publish("quiet", b"1", 1)
+    spool = network.bus.spool
+    spool.delay = 1.0  # type: ignore[attr-defined]
+    assert bob.publish("tv", b"on", 1) == []
+    spool.fails = True  # type: ignore[attr-defined]
+    assert eve.publish("quiet", b"2", 1) == []
+    network.reactor.advance(1)
+    assert [bob.received(), eve.received()] == [[packets.Puback(7)]] * 2
+    bob.publish("tv", b"off", 1)
+    network.reactor.advance(1)
+    assert bob.received() == [packets.Puback(7, ReasonCode.UNSPECIFIED_ERROR)]
+    assert eve.publish("quiet", b"3", 1) == [packets.Puback(7)]
+
+
+def test_publishers_wait_while_the_spool_has_much_to_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rounds, "MOST_UNSETTLED", 1500)
+    network = Network()
+    for number in range(2):
+        away(network, "tv", client_id=str(number))
+    bob = MqttPeer(network, "bob")
+    bob.publish("tv", b"first", 1)
+    network.bus.spool.delay = 1.0  # type: ignore[attr-defined]
+    for _ in range(4):
+        bob.publish("tv", bytes(500), 1)
+    answered = []
+    for _ in range(4):
+        network.reactor.advance(1)
+        answered.append(len(bob.received()))
+    assert answered == [3, 1, 0, 0]
 
 
 # Wills.
