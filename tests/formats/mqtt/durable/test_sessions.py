@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -207,6 +208,34 @@ def test_it_belongs_to_its_user() -> None:
     assert other.answer.code == ReasonCode.CLIENT_ID_NOT_VALID
     own = durable(network, username="ann", password=b"secret")
     assert (present(own), own.session_id) == (True, session_id)
+
+
+@each_row("is_durable", [False, True])
+def test_who_is_lost_while_it_waits_for_its_id_lets_it_go(is_durable: bool) -> None:
+    network = asking({"ann": SECRET})
+    connect = partial(durable if is_durable else MqttPeer, network, username="ann", password=b"secret")
+    first, slices, ending = connect(), network.bus.slices, list[Work]()
+    for number in range(200):
+        first.publish(f"tv/{number}")
+
+    def hold(work: Work, address: str = "") -> None:
+        """Hold back the end of its services."""
+        if first.connection.protocol.has_ended:
+            ending.append(work)
+        else:
+            do(work, address)
+
+    do, slices.do = slices.do, hold  # type: ignore[method-assign]
+    lost = connect()
+    slices.do = do  # type: ignore[method-assign]
+    lost.connection.close()
+    for work in ending:
+        slices.do(work)
+    network.reactor.advance(0)
+    assert lost.answer is None
+    answer = connect().answer
+    assert isinstance(answer, packets.Connack)
+    assert answer.code == 0
 
 
 @each_row("limits", [{"mqtt_max_durable": 1}, {"mqtt_max_durable_per_address": 1}])
