@@ -206,9 +206,13 @@ class Publishing:
         self._when_durable(None, partial(self._say, answer), partial(self._not_released, packet.id))
 
     def _not_released(self, number: int, _: object) -> None:
-        """It is not kept that a message has ended. The client asks again when it is back."""
+        """It is not kept that a message has ended. The client asks again when it is back.
+
+        If it has begun as many others meanwhile as there may be, it is told then that this one is not known.
+        """
         self._unanswered -= 1
-        self._connection.begun.add(number)
+        if len(self._connection.begun) < MOST_INCOMING:
+            self._connection.begun.add(number)
 
     def _say(self, answer: Acknowledgement, _: object) -> None:
         self._unanswered -= 1

@@ -14,12 +14,15 @@ from typing import Any
 
 from msgspec import Struct
 from twisted.internet.defer import Deferred
+from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from bussrv.plugin import Append, Change, EndOfReactorTurn, IBus, Put, Written, by_steps
 
 MOST_UNSETTLED = 16 << 20
 """While more bytes of messages are not durable, each publisher is answered before its next message is taken."""
+
+log = Logger()
 
 Taker = Callable[[int], object]
 """Is told the number of an entry that is durable; 0: it was dropped, or could not be written."""
@@ -130,7 +133,7 @@ class Rounds:
         while self._told:
             settled = self._told.popleft()
             for taker, number in zip(settled.takers, settled.numbers, strict=True):
-                taker(number)
+                self._tell_one(taker, number)
                 yield
             for each in settled.waiting:
                 if settled.failure is None:
@@ -139,6 +142,14 @@ class Rounds:
                     each.errback(Failure(settled.failure))
                 yield
         self._is_telling = False
+
+    def _tell_one(self, taker: Taker, number: int) -> None:
+        """Tell one. All others are told even if that is a bug in the server."""
+        try:
+            taker(number)
+        except Exception:
+            self._bus.counters["internal-error"] += 1
+            log.failure("mqtt: a message cannot be sent from a queue", event="mqtt.not-sent")
 
 
 def _nobody(_: int) -> None:

@@ -9,6 +9,9 @@ import pytest
 
 from bussrv import events as ev
 from bussrv.formats.mqtt.durable import rounds
+from bussrv.formats.mqtt.durable.queue import Client as Receiver
+from bussrv.formats.mqtt.durable.session import MOST_INCOMING
+from bussrv.formats.mqtt.durable.stored import Format
 from bussrv.formats.mqtt.joining import DROPPED
 from bussrv.formats.mqtt.wills import GRACE
 from bussrv.policy.logins.users import SecretHash
@@ -347,6 +350,37 @@ def test_who_has_nothing_in_the_spool_is_not_refused() -> None:
     network.reactor.advance(1)
     assert bob.received() == [packets.Puback(7, ReasonCode.UNSPECIFIED_ERROR)]
     assert eve.publish("quiet", b"3", 1) == [packets.Puback(7)]
+
+
+def test_a_failing_spool_leaves_no_more_begun_than_may_be() -> None:
+    network = Network()
+    bob = durable(network, "bob")
+    for number in range(1, MOST_INCOMING + 1):
+        bob.send(Publish("tv", b"on", 2, id=number))
+    assert len(bob.received()) == MOST_INCOMING
+    spool = network.bus.spool
+    spool.delay, spool.fails = 1.0, True  # type: ignore[attr-defined]
+    bob.send(packets.Pubrel(1))
+    network.reactor.advance(0)
+    spool.fails = False  # type: ignore[attr-defined]
+    bob.send(Publish("tv", b"on", 2, id=100))
+    network.reactor.pump([0, 1, 1])
+    assert bob.received() == [packets.Pubrec(100)]
+    spool.delay = 0.0  # type: ignore[attr-defined]
+    bob.send(packets.Pubrel(1))
+    assert bob.received() == [packets.Pubcomp(1, ReasonCode.PACKET_ID_NOT_FOUND)]
+
+
+def test_a_bug_in_one_queue_keeps_nobody_waiting() -> None:
+    network = Network()
+    ann = durable(network)
+    ann.subscribe(WantedFilter("tv", 1))
+    found = network.factory("mqtt").clients.durable.of("ann")  # type: ignore[attr-defined]
+    found.link.queue.connect(Receiver(Format(VERSION_5, 1000), 10, [].__getitem__))
+    bob = MqttPeer(network, "bob")
+    for _ in range(2):
+        assert bob.publish("tv", b"on", 1) == [packets.Puback(7)]
+    assert network.bus.counters["internal-error"] >= 1
 
 
 def test_publishers_wait_while_the_spool_has_much_to_write(monkeypatch: pytest.MonkeyPatch) -> None:
