@@ -34,7 +34,7 @@ from bussrv.turns.reactor_turn import EndOfReactorTurn
 from bussrv.turns.slices import Slices, by_steps
 
 MOST_WAITING = 64 << 20
-"""How many bytes may wait to be written before changes are refused."""
+"""How many bytes may wait to be written before changes are refused. A payload for many owners is held once."""
 
 IDLE = 1.0
 """After so many seconds without work the thread looks whether it is to tidy up, and tries a disk that failed."""
@@ -59,10 +59,16 @@ log = Logger()
 
 
 class _Job(Struct, frozen=True):
-    """Something to do with the store, and who is told. ``grows``: it needs space on the disk."""
+    """Something to do with the store, and who is told.
+
+    :ivar held: the bytes of memory that it takes until it is done.
+    :ivar size: the bytes that it writes.
+    :ivar grows: whether it needs space on the disk.
+    """
 
     work: Callable[[Store], Any]
     waiter: Any
+    held: int = 0
     size: int = 0
     is_change: bool = False
     grows: bool = False
@@ -137,9 +143,12 @@ class Spool:
             self._counters[refusal.reason] += 1
             waiter.errback(refusal)
             return
-        size = sum(ENTRY_BYTES + len(each.payload) for each in changes if isinstance(each, (Append, Put)))
+        payloads = [each.payload for each in changes if isinstance(each, (Append, Put))]
+        size = (len(payloads) + 1) * ENTRY_BYTES
+        held = size + sum({id(each): len(each) for each in payloads}.values())
+        size += sum(map(len, payloads))
         grows = any(isinstance(each, (Append, Put, Claim)) for each in changes)
-        self._collect(_Job(partial(Store.apply, changes=changes), waiter, size + ENTRY_BYTES, True, grows))
+        self._collect(_Job(partial(Store.apply, changes=changes), waiter, held, size, True, grows))
 
     def write(self, changes: Sequence[Change]) -> Deferred[Written]:
         """See :class:`ISpool`."""
@@ -194,7 +203,7 @@ class Spool:
             self._thread = threading.Thread(target=self._run, name="bussrv-spool", daemon=True)
             self._thread.start()
         if job is not None:
-            self._waiting += job.size
+            self._waiting += job.held
         self._collected.append(job)
         self._turn.wait()
 
@@ -208,7 +217,7 @@ class Spool:
         """Tell the outcomes of a transaction."""
         self._condition, self.kept = condition, kept
         for job, outcome in outcomes:
-            self._waiting -= job.size
+            self._waiting -= job.held
             self._count(job, outcome)
         self._tell_soon(outcomes)
         self._wait_for(expiry)

@@ -416,6 +416,18 @@ def test_too_much_that_waits_is_refused_at_once(scene: Scene) -> None:
     scene.append(b"x")
 
 
+def test_a_payload_for_many_owners_waits_once(scene: Scene) -> None:
+    owners = [str(number) for number in range(100)]
+    scene.wait(scene.spool.write([Claim(owner=each, address=ADDRESS, drops_oldest=True) for each in owners]))
+    payload = b"x" * (MOST_WAITING // 50)
+    waiting = [
+        scene.spool.write([Append(owner=each, kind="queue", payload=payload, or_drop=True) for each in owners])
+        for _ in range(2)
+    ]
+    waiting.append(scene.spool.write([append(b"x", "0")]))
+    assert [len(scene.wait(each).numbers) for each in waiting] == [100, 100, 1]
+
+
 def test_closing_writes_what_waits_and_refuses_the_rest(scene: Scene) -> None:
     first = scene.spool.write([Claim(owner="ann", address=ADDRESS), append(b"last")])
     closed: Deferred[None] = scene.spool.close()

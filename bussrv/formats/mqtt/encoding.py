@@ -28,6 +28,9 @@ FOREIGN_QOS = 1
 LONGEST_PACKET = (1 << 28) + 4
 """The bytes of the longest packet that there can be."""
 
+LONGEST_LIFETIME = 0xFFFFFFFF
+"""The longest Message Expiry Interval, in seconds."""
+
 MOST_REMEMBERED = 4096
 """For how many services an encoding remembers what is wanted of them."""
 
@@ -192,7 +195,8 @@ class MqttEncoding:
         if ids:
             properties = replace(properties, subscription_identifiers=ids)
         if sent.expires is not None:
-            left = max(1, (sent.expires - self._utc()) // 1_000_000)
+            # The clock may have been set back.
+            left = min(max(1, (sent.expires - self._utc()) // 1_000_000), LONGEST_LIFETIME)
             properties = replace(properties, message_expiry_interval=left)
         return properties
 

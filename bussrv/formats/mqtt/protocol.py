@@ -221,6 +221,8 @@ class MqttProtocol(StreamProtocol):
             await self._make_known(asked)
         except Refused as refusal:
             self._abandon("connection-lost" if self.has_ended else refusal.reason)
+            if self.has_ended:  # Perhaps it was not known by its client id then.
+                self.clients.left(client_id, self)
             raise
         self._begin(asked, self._found)
 

@@ -167,7 +167,7 @@ class Publishing:
             done(None)
             return
         durable = gatherResults(waits, consumeErrors=True).addCallbacks(done, failed)
-        if kept is not None or self._unanswered >= MOST_UNANSWERED:
+        if kept is not None or self._unanswered >= MOST_UNANSWERED or rounds.are_many:
             self._connection.busy_until(durable)
 
     def _refuse(self, packets: Sequence[Publish], failure: Failure) -> None:
@@ -208,9 +208,13 @@ class Publishing:
         self._when_durable(None, partial(self._say, answer), partial(self._not_released, packet.id))
 
     def _not_released(self, number: int, _: object) -> None:
-        """It is not kept that a message has ended. The client asks again when it is back."""
+        """It is not kept that a message has ended. The client asks again when it is back.
+
+        If it has begun as many others meanwhile as there may be, it is told then that this one is not known.
+        """
         self._unanswered -= 1
-        self._connection.begun.add(number)
+        if len(self._connection.begun) < MOST_INCOMING:
+            self._connection.begun.add(number)
 
     def _say(self, answer: Acknowledgement, _: object) -> None:
         self._unanswered -= 1

@@ -121,7 +121,18 @@ class Wills:
 
     def _wait(self, client_id: str, seconds: float, publish: Callable[[], None]) -> None:
         self.cancel(client_id)
-        self._waiting[client_id] = self._reactor.callLater(seconds, self.session_ends, client_id), publish
+        self._waiting[client_id] = self._reactor.callLater(seconds, self._is_due, client_id), publish
+
+    def _is_due(self, client_id: str) -> None:
+        # In slices: after a restart thousands may be due at once.
+        self._bus.slices.do(lambda _: self._publish_due(client_id))
+
+    def _publish_due(self, client_id: str) -> bool:
+        """The time is over, unless the client has come back meanwhile. :returns: whether something is left."""
+        waiting = self._waiting.get(client_id)
+        if waiting is not None and not waiting[0].active():
+            self.session_ends(client_id)
+        return False
 
     # After a restart.
 

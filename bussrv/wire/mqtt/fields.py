@@ -136,8 +136,11 @@ class Fields:
             raise malformed("a topic filter is empty, or has + or # or its share in a wrong place", position)
         return text
 
-    def properties(self, packet: PacketType) -> Properties:
-        """The properties of a packet."""
+    def properties(self, packet: PacketType, most_repeated: int = known.MOST_REPEATED) -> Properties:
+        """The properties of a packet.
+
+        :param most_repeated: the most of the kinds that may repeat.
+        """
         size = self.length("property length")
         if not size:
             return NO_PROPERTIES
@@ -149,9 +152,9 @@ class Fields:
             )
         inner = Fields(self.data, self.start, self.at, end)
         self.at = end
-        return inner._read_properties(packet)
+        return inner._read_properties(packet, most_repeated)
 
-    def _read_properties(self, packet: PacketType) -> Properties:
+    def _read_properties(self, packet: PacketType, most_repeated: int) -> Properties:
         rows = known.ALLOWED[packet]
         values: dict[str, Any] = {}
         repeated = 0
@@ -170,8 +173,8 @@ class Fields:
                 continue
             values.setdefault(row.name, []).append(value)
             repeated += 1
-            if repeated > known.MOST_REPEATED:
-                message = f"{packet.name} has more than {known.MOST_REPEATED} properties that may repeat"
+            if repeated > most_repeated:
+                message = f"{packet.name} has more than {most_repeated} properties that may repeat"
                 raise RemoteProtocolError("too-many-parts", message, position)
         found: dict[str, Any] = {name: tuple(value) if type(value) is list else value for name, value in values.items()}
         return Properties(**found)

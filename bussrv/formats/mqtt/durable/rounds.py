@@ -14,9 +14,15 @@ from typing import Any
 
 from msgspec import Struct
 from twisted.internet.defer import Deferred
+from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from bussrv.plugin import Append, Change, EndOfReactorTurn, IBus, Put, Written, by_steps
+
+MOST_UNSETTLED = 16 << 20
+"""While more bytes of messages are not durable, each publisher is answered before its next message is taken."""
+
+log = Logger()
 
 Taker = Callable[[int], object]
 """Is told the number of an entry that is durable; 0: it was dropped, or could not be written."""
@@ -25,7 +31,10 @@ Taker = Callable[[int], object]
 class _Round(Struct, eq=False):
     """The changes of one turn, and who is told of them. The spool's waiter.
 
-    :ivar told: who is told, in order, of the entry with that index; ``None``: of everything.
+    :ivar takers: who is told of each entry, in order.
+    :ivar waiting: who is told of everything.
+    :ivar size: the bytes of the messages in it.
+    :ivar followers: later rounds without changes: they are told after this one, whatever became of it.
     """
 
     rounds: Rounds
@@ -34,6 +43,8 @@ class _Round(Struct, eq=False):
     waiting: list[Deferred[None]] = []
     numbers: tuple[int, ...] = ()
     failure: Exception | None = None
+    size: int = 0
+    followers: list[_Round] = []
 
     def callback(self, result: Written, /) -> None:
         """They are durable."""
@@ -58,12 +69,20 @@ class Rounds:
         self._seconds = reactor.seconds
         self._turn = EndOfReactorTurn(self._submit, reactor)
         self._round = _Round(self)
-        self._unsettled = 0  # rounds that the spool has not answered
+        self._unsettled: list[_Round] = []  # those that the spool has not answered, in order
+        self._size = 0  # the bytes of messages that are not durable
         self._told: deque[_Round] = deque()
         self._is_telling = False
 
+    @property
+    def are_many(self) -> bool:
+        """Whether so many messages are not durable that publishers have to wait."""
+        return self._size >= MOST_UNSETTLED
+
     def append(self, entry: Append, taker: Taker) -> None:
         """Add an entry in this round."""
+        self._size += len(entry.payload)
+        self._round.size += len(entry.payload)
         self._round.changes.append(entry)
         self._round.takers.append(taker)
         self._turn.wait()
@@ -88,16 +107,20 @@ class Rounds:
         self._bus.flush()
         current, self._round = self._round, _Round(self)
         # Who waits for a round waits for all earlier ones, too.
-        if current.changes or self._unsettled:
-            self._unsettled += 1
+        if current.changes:
+            self._unsettled.append(current)
             self._bus.spool.append_changes(current.changes, current)
+        elif self._unsettled:
+            self._unsettled[-1].followers.append(current)
         else:
             self._tell(current)
 
     def settled(self, settled: _Round) -> None:
         """A round is durable, or failed."""
-        self._unsettled -= 1
-        self._tell(settled)
+        self._unsettled.remove(settled)
+        self._size -= settled.size
+        for each in (settled, *settled.followers):
+            self._tell(each)
 
     def _tell(self, settled: _Round) -> None:
         """Tell those who wait, in slices, since they may be many."""
@@ -110,7 +133,7 @@ class Rounds:
         while self._told:
             settled = self._told.popleft()
             for taker, number in zip(settled.takers, settled.numbers, strict=True):
-                taker(number)
+                self._tell_one(taker, number)
                 yield
             for each in settled.waiting:
                 if settled.failure is None:
@@ -119,6 +142,14 @@ class Rounds:
                     each.errback(Failure(settled.failure))
                 yield
         self._is_telling = False
+
+    def _tell_one(self, taker: Taker, number: int) -> None:
+        """Tell one. All others are told even if that is a bug in the server."""
+        try:
+            taker(number)
+        except Exception:
+            self._bus.counters["internal-error"] += 1
+            log.failure("mqtt: a message cannot be sent from a queue", event="mqtt.not-sent")
 
 
 def _nobody(_: int) -> None:

@@ -100,7 +100,7 @@ class DurableSessions:
         """Remove what is kept of sessions that ended when nothing could be removed."""
         after = ""
         while owners := await self._bus.spool.owners(after=after):
-            gone = [each for each in owners if each.startswith(OWNER) and each not in self._owners()]
+            gone = [each for each in owners if each.startswith(OWNER) and each.removeprefix(OWNER) not in self._by_id]
             after = owners[-1]
             if gone:
                 await self._bus.spool.write([Drop(owner=each) for each in gone])
@@ -120,9 +120,6 @@ class DurableSessions:
                 )
                 session.link.queue.lost()
             yield
-
-    def _owners(self) -> set[str]:
-        return {each.owner for each in self._by_id.values()}
 
     def _not_dropped(self, failure: Failure) -> None:
         why = failure.getErrorMessage()
@@ -237,8 +234,16 @@ class DurableSessions:
         session.end_call = self._reactor.callLater(seconds, self._expired, session)
 
     def _expired(self, session: DurableSession) -> None:
+        # In slices: after a restart the time of thousands may be over at once.
         session.end_call = None
-        self.end(session, "session-expired")
+        self._bus.slices.do(lambda _: self._end_expired(session))
+
+    def _end_expired(self, session: DurableSession) -> bool:
+        """End a session, unless its client has come back meanwhile. :returns: whether something is left to do."""
+        about = self._bus.registry.state.sessions.get(session.id)
+        if about is not None and about.is_away and session.end_call is None:
+            self.end(session, "session-expired")
+        return False
 
     def _stay(self, session: DurableSession) -> None:
         if session.end_call is not None:

@@ -11,12 +11,12 @@ from functools import lru_cache
 from msgspec.structs import replace
 
 from bussrv.formats.mqtt.outgoing import begin_of_fields, numbered, qos_of
-from bussrv.wire.mqtt.packets import NO_PROPERTIES, VERSION_5, Publish
-from bussrv.wire.mqtt.reader import MqttReader
+from bussrv.wire.mqtt.fields import Fields
+from bussrv.wire.mqtt.packets import NO_PROPERTIES, VERSION_5, PacketType, Properties, Publish
 from bussrv.wire.mqtt.writer import encode, headed
 
 _DUP = 0x08
-_ANY_ID = 1
+_RETAIN = 0x01
 
 
 class Format:
@@ -55,7 +55,7 @@ class Format:
 @lru_cache(maxsize=2)  # The same message goes to many sessions, one after the other.
 def lifetime_of(frame: bytes) -> int | None:
     """How many seconds a message is worth something since it was published; ``None``: for ever."""
-    return _decoded(frame).properties.message_expiry_interval if frame[_end_of_fields(frame)] else None
+    return _read_properties(frame)[0].message_expiry_interval if frame[_end_of_fields(frame)] else None
 
 
 def _end_of_fields(frame: bytes) -> int:
@@ -70,16 +70,26 @@ def _without_properties(frame: bytes, at: int) -> bytes:
 
 
 def _with_properties(frame: bytes, version: int, number: int, *, again: bool, seconds_left: int | None) -> bytes:
-    packet = _decoded(frame)
+    kept, after = _read_properties(frame)
     properties = NO_PROPERTIES
     if version == VERSION_5:
-        properties = replace(packet.properties, message_expiry_interval=seconds_left)
-    return encode(replace(packet, id=number, dup=again, properties=properties), version)
+        lifetime = kept.message_expiry_interval
+        if seconds_left is not None and lifetime is not None:
+            seconds_left = min(seconds_left, lifetime)  # The clock may have been set back.
+        properties = replace(kept, message_expiry_interval=seconds_left)
+    qos, retain = qos_of(frame), bool(frame[0] & _RETAIN)
+    return encode(Publish(_topic_of(frame), frame[after:], qos, retain, number, again, properties), version)
 
 
-def _decoded(frame: bytes) -> Publish:
-    reader = MqttReader("server", VERSION_5, len(frame))
-    reader.feed(numbered(frame, _ANY_ID) if qos_of(frame) else frame)
-    packet = reader.next_event()
-    assert isinstance(packet, Publish)
-    return packet
+def _topic_of(frame: bytes) -> str:
+    at = begin_of_fields(frame)
+    return frame[at + 2 : at + 2 + int.from_bytes(frame[at : at + 2], "big")].decode()
+
+
+def _read_properties(frame: bytes) -> tuple[Properties, int]:
+    """The properties of a message, and where they end.
+
+    The server made it: there may be as many subscription identifiers as its client has subscriptions.
+    """
+    fields = Fields(frame, 0, _end_of_fields(frame), len(frame))
+    return fields.properties(PacketType.PUBLISH, most_repeated=len(frame)), fields.at

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
 
 from bussrv import events as ev
+from bussrv.formats.mqtt.durable import rounds
+from bussrv.formats.mqtt.durable.queue import Client as Receiver
+from bussrv.formats.mqtt.durable.session import MOST_INCOMING
+from bussrv.formats.mqtt.durable.stored import Format
 from bussrv.formats.mqtt.joining import DROPPED
 from bussrv.formats.mqtt.wills import GRACE
 from bussrv.policy.logins.users import SecretHash
 from bussrv.registry.state.session import Session
+from bussrv.turns.slices import Work
 from bussrv.wire.mqtt import packets
 from bussrv.wire.mqtt.packets import VERSION_3_1_1, VERSION_5, Properties, Publish, WantedFilter, Will
 from bussrv.wire.mqtt.reasons import ReasonCode
@@ -207,6 +213,34 @@ def test_it_belongs_to_its_user() -> None:
     assert (present(own), own.session_id) == (True, session_id)
 
 
+@each_row("is_durable", [False, True])
+def test_who_is_lost_while_it_waits_for_its_id_lets_it_go(is_durable: bool) -> None:
+    network = asking({"ann": SECRET})
+    connect = partial(durable if is_durable else MqttPeer, network, username="ann", password=b"secret")
+    first, slices, ending = connect(), network.bus.slices, list[Work]()
+    for number in range(200):
+        first.publish(f"tv/{number}")
+
+    def hold(work: Work, address: str = "") -> None:
+        """Hold back the end of its services."""
+        if first.connection.protocol.has_ended:
+            ending.append(work)
+        else:
+            do(work, address)
+
+    do, slices.do = slices.do, hold  # type: ignore[method-assign]
+    lost = connect()
+    slices.do = do  # type: ignore[method-assign]
+    lost.connection.close()
+    for work in ending:
+        slices.do(work)
+    network.reactor.advance(0)
+    assert lost.answer is None
+    answer = connect().answer
+    assert isinstance(answer, packets.Connack)
+    assert answer.code == 0
+
+
 @each_row("limits", [{"mqtt_max_durable": 1}, {"mqtt_max_durable_per_address": 1}])
 def test_there_are_not_too_many(limits: dict[str, int]) -> None:
     network = Network(**limits)
@@ -317,6 +351,75 @@ def test_a_shared_subscription_prefers_those_who_are_there() -> None:
     assert [each.payload for each in durable(network).rest if isinstance(each, Publish)] == [b"2"]
 
 
+# A spool that has much to do.
+
+
+def test_who_has_nothing_in_the_spool_is_not_refused() -> None:
+    network = Network()
+    away(network, "tv")
+    bob, eve = MqttPeer(network, "bob"), MqttPeer(network, "eve")
+    eve.publish("quiet", b"1", 1)
+    spool = network.bus.spool
+    spool.delay = 1.0  # type: ignore[attr-defined]
+    assert bob.publish("tv", b"on", 1) == []
+    spool.fails = True  # type: ignore[attr-defined]
+    assert eve.publish("quiet", b"2", 1) == []
+    network.reactor.advance(1)
+    assert [bob.received(), eve.received()] == [[packets.Puback(7)]] * 2
+    bob.publish("tv", b"off", 1)
+    network.reactor.advance(1)
+    assert bob.received() == [packets.Puback(7, ReasonCode.UNSPECIFIED_ERROR)]
+    assert eve.publish("quiet", b"3", 1) == [packets.Puback(7)]
+
+
+def test_a_failing_spool_leaves_no_more_begun_than_may_be() -> None:
+    network = Network()
+    bob = durable(network, "bob")
+    for number in range(1, MOST_INCOMING + 1):
+        bob.send(Publish("tv", b"on", 2, id=number))
+    assert len(bob.received()) == MOST_INCOMING
+    spool = network.bus.spool
+    spool.delay, spool.fails = 1.0, True  # type: ignore[attr-defined]
+    bob.send(packets.Pubrel(1))
+    network.reactor.advance(0)
+    spool.fails = False  # type: ignore[attr-defined]
+    bob.send(Publish("tv", b"on", 2, id=100))
+    network.reactor.pump([0, 1, 1])
+    assert bob.received() == [packets.Pubrec(100)]
+    spool.delay = 0.0  # type: ignore[attr-defined]
+    bob.send(packets.Pubrel(1))
+    assert bob.received() == [packets.Pubcomp(1, ReasonCode.PACKET_ID_NOT_FOUND)]
+
+
+def test_a_bug_in_one_queue_keeps_nobody_waiting() -> None:
+    network = Network()
+    ann = durable(network)
+    ann.subscribe(WantedFilter("tv", 1))
+    found = network.factory("mqtt").clients.durable.of("ann")  # type: ignore[attr-defined]
+    found.link.queue.connect(Receiver(Format(VERSION_5, 1000), 10, [].__getitem__))
+    bob = MqttPeer(network, "bob")
+    for _ in range(2):
+        assert bob.publish("tv", b"on", 1) == [packets.Puback(7)]
+    assert network.bus.counters["internal-error"] >= 1
+
+
+def test_publishers_wait_while_the_spool_has_much_to_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rounds, "MOST_UNSETTLED", 1500)
+    network = Network()
+    for number in range(2):
+        away(network, "tv", client_id=str(number))
+    bob = MqttPeer(network, "bob")
+    bob.publish("tv", b"first", 1)
+    network.bus.spool.delay = 1.0  # type: ignore[attr-defined]
+    for _ in range(4):
+        bob.publish("tv", bytes(500), 1)
+    answered = []
+    for _ in range(4):
+        network.reactor.advance(1)
+        answered.append(len(bob.received()))
+    assert answered == [3, 1, 0, 0]
+
+
 # Wills.
 
 
@@ -330,6 +433,23 @@ def gone(network: Network) -> list[bytes]:
     """The wills that were published."""
     found = network.bus.retained.get("gone")
     return [] if found is None else [found.payload]
+
+
+@each_row(("delay", "expiry"), [(10, HOUR), (HOUR, 10)])
+def test_thousands_are_due_in_slices(delay: int, expiry: int) -> None:
+    """Wills, or the ends of sessions. A client may come back before its slice."""
+    network = Network()
+    for each in ("ann", "bob"):
+        willed(network, each, delay=delay, expiry=expiry).connection.close()
+    slices, left = network.bus.slices, list[Work]()
+    do, slices.do = slices.do, left.append  # type: ignore[method-assign, assignment]
+    network.reactor.advance(10)
+    slices.do = do  # type: ignore[method-assign]
+    assert (len(left), gone(network), "session-expired" in closed(network)) == (2, [], False)
+    ann = durable(network)
+    assert [work(0) for work in left] == [False, False]
+    assert (gone(network), closed(network).count("session-expired")) == ([b"bob"], int(expiry == 10))
+    assert session(network, ann.session_id) is not None
 
 
 @each_row(
@@ -408,3 +528,42 @@ def test_who_is_away_answers_no_requests() -> None:
     )
     asker.send({"event": "services/request", "name": "tv", "id": "3", "type": "text/plain"}, b"?")
     assert errors() == []
+
+
+def test_messages_may_have_any_number_of_identifiers() -> None:
+    network = Network()
+    filters = ["/".join("x+"[place >> bit & 1] for bit in range(8)) for place in range(1, 200)]
+    ann = durable(network)
+    for number, each in enumerate(filters, start=1):
+        ann.subscribe(WantedFilter(each, 1), packet_id=number, number=number)
+    bob = MqttPeer(network, "bob")
+    pairs = (("a", "b"),) * 128
+    for payload in (b"one", b"two"):
+        (answer,) = bob.publish("/".join("x" * 8), payload, 1, properties=Properties(user_properties=pairs))
+        assert isinstance(answer, packets.Puback)
+        sent = ann.connection.take()  # More properties than the server takes itself.
+        assert (sent.endswith(payload), sent.count(b"\x26\0\1a\0\1b")) == (True, len(pairs))
+
+
+def test_the_longest_lifetime_when_the_clock_is_set_back() -> None:
+    network = Network()
+    network.bus.spool.delay = 1.0  # type: ignore[attr-defined]
+    longest = Properties(message_expiry_interval=0xFFFFFFFF)
+    ann, bob = durable(network), MqttPeer(network, "bob")
+    network.reactor.advance(1)
+    network.reactor.advance(1)
+    ann.subscribe(WantedFilter("tv", 1))
+    bob.publish("tv", b"on", 1, properties=longest)
+    bob.publish("tv", b"old", 1, properties=longest, retain=True)
+    utc = network.bus.utc
+    network.bus.utc = lambda: utc() - 2_000_000
+    network.reactor.advance(1)
+    got = [each for each in ann.received() if isinstance(each, Publish)]
+    assert [(each.payload, each.properties.message_expiry_interval) for each in got] == [
+        (b"on", 0xFFFFFFFF),
+        (b"old", 0xFFFFFFFF),
+    ]
+    assert len(bob.received()) == 2
+    network.reactor.rightNow -= 60
+    retained = [each for each in MqttPeer(network, "eve").subscribe("tv") if isinstance(each, Publish)]
+    assert [each.properties.message_expiry_interval for each in retained] == [0xFFFFFFFF]

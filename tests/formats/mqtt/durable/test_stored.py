@@ -16,7 +16,7 @@ properties = st.just(NO_PROPERTIES) | st.builds(
     Properties,
     message_expiry_interval=st.none() | st.integers(1, 1 << 31),
     content_type=st.none() | st.text("ab", max_size=3),
-    subscription_identifiers=st.lists(st.integers(1, 300), max_size=2).map(tuple),
+    subscription_identifiers=st.lists(st.integers(1, 300), max_size=2).map(tuple) | st.just((1,) * 1000),
     user_properties=st.lists(st.tuples(st.text("ab"), st.text("ab")), max_size=2).map(tuple),
 )
 messages = st.builds(
@@ -43,10 +43,12 @@ def test_each_version_gets_its_packet(
     frame = stored(message)
     assert lifetime_of(frame) == message.properties.message_expiry_interval
     again, number = again and message.qos > 0, number if message.qos else 0
-    left = None if lifetime_of(frame) is None else seconds_left
+    lifetime = lifetime_of(frame)
+    left = None if lifetime is None else seconds_left
     found = NO_PROPERTIES
     if version == VERSION_5:
-        found = replace(message.properties, message_expiry_interval=left)
+        written = None if left is None or lifetime is None else min(left, lifetime)
+        found = replace(message.properties, message_expiry_interval=written)
     wanted = encode(replace(message, id=number, dup=again, properties=found), version)
     assert Format(version, 1 << 20).of(frame, number, again=again, seconds_left=left) == wanted
     assert Format(version, len(wanted)).of(frame, number, again=again, seconds_left=left) == wanted
