@@ -76,6 +76,7 @@ def test_a_timeline(spark: SparkSession, stories: Stories, tmp_path: Path, name:
         assert any(row[STORY.index(column)] is not None for row in wanted), column
     assert [*(wanted - found).items()][:5] == []
     assert [*(found - wanted).items()][:5] == []
+    assert [row for row in told if row["who"] and row["peer"] not in (None, row["who"]["peer"])][:5] == []
     for server in stories.records:
         numbers = [row["seq"] for row in told if row["server"] == server]
         assert numbers == sorted(numbers)
