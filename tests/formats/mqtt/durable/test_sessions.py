@@ -203,6 +203,18 @@ def test_a_connection_takes_a_session_over() -> None:
     assert second.messages() == [("tv", b"on")]
 
 
+def test_thousands_may_want_the_same_id_at_once() -> None:
+    network = Network()
+    network.bus.spool.delay = 1.0  # type: ignore[attr-defined]
+    peers = [durable(network) for _ in range(1000)]
+    network.reactor.pump([1] * 10)
+    assert {peer.answer for peer in peers} == {None}
+    assert [peer.is_open for peer in peers] == [False] * 999 + [True]
+    (answer,) = peers[-1].received()
+    assert isinstance(answer, packets.Connack)
+    assert answer.code == 0
+
+
 def test_it_belongs_to_its_user() -> None:
     network = asking({"ann": SECRET, "bob": SECRET})
     session_id = away(network, "tv", username="ann", password=b"secret")
