@@ -383,6 +383,22 @@ def test_a_failing_spool_leaves_no_more_begun_than_may_be() -> None:
     assert bob.received() == [packets.Pubcomp(1, ReasonCode.PACKET_ID_NOT_FOUND)]
 
 
+def test_a_message_received_while_the_spool_fails_goes_on() -> None:
+    network = Network()
+    ann = durable(network)
+    ann.subscribe(WantedFilter("tv", 2))
+    MqttPeer(network, "bob").publish("tv", b"on", 2)
+    (message,) = ann.received()
+    assert isinstance(message, Publish)
+    network.bus.spool.fails = True  # type: ignore[attr-defined]
+    ann.send(packets.Pubrec(message.id))
+    network.reactor.pump([1] * 3)
+    assert ann.received() == []
+    network.bus.spool.fails = False  # type: ignore[attr-defined]
+    network.reactor.advance(1)
+    assert ann.received() == [packets.Pubrel(message.id)]
+
+
 def test_a_bug_in_one_queue_keeps_nobody_waiting() -> None:
     network = Network()
     ann = durable(network)
