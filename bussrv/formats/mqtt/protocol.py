@@ -207,7 +207,8 @@ class MqttProtocol(StreamProtocol):
                 self._says_no_more = True
                 self.end(refused.reason)
         finally:
-            self._is_settled.callback(None)
+            # Later: thousands may wait for the same client id, each for the one before it.
+            self.reactor.callLater(0, self._is_settled.callback, None)
 
     async def _let_in(self, asked: packets.Connect) -> None:
         client_id = joining.client_id_of(asked)

@@ -39,7 +39,9 @@ class DurableRetained:
 
     def __init__(self, bus: IBus) -> None:
         self._bus = bus
-        self._owners: dict[str, str] = {}  # by service
+        self._owners: dict[
+            str, tuple[str, ...]
+        ] = {}  # by service, those that have it, or may have it while it is written
         self._loading: Deferred[None] | None = None
 
     def loaded(self) -> Deferred[None]:
@@ -68,7 +70,7 @@ class DurableRetained:
             page = await self._bus.spool.page(owner, KIND, after=last)
             for entry in page.entries:
                 last, service = entry.number, entry.key or ""
-                self._owners[service] = owner
+                self._owners[service] = (owner,)
                 if self._bus.retained.get(service) is None:
                     self._bus.retained.put(_unpacked(service, entry.payload))
             is_last = page.is_last
@@ -78,18 +80,30 @@ class DurableRetained:
 
         :returns: fires when that is durable; fails with :class:`bussrv.errors.Refused`, which the spool has counted.
         """
-        service, former = publication.service, self._owners.pop(publication.service, None)
-        changes: list[Change] = []
-        owner = OWNER + (session.actor or address_key(session.peer))
-        if former is not None and (former != owner or not publication.payload):
-            changes.append(RemoveKey(owner=former, kind=KIND, key=service))
+        service, owner = publication.service, OWNER + (session.actor or address_key(session.peer))
+        before, after = self._owners.get(service, ()), (owner,) if publication.payload else ()
+        changes: list[Change] = [RemoveKey(owner=each, kind=KIND, key=service) for each in before if each not in after]
         if publication.payload:
-            self._owners[service] = owner
             sent = publication.own
             assert isinstance(sent, Sent)
             kept = Put(owner=owner, kind=KIND, key=service, payload=_packed(publication, sent), expires=sent.expires)
             changes += [Claim(owner=owner, address=session.peer, actor=session.actor), kept]
-        return self._bus.spool.write(changes) if changes else succeed(None)
+        if not changes:
+            return succeed(None)
+        meanwhile = self._owners[service] = tuple({*before, *after})
+
+        def written(outcome: Any) -> Any:
+            if self._owners.get(service) is meanwhile:
+                self._set_owners(service, before if isinstance(outcome, Failure) else after)
+            return outcome
+
+        return self._bus.spool.write(changes).addBoth(written)
+
+    def _set_owners(self, service: str, owners: tuple[str, ...]) -> None:
+        if owners:
+            self._owners[service] = owners
+        else:
+            del self._owners[service]
 
 
 def _packed(publication: Publication, sent: Sent) -> bytes:

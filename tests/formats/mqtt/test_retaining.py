@@ -16,6 +16,8 @@ from bussrv.wire.mqtt.reader import MqttReader
 from bussrv.wire.mqtt.reasons import ReasonCode
 from bussrv.wire.mqtt.writer import encode
 from tests.forked import ForkedServer
+from tests.formats.mqtt.peer import MqttPeer
+from tests.formats.network import Network
 
 pytestmark = pytest.mark.processes
 
@@ -100,3 +102,16 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
         assert ann.retain("hall/2", b"x") == 0
     with ForkedServer(tmp_path / "journal", DURABLE) as server, client(server, "ben") as ben:
         assert sorted(each.topic for each in ben.retained()) == ["hall/1", "hall/2"]
+
+
+def test_what_could_not_be_replaced_is_cleared_all_the_same() -> None:
+    network = Network(mqtt_retain="durable")
+    ann, bob = (MqttPeer(network, host, host=host) for host in ("10.0.0.1", "10.0.0.2"))
+    ann.publish("tv", b"on", 1, retain=True)
+    network.bus.spool.fails = True  # type: ignore[attr-defined]
+    refused = packets.Puback(7, ReasonCode.UNSPECIFIED_ERROR)
+    assert [peer.publish("tv", b"off", 1, retain=True) for peer in (ann, bob)] == [[refused]] * 2
+    network.bus.spool.fails = False  # type: ignore[attr-defined]
+    assert bob.publish("tv", b"", 1, retain=True) == [packets.Puback(7)]
+    eve = MqttPeer(network.restarted(), "eve")
+    assert [each for each in eve.subscribe("#") if isinstance(each, Publish)] == []

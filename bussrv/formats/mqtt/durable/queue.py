@@ -197,13 +197,19 @@ class Queue:
                 self._release(client, packet.id, is_known=sent is not None)
         elif isinstance(packet, Pubrec) and packet.code < ReasonCode.UNSPECIFIED_ERROR:
             sent.awaits = None
-            self._rounds.change(Replace(owner=self.owner, kind=KIND, number=sent.number, payload=b""))
-            self._rounds.durable().addCallbacks(self._received, lambda _: None, callbackArgs=(packet.id, sent))
+            self._keep_received(packet.id, sent)
         else:
             del self._on_their_way[packet.id]
             self._size -= sent.size
             self._rounds.change(Remove(owner=self.owner, kind=KIND, number=sent.number))
             self._read()
+
+    def _keep_received(self, number: int, sent: _Sent) -> None:
+        """Keep that the client has a message of QoS 2. It does not say that again, so a failure is tried again."""
+        if self._on_their_way.get(number) is sent:
+            self._rounds.change(Replace(owner=self.owner, kind=KIND, number=sent.number, payload=b""))
+            again = partial(self._rounds.later, partial(self._keep_received, number, sent))
+            self._rounds.durable().addCallbacks(self._received, lambda _: again(), callbackArgs=(number, sent))
 
     def _received(self, _: None, number: int, sent: _Sent) -> None:
         """It is durable that the client has a message of QoS 2."""

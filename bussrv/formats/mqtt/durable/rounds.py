@@ -22,6 +22,9 @@ from bussrv.plugin import Append, Change, EndOfReactorTurn, IBus, Put, Written, 
 MOST_UNSETTLED = 16 << 20
 """While more bytes of messages are not durable, each publisher is answered before its next message is taken."""
 
+RETRY = 1.0
+"""After so many seconds a change that failed is tried again, if it has to be made."""
+
 log = Logger()
 
 Taker = Callable[[int], object]
@@ -66,7 +69,7 @@ class Rounds:
     def __init__(self, bus: IBus, reactor: Any) -> None:
         self.is_needed = False
         self._bus = bus
-        self._seconds = reactor.seconds
+        self._reactor = reactor
         self._turn = EndOfReactorTurn(self._submit, reactor)
         self._round = _Round(self)
         self._unsettled: list[_Round] = []  # those that the spool has not answered, in order
@@ -102,6 +105,10 @@ class Rounds:
         self._turn.wait()
         return done
 
+    def later(self, call: Callable[[], None]) -> None:
+        """Try again what the spool did not do: it may be able to in a while."""
+        self._reactor.callLater(RETRY, call)
+
     def _submit(self) -> None:
         # What was published is still being collected. It may go into queues, and so into this round.
         self._bus.flush()
@@ -127,7 +134,7 @@ class Rounds:
         self._told.append(settled)
         if not self._is_telling:
             self._is_telling = True
-            self._bus.slices.do(by_steps(self._tellings(), self._seconds))
+            self._bus.slices.do(by_steps(self._tellings(), self._reactor.seconds))
 
     def _tellings(self) -> Iterator[None]:
         while self._told:

@@ -203,6 +203,18 @@ def test_a_connection_takes_a_session_over() -> None:
     assert second.messages() == [("tv", b"on")]
 
 
+def test_thousands_may_want_the_same_id_at_once() -> None:
+    network = Network()
+    network.bus.spool.delay = 1.0  # type: ignore[attr-defined]
+    peers = [durable(network) for _ in range(1000)]
+    network.reactor.pump([1] * 10)
+    assert {peer.answer for peer in peers} == {None}
+    assert [peer.is_open for peer in peers] == [False] * 999 + [True]
+    (answer,) = peers[-1].received()
+    assert isinstance(answer, packets.Connack)
+    assert answer.code == 0
+
+
 def test_it_belongs_to_its_user() -> None:
     network = asking({"ann": SECRET, "bob": SECRET})
     session_id = away(network, "tv", username="ann", password=b"secret")
@@ -389,6 +401,22 @@ def test_a_failing_spool_leaves_no_more_begun_than_may_be() -> None:
     spool.delay = 0.0  # type: ignore[attr-defined]
     bob.send(packets.Pubrel(1))
     assert bob.received() == [packets.Pubcomp(1, ReasonCode.PACKET_ID_NOT_FOUND)]
+
+
+def test_a_message_received_while_the_spool_fails_goes_on() -> None:
+    network = Network()
+    ann = durable(network)
+    ann.subscribe(WantedFilter("tv", 2))
+    MqttPeer(network, "bob").publish("tv", b"on", 2)
+    (message,) = ann.received()
+    assert isinstance(message, Publish)
+    network.bus.spool.fails = True  # type: ignore[attr-defined]
+    ann.send(packets.Pubrec(message.id))
+    network.reactor.pump([1] * 3)
+    assert ann.received() == []
+    network.bus.spool.fails = False  # type: ignore[attr-defined]
+    network.reactor.advance(1)
+    assert ann.received() == [packets.Pubrel(message.id)]
 
 
 def test_a_bug_in_one_queue_keeps_nobody_waiting() -> None:
