@@ -183,8 +183,9 @@ class Queue:
             self._read()
 
     def _not_read(self, _: object) -> None:
-        """The spool has counted it. The next acknowledgement, or connection, tries again."""
+        """The spool has counted it."""
         self._is_reading = False
+        self._rounds.later(self._read)
 
     # Acknowledgements.
 

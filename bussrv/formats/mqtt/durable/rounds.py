@@ -37,7 +37,7 @@ class _Round(Struct, eq=False):
     :ivar takers: who is told of each entry, in order.
     :ivar waiting: who is told of everything.
     :ivar size: the bytes of the messages in it.
-    :ivar followers: later rounds without changes: they are told after this one, whatever became of it.
+    :ivar followers: later rounds without changes, or that were refused at once: they are told after this one.
     """
 
     rounds: Rounds
@@ -123,11 +123,19 @@ class Rounds:
             self._tell(current)
 
     def settled(self, settled: _Round) -> None:
-        """A round is durable, or failed."""
-        self._unsettled.remove(settled)
+        """A round is durable, or failed. One that is refused at once is told after those before it all the same."""
+        place = self._unsettled.index(settled)
+        del self._unsettled[place]
         self._size -= settled.size
-        for each in (settled, *settled.followers):
-            self._tell(each)
+        if place:
+            self._unsettled[place - 1].followers.append(settled)
+        else:
+            self._tell_with_followers(settled)
+
+    def _tell_with_followers(self, settled: _Round) -> None:
+        self._tell(settled)
+        for each in settled.followers:
+            self._tell_with_followers(each)
 
     def _tell(self, settled: _Round) -> None:
         """Tell those who wait, in slices, since they may be many."""
