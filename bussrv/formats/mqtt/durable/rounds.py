@@ -75,7 +75,7 @@ class Rounds:
         self._unsettled: list[_Round] = []  # those that the spool has not answered, in order
         self._size = 0  # the bytes of messages that are not durable
         self._told: deque[_Round] = deque()
-        self._is_telling = False
+        self._is_telling = self._has_complained = False
 
     @property
     def are_many(self) -> bool:
@@ -164,6 +164,9 @@ class Rounds:
             taker(number)
         except Exception:
             self._bus.counters["internal-error"] += 1
+            if self._has_complained:
+                return
+            self._has_complained = True
             log.failure("mqtt: a message cannot be sent from a queue", event="mqtt.not-sent")
 
 
