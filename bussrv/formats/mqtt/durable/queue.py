@@ -149,7 +149,7 @@ class Queue:
         self._on_their_way[_id_of(number)] = _Sent(number, size, awaits)
         self._size += size
 
-    # What is read from the spool again.
+    # Messages that are read from the spool again.
 
     def _read(self) -> None:
         if self._client is None or self._is_reading or not self._is_behind or not self._has_room(0):
@@ -175,7 +175,7 @@ class Queue:
                 self._begin(entry.number, 0, PacketType.PUBCOMP)
                 client.send(encode(Pubrel(_id_of(entry.number)), client.form.version))
         if page.is_last:
-            # What is written from now on is told later than this, and sent then.
+            # Later messages are told after this page, and sent then.
             self._is_behind = False
             if self._sent_before is None:
                 self._sent_before = self._after

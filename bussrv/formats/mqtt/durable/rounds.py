@@ -110,10 +110,10 @@ class Rounds:
         self._reactor.callLater(RETRY, call)
 
     def _submit(self) -> None:
-        # What was published is still being collected. It may go into queues, and so into this round.
+        # The bus still collects publications. They may go into queues, and so into this round.
         self._bus.flush()
         current, self._round = self._round, _Round(self)
-        # Who waits for a round waits for all earlier ones, too.
+        # A waiter of a round waits for all earlier ones, too.
         if current.changes:
             self._unsettled.append(current)
             self._bus.spool.append_changes(current.changes, current)
