@@ -84,6 +84,13 @@ BESIDE: Table = {
         "bussrv.policy.logins.users",
         "bussrv.server.configuration.option_texts",
     ),
+    # To its server, an uplink is a linked server: it knows what these tell each other.
+    "bussrv.uplink": (
+        *BASE,
+        *("bussrv.wire", "bussrv.client"),
+        *("bussrv.bus.interest.vocabulary", "bussrv.bus.links.advertisement_fields", "bussrv.bus.links.paths"),
+        *("bussrv.bus.services.bridge", "bussrv.registry.state.session"),
+    ),
     "bussrv.cli": ("bussrv",),
     "bussrv.demo": (*BASE, "bussrv.wire", "bussrv.journal.reading", "bussrv.client", "bussrv.cli", "bussrv.testing"),
     "bussrv.testing": ("bussrv",),
@@ -96,6 +103,8 @@ THIRD_PARTIES: Table = {
     "bussrv.turns.clock": (),
     "bussrv.interfaces": ("zope",),
     "bussrv.client": ("msgspec", "wsproto"),
+    "bussrv.uplink.nats": ("msgspec", "nats"),
+    "bussrv.uplink": ("msgspec",),
     "bussrv.demo": (),
     "bussrv.testing.server": (),
     "bussrv.audit.fold": ("msgspec", "numpy", "pyarrow"),
