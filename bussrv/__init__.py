@@ -32,6 +32,7 @@ From what everybody uses to what uses everything:
 - ``admin``: the admin interface, over HTTP
 - ``server``: configuration, log, start, reload and stop
 - ``client``: blocking clients for scripts and devices
+- ``uplink``: programs beside a server that join it to an engine, such as NATS
 - ``audit``: the batch job that audits journals
 - ``inspection``: the commands that read a journal
 - ``synth``: made-up journals

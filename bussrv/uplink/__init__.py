@@ -1,9 +1,9 @@
 """Uplinks: programs beside a server that join it to an engine, such as NATS or Kafka. The server knows nothing of them.
 
+- ``crossing``: what crosses between the servers of a net, and where it goes, whatever the engine
+- ``nats``: the engine NATS
 - ``bus_link``: the link of an uplink with its server: that of a linked server that dials, on asyncio
 - ``settings``: the settings of an uplink
-
-Rooms: ``crossing`` has what crosses, whatever the engine; ``nats`` is the engine NATS.
 
 Tests: ``tests/uplink``.
 """
