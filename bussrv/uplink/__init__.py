@@ -2,7 +2,7 @@
 
 - ``crossing``: what crosses between the servers of a net, and where it goes, whatever the engine
 - ``nats``: the engine NATS
-- ``bus_link``: the link of an uplink with its server: that of a linked server that dials, on asyncio
+- ``bus_connection``: the connection of an uplink to its server, on asyncio
 - ``settings``: the settings of an uplink
 
 Tests: ``tests/uplink``.

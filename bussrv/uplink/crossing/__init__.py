@@ -8,6 +8,7 @@
 - ``outgoing``: objects that wait to be sent, gathered in frames by subject
 - ``peers``: the other servers of a net, and how far each directory is known
 - ``requests``: who asked, so that replies find the way back, and whom, so that the asker learns if it is gone
+- ``server_link``: the link of an uplink with its server: that of a linked server that dials
 
 Tests: ``tests/uplink/crossing``.
 """

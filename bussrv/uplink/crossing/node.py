@@ -32,8 +32,8 @@ from bussrv.uplink.crossing.arrivals import Arrivals
 from bussrv.uplink.crossing.directory import Directory, everything, fold
 from bussrv.uplink.crossing.frames import unpack
 from bussrv.uplink.crossing.interest import EVERYTHING, INTEREST, Interest, Together, differences, learn
-from bussrv.uplink.crossing.outgoing import Outgoing, Publisher
-from bussrv.uplink.crossing.peers import Beat, Entries, Entry, Peer
+from bussrv.uplink.crossing.outgoing import Advertised, Outgoing, Publisher
+from bussrv.uplink.crossing.peers import Beat, Entries, Entry, Peer, encode_entry, read_beat, read_entry
 from bussrv.uplink.crossing.requests import Asked, OpenRequests
 from bussrv.wire.objects import MAX_METADATA, BadObject, BusObject, ObjectReader, encode, encode_json
 
@@ -43,6 +43,9 @@ FAREWELL = "abboe/close/notify"
 
 MOST_TOLD = 500
 """Of how many sessions the server is told in one go."""
+
+MOST_SINCE_SNAPSHOT = 4 << 20
+"""How many bytes of a directory are published before it is published as a whole again."""
 
 MOST_ROUTES = 65_536
 """The most routes of objects that are remembered. Beyond it, all are forgotten."""
@@ -59,8 +62,17 @@ class ISubjects(Protocol):
     def service(self, subject: str) -> str | None:
         """The service of such a subject; ``None``: it is none."""
 
-    def of(self, kind: str, server: str) -> str:
-        """The subject ``obj`` or ``to`` of a server."""
+    def of(self, kind: str, server: str = "*") -> str:
+        """A subject of a server, or of all: ``obj``, ``to``, ``reg``, ``beat`` or ``ask``."""
+
+    def parts(self, subject: str) -> tuple[str, str]:
+        """The kind of a subject, and its server."""
+
+    def all_publications(self) -> str:
+        """The subjects of the publications on all services."""
+
+    def wanted(self, names: Iterable[str]) -> Iterator[str]:
+        """The subjects of the publications on the services that match names and patterns."""
 
 
 class Sender(Publisher):
@@ -87,10 +99,12 @@ class Node:
     :param max_payload: the most bytes of the payload of an object.
     :ivar to_server: bytes that are to be sent to the server.
     :ivar is_told: whether the server has advertised everything.
+    :ivar is_asked: whether somebody has to be told the whole directory.
     :ivar own: the interest of the server.
     :ivar kept: subjects of which the engine keeps what was sent: it comes from there, and late.
     :ivar arrivals: what came so far.
     :ivar pongs: the ids of pings that the server has answered.
+    :ivar snapshots: how often the whole directory was published.
     :ivar unknown: the peers whose directories have to be read again.
     """
 
@@ -105,13 +119,14 @@ class Node:
         self.entries = Entries(self.boot)
         self.to_server: list[bytes] = []
         self.is_told = False
+        self.is_asked = False
         self.own = EVERYTHING
         self.peers: dict[str, Peer] = {}
         self.unknown: set[str] = set()
+        self.snapshots = 0
         self.kept: frozenset[str] = frozenset()
         self.pongs: list[str] = []
         self._own = Paths()
-        self._news: list[bytes] = []
         self.arrivals = Arrivals(max_payload + 2 * MAX_METADATA)
         self._interests: dict[str, Interest] = {}
         self._wanted = Together()
@@ -174,7 +189,7 @@ class Node:
             self._advertised(obj)
         elif event == INTEREST:
             self.own = learn(self.own, obj.fields())
-            self._news.append(obj.metadata)
+            self.outgoing.advertise(obj.metadata)
         elif event == NEIGHBORS:
             self.is_told = True
         elif event in ("routing/subscribe", "routing/subscribe/reply", GAP, FAREWELL):
@@ -195,7 +210,7 @@ class Node:
             self.counters[refusal.reason] += 1
             return
         self.directory.version += 1
-        self._news.append(obj.metadata)
+        self.outgoing.advertise(obj.metadata)
 
     def _ask_node(self, obj: BusObject, name: str) -> None:
         """The server, or a client of it, asks the net itself."""
@@ -258,39 +273,81 @@ class Node:
         sender = self._senders.get(bytes(obj.head.route)) or self._sender(bytes(obj.head.route))
         self.outgoing.add(subject, sender, b"%b\0%b" % (obj.metadata, obj.payload))
 
-    # The directory of the server.
+    # To the engine.
 
-    def news(self) -> Iterator[bytes]:
-        """Entries of the directory that are to be published."""
-        if self._news and self.entries.number:
-            yield from self.entries.changes(self._news)
-            self._news = []
+    def to_publish(self, most: int) -> Iterator[tuple[str, bytes, int]]:
+        """What is to be published, in order: subjects and messages, and how many objects each has.
 
-    def snapshot(self) -> Iterator[bytes]:
-        """Entries that tell the whole directory."""
-        self._news = []
+        :param most: the most bytes of a message.
+        """
+        if not self.is_told:
+            return
+        directory = self.subjects.of("reg", self.server)
+        is_whole = not self.entries.number or self.is_asked or self.entries.since > MOST_SINCE_SNAPSHOT
+        if is_whole:
+            self.is_asked = False
+            for entry in self._snapshot():
+                yield directory, entry, 0
+        for each in self.outgoing.take(most):
+            if not isinstance(each, Advertised):
+                yield each
+            elif not is_whole:
+                for entry in self.entries.changes(each.events):
+                    yield directory, entry, 0
+
+    def _snapshot(self) -> Iterator[bytes]:
         remotes = (each for routing_id in self._own if (each := self._own.best(routing_id)) is not None)
         events = [*everything(remotes), *differences(None, self.own, [self.server])]
+        self.snapshots += 1
         return self.entries.snapshot(list(map(encode_json, events)))
 
-    def beat(self, *, left: bool = False) -> Beat:
+    def beat(self, *, left: bool = False) -> bytes:
         """The next heartbeat."""
-        return Beat(self.boot, self.entries.number, self.outgoing.news(MOST_TOLD), left)
+        return encode_entry(Beat(self.boot, self.entries.number, self.outgoing.news(MOST_TOLD), left))
+
+    def listens_to(self) -> set[str]:
+        """The subjects to subscribe to: those that every uplink has to know, and what the server wants."""
+        subjects, own = self.subjects, self.own
+        wanted = {
+            subjects.of("reg"),
+            subjects.of("beat"),
+            subjects.of("ask", self.server),
+            subjects.of("to", self.server),
+        }
+        if own.events or own.has_content:
+            wanted.add(subjects.of("obj"))
+        if own.has_content:
+            wanted.add(subjects.all_publications())
+        else:
+            wanted.update(subjects.wanted(own.services))
+        return wanted - self.kept
 
     # From the engine.
 
-    def frame(self, subject: str, data: bytes) -> None:
-        """A frame came. What is wrong with it is counted."""
+    def came(self, subject: str, data: bytes, now: float) -> None:
+        """A message came on a subject, at a time in seconds. What is wrong with it is counted."""
+        kind, server = self.subjects.parts(subject)
         try:
-            frame = unpack(data)
-            taken = self.arrivals.take(subject, frame)
-            self._lost(subject, frame.origin, taken.lost)
-            if taken.body:
-                self._check(taken.body, frame.origin)
-                self.tell()
-                self.to_server.append(taken.body)
+            if kind == "reg":
+                self.entered(server, read_entry(data), now)
+            elif kind == "beat":
+                self.beaten(server, read_beat(data), now)
+            elif kind == "ask":
+                self.is_asked = True
+            elif subject not in self.kept:
+                self.frame(subject, data)
         except RemoteProtocolError as error:
             self.counters[error.reason] += 1
+
+    def frame(self, subject: str, data: bytes) -> None:
+        """A frame came. :raises RemoteProtocolError: it is none."""
+        frame = unpack(data)
+        taken = self.arrivals.take(subject, frame)
+        self._lost(subject, frame.origin, taken.lost)
+        if taken.body:
+            self._check(taken.body, frame.origin)
+            self.tell()
+            self.to_server.append(taken.body)
 
     def _check(self, body: bytes, origin: str) -> None:
         """Check what another server sent, since this one would end the link for what is malformed.

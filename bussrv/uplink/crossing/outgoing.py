@@ -1,7 +1,9 @@
-"""Outgoing: objects that wait to be sent, gathered in frames by subject. Pure.
+"""Outgoing: objects that wait to be sent, gathered in frames by subject, and changes of the directory. Pure.
 
 What one publisher sends stays in order, also if it goes to different subjects: frames are sent in the order in which
-they were begun, and no object joins a frame that was begun before the one with its publisher's last object.
+they were begun, and no object joins a frame that was begun before the one with its publisher's last object. What the
+server advertises stays in order with all objects: others have to know of a session before they get what it sends, and
+for as long.
 """
 
 from __future__ import annotations
@@ -29,10 +31,21 @@ class Publisher(Struct, gc=False):
 
 
 class _Open(Struct, gc=False):
+    """A frame that is not full yet."""
+
     subject: str
     place: int
     objects: list[bytes]
     size: int = 0
+
+
+class Advertised(Struct, gc=False):
+    """Changes of the directory, one after the other.
+
+    :ivar events: their metadata.
+    """
+
+    events: list[bytes]
 
 
 class Outgoing:
@@ -48,7 +61,7 @@ class Outgoing:
         self.origin = origin
         self.boot = boot
         self.waiting = 0
-        self._frames: list[_Open] = []
+        self._frames: list[_Open | Advertised] = []
         self._open: dict[str, _Open] = {}
         self._begun = 0
         self._numbers: dict[str, int] = {}
@@ -72,10 +85,19 @@ class Outgoing:
         self.waiting += size
         publisher.last = frame.place
 
+    def advertise(self, event: bytes) -> None:
+        """A change of the directory is to be sent: after the objects so far, before those that follow."""
+        last = self._frames[-1] if self._frames else None
+        if isinstance(last, Advertised):
+            last.events.append(event)
+        else:
+            self._frames.append(Advertised([event]))
+            self._open.clear()
+
     def __len__(self) -> int:
         return len(self._frames)
 
-    def take(self, most: int) -> Iterator[tuple[str, bytes, int]]:
+    def take(self, most: int) -> Iterator[Advertised | tuple[str, bytes, int]]:
         """All that waits: subjects and frames, and how many objects each has; of parts, the last one has it.
 
         :param most: the most bytes of a frame.
@@ -84,6 +106,9 @@ class Outgoing:
         self._open.clear()
         self.waiting = 0
         for frame in frames:
+            if isinstance(frame, Advertised):
+                yield frame
+                continue
             subject, objects = frame.subject, frame.objects
             number = self._numbers.get(subject, 0) + 1
             self._numbers[subject] = number + len(objects) - 1

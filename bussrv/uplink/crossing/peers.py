@@ -59,7 +59,7 @@ class _Written(Struct, omit_defaults=True):
 
 _decode_entry = msgspec.json.Decoder(Entry).decode
 _decode_beat = msgspec.json.Decoder(Beat).decode
-encode = msgspec.json.Encoder().encode
+encode_entry = msgspec.json.Encoder().encode
 
 
 def read_entry(data: bytes) -> Entry:
@@ -104,7 +104,7 @@ class Entries:
 
     def _entry(self, events: list[bytes], *, reset: bool = False, whole: bool = True) -> bytes:
         self.number += 1
-        entry = encode(_Written(self.boot, self.number, list(map(Raw, events)), reset, whole))
+        entry = encode_entry(_Written(self.boot, self.number, list(map(Raw, events)), reset, whole))
         self.since += len(entry)
         return entry
 

@@ -8,7 +8,8 @@ import random
 import signal
 from functools import partial
 
-from bussrv.uplink.bus_link import BusLink, LinkRefused
+from bussrv.uplink.bus_connection import BusConnection
+from bussrv.uplink.crossing.server_link import LinkRefused
 from bussrv.uplink.nats.connection import Connection
 from bussrv.uplink.nats.session import Session
 from bussrv.uplink.settings import Settings
@@ -94,7 +95,7 @@ async def _keep_linked(settings: Settings, connection: Connection) -> None:
         await asyncio.sleep(delay * random.uniform(0.5, 1.0))
 
 
-async def _session(link: BusLink, connection: Connection, settings: Settings) -> None:
+async def _session(link: BusConnection, connection: Connection, settings: Settings) -> None:
     server = link.server.result()
     log.info("linked with server %s: it is on the net %s", server, settings.net)
     try:
@@ -105,12 +106,12 @@ async def _session(link: BusLink, connection: Connection, settings: Settings) ->
     log.warning("the link with server %s is gone: %s", server, why)
 
 
-async def _linked(settings: Settings) -> BusLink:
+async def _linked(settings: Settings) -> BusConnection:
     """:raises OSError, LinkRefused, TimeoutError: there is no link."""
     loop = asyncio.get_running_loop()
     bus = settings.bus
     token = None if settings.token_file is None else settings.token_file.read_text().strip()
-    make = partial(BusLink, settings.node, token, settings.max_payload)
+    make = partial(BusConnection, settings.node, token, settings.max_payload)
     if bus.port is None:
         _, link = await loop.create_unix_connection(make, bus.host)
     else:

@@ -14,20 +14,17 @@ from nats.js import JetStreamContext
 
 from bussrv.errors import RemoteProtocolError
 from bussrv.service_patterns import matches
-from bussrv.uplink.bus_link import BusLink
+from bussrv.uplink.bus_connection import BusConnection
 from bussrv.uplink.crossing.node import Node
-from bussrv.uplink.crossing.peers import encode, read_beat, read_entry
+from bussrv.uplink.crossing.peers import read_entry
 from bussrv.uplink.nats.connection import Connection
 from bussrv.uplink.nats.directory_stream import DirectoryStream
 from bussrv.uplink.nats.kept import KeptService, Position
-from bussrv.uplink.nats.subjects import Subjects, covers, level
+from bussrv.uplink.nats.subjects import Subjects, covers
 from bussrv.uplink.settings import BEAT, Settings
 from bussrv.wire.objects import BusObject
 
 log = logging.getLogger(__name__)
-
-MOST_SINCE_SNAPSHOT = 4 << 20
-"""How many bytes of a directory are published before it is published as a whole again."""
 
 CHECK = 10.0
 """Seconds between two looks at whether the stream has the newest entry of this server."""
@@ -35,7 +32,6 @@ CHECK = 10.0
 TOLD_ANEW = 1.0
 """The least seconds between two snapshots that others ask for."""
 
-_KINDS = ("reg", "beat", "ask")
 _MANY = 3
 
 
@@ -46,7 +42,7 @@ class Session:
     :param server: the routing id of the server.
     """
 
-    def __init__(self, link: BusLink, server: str, connection: Connection, settings: Settings) -> None:
+    def __init__(self, link: BusConnection, server: str, connection: Connection, settings: Settings) -> None:
         self._loop = asyncio.get_running_loop()
         self._link = link
         self._connection = connection
@@ -63,10 +59,8 @@ class Session:
         self._pongs: dict[str, asyncio.Future[None]] = {}
         self._pings = 0
         self._told_at = -TOLD_ANEW
-        self._is_asked = False
         self._tasks: list[asyncio.Task[None]] = []
-        kinds = {kind: self.subjects.of(kind, server) for kind in _KINDS}
-        self._own_entries, self._own_beat, self._own_questions = (kinds[kind] for kind in _KINDS)
+        self._own_entries, self._own_beat = (self.subjects.of(kind, server) for kind in ("reg", "beat"))
 
     def _keep(self, name: str) -> KeptService:
         settings = self._settings
@@ -110,7 +104,7 @@ class Session:
             task.cancel()
         await asyncio.gather(*self._tasks, *self._consuming.values(), return_exceptions=True)
         with suppress(Error, TimeoutError):
-            await self._connection.give(self._own_beat, encode(self.node.beat(left=True)))
+            await self._connection.give(self._own_beat, self.node.beat(left=True))
             await self._connection.listen(set())
             await asyncio.wait_for(self._connection.flush(), 1)
 
@@ -127,36 +121,26 @@ class Session:
 
     async def _publish(self) -> None:
         """Publish what comes from the server, whenever something has come."""
+        node, connection = self.node, self._connection
         while True:
             await self._wake.wait()
             self._wake.clear()
-            node = self.node
-            if node.is_told:
-                await self._publish_directory()
-                await self._listen()
-            most = self._connection.max_payload
-            for subject, frame, objects in node.outgoing.take(most):
+            snapshots, number = node.snapshots, node.entries.number
+            for subject, data, objects in node.to_publish(connection.max_payload):
                 kept = self._kept.get(subject)
                 if kept is not None:
-                    taken = kept.publish(f"{node.boot}.{node.counters['kept']}", frame)
+                    taken = kept.publish(f"{node.boot}.{node.counters['kept']}", data)
                     node.counters["kept"] += 1
                 else:
-                    taken = await self._connection.give(subject, frame)
+                    # Who misses something sees it by the numbers, and asks for what is missing of a directory.
+                    taken = await connection.give(subject, data)
                 node.counters["sent" if taken else "not-sent"] += objects
+            if node.snapshots > snapshots:
+                self._told_at = self._loop.time()
+                self._tasks.append(self._loop.create_task(self._compact(node.entries.number - number)))
+            if node.entries.number > number:
+                await self._listen()
             self._tell()
-
-    async def _publish_directory(self) -> None:
-        node = self.node
-        entries = list(node.news())
-        if not node.entries.number or self._is_asked or node.entries.since > MOST_SINCE_SNAPSHOT:
-            self._is_asked = False
-            self._told_at = self._loop.time()
-            entries = list(node.snapshot())
-            self._loop.create_task(self._compact(len(entries)))
-        for entry in entries:
-            if not await self._connection.give(self._own_entries, entry):
-                # Whoever hears of it asks for it.
-                log.info("the directory could not be published: the engine is away")
 
     async def _compact(self, keep: int) -> None:
         """Remove what was before a snapshot, once the engine has taken it."""
@@ -166,49 +150,27 @@ class Session:
 
     async def _listen(self) -> None:
         """Subscribe to what the server wants, and to what every uplink has to know."""
-        node, own = self.node, self.node.own
-        subjects = {self.subjects.of(kind) for kind in ("reg", "beat")}
-        subjects |= {self._own_questions, self.subjects.of("to", node.server)}
-        if own.events or own.has_content:
-            subjects.add(self.subjects.of("obj"))
-        if own.has_content:
-            subjects.add(self.subjects.all_publications())
-        else:
-            subjects.update(self.subjects.wanted(own.services))
-        subjects -= node.kept
+        subjects = self.node.listens_to()
         if subjects != self._connection.listened_to:
             await self._connection.listen(subjects)
-            node.arrivals.forget(
-                lambda subject: subject in node.kept or any(covers(each, subject) for each in subjects)
-            )
+            heard = subjects | self.node.kept
+            self.node.arrivals.forget(lambda subject: any(covers(each, subject) for each in heard))
 
     # From the engine to the server.
 
     def _came(self, subject: str, data: bytes) -> None:
         """A message came."""
-        kind, _, rest = subject[len(self.subjects.root) + 1 :].partition(".")
         node = self.node
-        try:
-            if kind == "reg":
-                node.entered(level(rest), read_entry(data), self._loop.time())
-            elif kind == "beat":
-                node.beaten(level(rest), read_beat(data), self._loop.time())
-            elif kind == "ask":
-                self._asked()
-            elif subject not in node.kept:
-                self._frame(subject, data)
-        except RemoteProtocolError as error:
-            node.counters[error.reason] += 1
+        if self._link.is_full and node.subjects.parts(subject)[0] in ("pub", "obj", "to"):
+            # The numbers of later objects tell how many are missing.
+            node.counters["server-too-slow"] += 1
+            return
+        node.came(subject, data, self._loop.time())
         if node.unknown:
             self._reading.set()
+        if node.is_asked:
+            self._loop.call_later(max(0.0, self._told_at + TOLD_ANEW - self._loop.time()), self._wake.set)
         self._tell()
-
-    def _frame(self, subject: str, data: bytes) -> None:
-        if self._link.is_full:
-            # The numbers of later objects tell how many are missing.
-            self.node.counters["server-too-slow"] += 1
-        else:
-            self.node.frame(subject, data)
 
     def _tell(self) -> None:
         """Tell the server what is new, a part in each turn."""
@@ -219,19 +181,12 @@ class Session:
         if has_more:
             self._loop.call_soon(self._tell)
 
-    def _asked(self) -> None:
-        """Another server does not know the directory of this one."""
-        delay = max(0.0, self._told_at + TOLD_ANEW - self._loop.time())
-        if not self._is_asked:
-            self._is_asked = True
-            self._loop.call_later(delay, self._wake.set)
-
     # The directory.
 
     async def _beat(self) -> None:
         """Give a sign of life, and look for others'."""
         while True:
-            await self._connection.give(self._own_beat, encode(self.node.beat()))
+            await self._connection.give(self._own_beat, self.node.beat())
             for server in self.node.lapsed(self._loop.time() - self._settings.lapse):
                 log.warning("server %s gives no sign of life: its sessions are gone", server)
             self._tell()
@@ -258,9 +213,9 @@ class Session:
         try:
             for subject in subjects:
                 async for on, data in self._directory.read(subject):
-                    server = level(on.rpartition(".")[2])
+                    _, server = self.subjects.parts(on)
                     if server in self.node.unknown:
-                        self.node.entered(server, read_entry(data), self._loop.time())
+                        self.node.came(on, data, self._loop.time())
                         self._tell()
         except (Error, TimeoutError) as error:
             log.info("the stream of directories cannot be read: %s", str(error) or type(error).__name__)
@@ -275,7 +230,8 @@ class Session:
             entry = None if newest is None else read_entry(newest)
             is_behind = entry is None or (entry.boot, entry.n) != (node.boot, node.entries.number)
             if node.entries.number and is_behind and (was_behind or not was_there):
-                self._asked()
+                node.is_asked = True
+                self._wake.set()
             was_behind = is_behind
             await asyncio.sleep(CHECK)
 
@@ -295,12 +251,19 @@ class Session:
             is_wanted, task = self._wants(service), self._consuming.get(kept.subject)
             if is_wanted and task is None:
                 save = partial(self._save, position, kept.subject)
-                job = kept.consume(partial(self._frame, kept.subject), self._taken, save)
+                job = kept.consume(partial(self._take_kept, kept.subject), self._taken, save)
                 self._consuming[kept.subject] = self._loop.create_task(job)
             elif not is_wanted and task is not None:
                 del self._consuming[kept.subject]
                 task.cancel()
             await asyncio.sleep(BEAT / 4)
+
+    def _take_kept(self, subject: str, data: bytes) -> None:
+        try:
+            self.node.frame(subject, data)
+        except RemoteProtocolError as error:
+            self.node.counters[error.reason] += 1
+        self._tell()
 
     def _not_kept(self) -> None:
         self.node.counters["not-sent"] += 1

@@ -51,6 +51,14 @@ class Subjects:
             return None
         return SEPARATOR.join(map(level, subject[len(self._publications) :].split(".")))
 
+    def parts(self, subject: str) -> tuple[str, str]:
+        """What a subject stands for: its kind, such as ``obj``, and the rest of it after that.
+
+        Of a subject of a server, the rest is its routing id.
+        """
+        kind, _, rest = subject[len(self.root) + 1 :].partition(".")
+        return kind, rest if kind == "pub" else level(rest)
+
     def of(self, kind: str, server: str = "*") -> str:
         """A subject of a server, or of all of them.
 
