@@ -86,6 +86,7 @@ class Session:
             return await self._link.gone
         finally:
             self._connection.received = lambda subject, data: None
+            log.info("counted: %s", ", ".join(f"{key} {number}" for key, number in sorted(self.node.counters.items())))
             await self._leave()
 
     async def _forever(self, job: Callable[[], Awaitable[None]]) -> None:
