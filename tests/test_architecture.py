@@ -84,6 +84,12 @@ BESIDE: Table = {
         "bussrv.policy.logins.users",
         "bussrv.server.configuration.option_texts",
     ),
+    "bussrv.uplink": (
+        *BASE,
+        *("bussrv.addresses", "bussrv.terminal", "bussrv.client"),
+        *(f"bussrv.journal.{name}" for name in ("bounds", "evidence", "manifest", "reading", "record", "regular")),
+        "bussrv.journal.segment",
+    ),
     "bussrv.cli": ("bussrv",),
     "bussrv.demo": (*BASE, "bussrv.wire", "bussrv.journal.reading", "bussrv.client", "bussrv.cli", "bussrv.testing"),
     "bussrv.testing": ("bussrv",),
@@ -96,6 +102,8 @@ THIRD_PARTIES: Table = {
     "bussrv.turns.clock": (),
     "bussrv.interfaces": ("zope",),
     "bussrv.client": ("msgspec", "wsproto"),
+    "bussrv.uplink.kafka": ("aiokafka", "msgspec", "prometheus_client"),
+    "bussrv.uplink": ("prometheus_client",),
     "bussrv.demo": (),
     "bussrv.testing.server": (),
     "bussrv.audit.fold": ("msgspec", "numpy", "pyarrow"),
@@ -145,6 +153,7 @@ NO_TWISTED: tuple[str, ...] = (
     "bussrv.inspection",
     "bussrv.client",
     "bussrv.audit",
+    "bussrv.uplink",
 )
 
 MOST_LINES = 600
