@@ -37,6 +37,7 @@ From what everybody uses to what uses everything:
 - ``inspection``: the commands that read a journal
 - ``synth``: made-up journals
 - ``starter``: the first files of a server
+- ``uplink``: joins a server to a larger engine, such as Kafka
 - ``cli``: the command ``bussrv``
 - ``demo``: the tour, ``make demo``
 - ``testing``: tools for tests of bussrv and of plugins
