@@ -12,9 +12,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-import logging
+import secrets
 from collections import deque
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 
 import msgspec
@@ -25,9 +26,9 @@ from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy, DiscardPolicy,
 from nats.js.client import JetStreamContext as Context
 from nats.js.errors import NotFoundError
 
+from bussrv.uplink.lines import Lines
 from bussrv.uplink.nats.directory_stream import ensure_stream
-
-log = logging.getLogger(__name__)
+from bussrv.uplink.nats.settings import Keep
 
 MOST_WAITING = 1000
 """The most frames of a service that wait for the stream. Beyond it the newest are dropped, and count as lost."""
@@ -35,6 +36,7 @@ MOST_WAITING = 1000
 PATIENCE = 30.0
 """Seconds that a frame waits for the stream to take it."""
 
+_WINDOW = 120.0
 _AGAIN = 1.0
 _BATCH = 100
 _WAIT = 5.0
@@ -78,14 +80,13 @@ class KeptService:
     :param subject: the subject of its publications.
     :param root: the beginning of all subjects of the net.
     :param server: the routing id of this server.
-    :param max_age: seconds for which the stream keeps something.
-    :param max_bytes: the most bytes that it keeps.
     """
 
     def __init__(
-        self, stream: JetStreamContext, subject: str, *, root: str, server: str, max_age: float, max_bytes: int
+        self, stream: JetStreamContext, subject: str, *, root: str, server: str, keep: Keep, log: Lines
     ) -> None:
         self._stream = stream
+        self._log = log
         self.subject = subject
         digest = hashlib.sha256(subject.encode()).hexdigest()[:16]
         self.name = f"{root}.keep.{digest}".replace(".", "_")
@@ -93,12 +94,14 @@ class KeptService:
         self._config = StreamConfig(
             name=self.name,
             subjects=[subject],
-            max_age=max_age,
-            max_bytes=max_bytes,
+            max_age=keep.age,
+            max_bytes=keep.size,
             discard=DiscardPolicy.OLD,
-            duplicate_window=min(120.0, max_age),
+            duplicate_window=min(_WINDOW, keep.age),
         )
         self._frames: deque[tuple[str, bytes]] = deque()
+        run = secrets.token_hex(8)
+        self._ids = (f"{run}.{number}" for number in count())
         self._wake = asyncio.Event()
 
     async def ensure(self) -> None:
@@ -123,11 +126,11 @@ class KeptService:
 
     # What this server publishes.
 
-    def publish(self, frame_id: str, frame: bytes) -> bool:
+    def publish(self, frame: bytes) -> bool:
         """Have a frame published. :returns: whether there was room for it."""
         if len(self._frames) >= MOST_WAITING:
             return False
-        self._frames.append((frame_id, frame))
+        self._frames.append((next(self._ids), frame))
         self._wake.set()
         return True
 
@@ -160,9 +163,18 @@ class KeptService:
         try:
             await self._stream.publish(self.subject, frame, timeout=_WAIT, stream=self.name, headers=headers)
         except (Error, TimeoutError) as error:
-            log.warning("the stream %s takes nothing: %s", self.name, str(error) or type(error).__name__)
+            self._complain("takes nothing", error)
             return False
         return True
+
+    def _complain(self, what: str, error: Exception) -> None:
+        self._log.warn(
+            "uplink: the stream {stream} {what}, and it is tried again: {error}",
+            event="uplink.engine-failed",
+            stream=self.name,
+            what=what,
+            error=str(error) or type(error).__name__,
+        )
 
     # What this server wants.
 
@@ -180,7 +192,7 @@ class KeptService:
                 subscription = await self._stream.pull_subscribe_bind(consumer=self._consumer, stream=self.name)
                 await self._read(subscription, take, taken, save)
             except (Error, TimeoutError) as error:
-                log.warning("the stream %s cannot be read: %s", self.name, str(error) or type(error).__name__)
+                self._complain("cannot be read", error)
             await asyncio.sleep(_AGAIN)
 
     async def _read(
