@@ -8,8 +8,8 @@ import traceback
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any
 from functools import partial
+from typing import Any
 
 from nats.errors import Error
 from nats.js import JetStreamContext
