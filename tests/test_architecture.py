@@ -84,6 +84,15 @@ BESIDE: Table = {
         "bussrv.policy.logins.users",
         "bussrv.server.configuration.option_texts",
     ),
+    "bussrv.uplink": (
+        *BASE,
+        *("bussrv.addresses", "bussrv.terminal", "bussrv.client", "bussrv.wire"),
+        *(f"bussrv.journal.{name}" for name in ("bounds", "evidence", "manifest", "reading", "record", "regular")),
+        "bussrv.journal.segment",
+        # To its server, an uplink is a linked server: it knows what these tell each other.
+        *("bussrv.bus.interest.vocabulary", "bussrv.bus.links.advertisement_fields", "bussrv.bus.links.paths"),
+        *("bussrv.bus.services.bridge", "bussrv.registry.state.session"),
+    ),
     "bussrv.cli": ("bussrv",),
     "bussrv.demo": (*BASE, "bussrv.wire", "bussrv.journal.reading", "bussrv.client", "bussrv.cli", "bussrv.testing"),
     "bussrv.testing": ("bussrv",),
@@ -96,6 +105,10 @@ THIRD_PARTIES: Table = {
     "bussrv.turns.clock": (),
     "bussrv.interfaces": ("zope",),
     "bussrv.client": ("msgspec", "wsproto"),
+    "bussrv.uplink.kafka": ("aiokafka", "msgspec", "prometheus_client"),
+    "bussrv.uplink.nats": ("msgspec", "nats"),
+    "bussrv.uplink.crossing": ("msgspec",),
+    "bussrv.uplink": ("prometheus_client",),
     "bussrv.demo": (),
     "bussrv.testing.server": (),
     "bussrv.audit.fold": ("msgspec", "numpy", "pyarrow"),
@@ -145,6 +158,7 @@ NO_TWISTED: tuple[str, ...] = (
     "bussrv.inspection",
     "bussrv.client",
     "bussrv.audit",
+    "bussrv.uplink",
 )
 
 MOST_LINES = 600

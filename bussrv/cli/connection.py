@@ -120,11 +120,11 @@ class ConnectionOptions:
         exclude(secret_file=self.secret_file, token_file=self.token_file)
         exclude(user=self.user, token_file=self.token_file)
         if self.token_file is not None:
-            return Credentials(token=_secret(self.token_file))
+            return Credentials(token=secret_in(self.token_file))
         if self.secret_file is not None:
             if self.user is None:
                 raise click.UsageError("--secret-file needs --user")
-            return Credentials(self.user, _secret(self.secret_file))
+            return Credentials(self.user, secret_in(self.secret_file))
         if self.user is not None:
             return Credentials(self.user)
         return Credentials(**(profile.credentials if profile is not None else {}))
@@ -144,7 +144,7 @@ class ConnectionOptions:
         return Tls(*given) if wanted else None
 
 
-def _secret(file: Path) -> str:
+def secret_in(file: Path) -> str:
     """The secret in a file: its only line.
 
     :raises ConfigError: the file cannot be used. The message never quotes its content.

@@ -49,6 +49,9 @@ SECTIONS: dict[str, dict[str, Entry]] = {
             "bussrv.cli.commands.operate.steer", "end the sessions one after the other, and stop the server"
         ),
     },
+    "Join a server to others": {
+        "uplink": Entry("bussrv.cli.commands.operate.uplink", "join a server to Kafka: registry events"),
+    },
     "Measure": {
         "bench": Entry("bussrv.cli.commands.talk.bench", "measure a new server on this machine"),
     },

@@ -33,7 +33,7 @@ ENDLESS = (
 )
 """These go on until nobody reads their output any more."""
 
-SPARK = ("audit", "timeline")
+ELSEWHERE = ("audit", "timeline", "uplink")
 """Their own tests run them."""
 
 NEED = {"--delete": 'printf "a secret of ann\\n" | bussrv passwd users ann --stdin && bussrv token tokens ann'}
@@ -45,7 +45,7 @@ POLICY = '[[rule]]\nusers = ["ann"]\npublish = ["tv"]\n'
 def examples() -> list[object]:
     """Those that stop the server come last."""
     found = [each for _, command in commands(BUSSRV) if isinstance(command, Command) for each in command.examples]
-    found = [each for each in found if each.split()[1] not in SPARK]
+    found = [each for each in found if each.split()[1] not in ELSEWHERE]
     found.sort(key=lambda each: "drain" in each)
     return [pytest.param(each, marks=pytest.mark.long) if "bussrv bench" in each else each for each in found]
 

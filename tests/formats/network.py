@@ -20,6 +20,7 @@ from bussrv.formats.mqtt.over_websocket import MqttSocketProtocol
 from bussrv.formats.mqtt.protocol import MqttFactory
 from bussrv.formats.objects.business import BusinessProtocol
 from bussrv.formats.objects.object_system import ObjectsProtocol
+from bussrv.formats.objects.servers import ServersProtocol
 from bussrv.formats.spp.protocol import SppFactory
 from bussrv.formats.websocket.protocol import WebSocketProtocol
 from bussrv.journal.memory import MemoryJournal
@@ -105,6 +106,7 @@ class Network:
         self._factories = {
             "objects": StreamFactory(ObjectsProtocol, self.bus, self.reactor),
             "business": StreamFactory(BusinessProtocol, self.bus, self.reactor),
+            "servers": StreamFactory(ServersProtocol, self.bus, self.reactor),
             "spp": SppFactory(self.bus, self.reactor),
             "websocket": StreamFactory(WebSocketProtocol, self.bus, self.reactor),
             "mqtt": MqttFactory(self.bus, self.reactor),

@@ -56,6 +56,13 @@ mqtt = WireFormat(
     summary="MQTT 3.1.1 and 5.0: sensors, actors and home automation",
 )
 
+servers = WireFormat(
+    "servers",
+    module="bussrv.formats.objects.servers",
+    default_endpoint="off",
+    summary="Object System for linked servers and uplinks alone",
+)
+
 registry_service = HostedService(
     "bus/registry",
     module="bussrv.services.registry",

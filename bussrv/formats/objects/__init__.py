@@ -8,6 +8,7 @@
 - ``object_input``: input of members: objects are routed in batches, except those that the vocabulary serves
 - ``object_system``: the vocabulary of clients, services and servers
 - ``server_link``: linked servers: Object System between two servers
+- ``servers``: a port for linked servers and uplinks alone
 - ``vocabulary``: what a vocabulary is: the events that it serves, and the attributes by which clients join
 
 Tests: ``tests/formats/objects``.

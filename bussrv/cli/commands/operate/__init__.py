@@ -1,4 +1,4 @@
-"""Commands that watch and steer a running server.
+"""Commands that watch and steer a running server, or run beside it.
 
 - ``health``: ``bussrv health``: show whether a server is ready, and its checks
 - ``lists``: ``bussrv services``, ``sessions``, ``links`` and ``who``: lists of the things that a server has
@@ -6,4 +6,5 @@
 - ``steer``: ``bussrv close``, ``reload`` and ``drain``: let a server do something
 - ``streams``: ``bussrv events`` and ``tap``: show what happens in a server, as it happens
 - ``top``: ``bussrv top``: watch a server
+- ``uplink``: ``bussrv uplink``: join a server to a larger engine, such as Kafka
 """

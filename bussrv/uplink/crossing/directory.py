@@ -1,0 +1,184 @@
+"""The directory: the sessions of all servers of a net, folded from what each server advertises on its link. Pure.
+
+A net is one server to those that are linked with it. What it tells one of them is what it knows from all the others,
+over the shortest path; see :mod:`bussrv.bus.links.paths`. A path through that server itself is not used.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from msgspec.structs import replace
+
+from bussrv.bus.links.advertisement_fields import NOTIFY, ended, events_between, learn, path_of, subject
+from bussrv.bus.links.paths import MAX_HOPS, Paths, RemoteSession
+from bussrv.errors import Refused
+from bussrv.registry.state.session import SERVER_ROLE
+
+_EVENT = NOTIFY[1]
+_MOST_ROUTING_IDS = 10_000
+"""The server that advertises a session has a limit of its own."""
+
+
+def fold(paths: Paths, server: str, fields: dict[str, Any], avoid: str | None = None) -> str | None:
+    """Take an advertisement of a server.
+
+    :param avoid: paths through this server are not used.
+    :returns: the routing id of a session of which something else is known than before.
+    :raises Refused: it is none.
+    """
+    route = _route(fields)
+    routing_id = subject(fields, route, server)
+    if routing_id in (server, avoid):
+        return None
+    ended_session = ended(fields)
+    if ended_session is not None:
+        return routing_id if paths.finish(routing_id, ended_session) else None
+    before = paths.heard(server, routing_id)
+    remote = learn(before, fields, routing_id, path_of(fields, route, routing_id, server), _MOST_ROUTING_IDS, ())
+    if remote is None or avoid in remote.path or len(remote.path) >= MAX_HOPS or paths.has_ended(remote):
+        changed = paths.forget(server, routing_id)
+    else:
+        changed = paths.receive_advertisement(server, remote)
+    return routing_id if changed else None
+
+
+def _route(fields: dict[str, Any]) -> list[str]:
+    route = fields.get("route", [])
+    if not isinstance(route, list) or not all(isinstance(each, str) for each in route):
+        raise Refused("bad-attribute", "route is an array of strings")
+    return route
+
+
+def everything(remotes: Iterable[RemoteSession]) -> Iterator[dict[str, Any]]:
+    """The advertisements that tell all these sessions to somebody who knows none of them."""
+    for remote in remotes:
+        yield from events_between(None, remote, _EVENT)
+
+
+class Directory:
+    """What the server of this uplink is told of the sessions of all the others.
+
+    :param server: its routing id.
+    :param node: the routing id of the net.
+    :ivar version: grows when something changes that decides where an object goes.
+    """
+
+    def __init__(self, server: str, node: str) -> None:
+        self.server = server
+        self.node = node
+        self.version = 0
+        self.others = Paths()
+        self.servers: set[str] = set()
+        self._told: dict[str, RemoteSession] = {}
+        self._changed: dict[str, None] = {}
+        self._at: dict[str, dict[str, None]] = {}
+        self._providers: dict[str, dict[str, None]] = {}
+        self._round: Counter[str] = Counter()
+
+    def joined(self, server: str) -> None:
+        """A server has come to the net."""
+        self.servers.add(server)
+        itself = RemoteSession(routing_id=server, path=(server,), is_member=True, role=SERVER_ROLE, tells_all=True)
+        self._note(server if self.others.receive_advertisement(server, itself) else None)
+
+    def left(self, server: str) -> None:
+        """A server has gone, or has to tell everything anew."""
+        self.servers.discard(server)
+        for routing_id in self.others.drop(server):
+            self._note(routing_id)
+
+    def replaced(self, server: str, told: Paths) -> None:
+        """A server told everything: these sessions, and no others.
+
+        :param told: what it told, folded by itself.
+        """
+        for routing_id in self.others.advertised_over(server):
+            if routing_id != server and told.heard(server, routing_id) is None:
+                self._note(routing_id if self.others.forget(server, routing_id) else None)
+        for remote in told.over(server):
+            self._note(remote.routing_id if self.others.receive_advertisement(server, remote) else None)
+
+    def advertised(self, server: str, fields: dict[str, Any]) -> None:
+        """A server advertised something.
+
+        :raises Refused: it is no advertisement.
+        """
+        self._note(fold(self.others, server, fields, self.server))
+
+    def _note(self, routing_id: str | None) -> None:
+        if routing_id is not None:
+            self._changed[routing_id] = None
+            self.version += 1
+
+    def tell_anew(self) -> None:
+        """The server knows nothing any more."""
+        self._told.clear()
+        self._at.clear()
+        self._providers.clear()
+        self._changed = dict.fromkeys(self.others)
+        self.version += 1
+
+    def news(self, most: int) -> list[dict[str, Any]]:
+        """Advertisements for the server of what changed, of at most so many sessions."""
+        events: list[dict[str, Any]] = []
+        for routing_id in list(self._changed)[:most]:
+            del self._changed[routing_id]
+            events += self._tell(routing_id)
+        return events
+
+    @property
+    def has_news(self) -> bool:
+        """Whether something is to be told."""
+        return bool(self._changed)
+
+    def _tell(self, routing_id: str) -> Iterator[dict[str, Any]]:
+        best = self.others.best(routing_id)
+        now = None if best is None else replace(best, path=(*best.path, self.node))
+        before = self._told.pop(routing_id, None)
+        if now is not None:
+            self._told[routing_id] = now
+        self._index(before, now)
+        return events_between(before, now, _EVENT)
+
+    def _index(self, before: RemoteSession | None, now: RemoteSession | None) -> None:
+        for index, keys in ((self._at, _addresses), (self._providers, _services)):
+            were, are = keys(before), keys(now)
+            for key in were - are:
+                del index[key][before.routing_id]  # type: ignore[union-attr]
+                if not index[key]:
+                    del index[key]
+            for key in are - were:
+                index.setdefault(key, {})[now.routing_id] = None  # type: ignore[union-attr]
+        self.version += 1
+
+    # Where objects go.
+
+    def servers_at(self, address: str) -> set[str] | None:
+        """The servers of the net on the way to the sessions with an address; ``None``: none is known."""
+        found = self._at.get(address)
+        return None if found is None else {each for rid in found if (each := self.others.link_to(rid)) is not None}
+
+    def provider(self, service: str) -> tuple[str, str] | None:
+        """A provider of a service that takes requests, in turn: its routing id, and the server on the way to it."""
+        able = [
+            (routing_id, link)
+            for routing_id in self._providers.get(service, ())
+            if (remote := self.others.best(routing_id)) is not None
+            and remote.answers(service)
+            and (link := self.others.link_to(routing_id)) is not None
+        ]
+        if not able:
+            return None
+        self._round[service] += 1
+        return able[self._round[service] % len(able)]
+
+
+def _addresses(remote: RemoteSession | None) -> frozenset[str]:
+    return frozenset() if remote is None else frozenset((remote.routing_id, *remote.routing_ids))
+
+
+def _services(remote: RemoteSession | None) -> frozenset[str]:
+    return frozenset() if remote is None else remote.services

@@ -1,0 +1,515 @@
+"""The node: a net of servers, as one of them sees it. To it, all others together are one linked server. Pure.
+
+What comes from the server goes to a subject; what comes from the engine goes to the server as it is::
+
+    from the server               goes to
+    advertisements, interest      the directory of this server
+    a request                     the server of a provider, in turn; if nobody registered, as any event
+    a reply, an error             the server that asked
+    an object with a ``to``       the servers of its addressees; if one is unknown, everybody who wants objects
+    a publication on K            the subject of K
+    any other object              everybody who wants objects
+
+An object of a server that is on the net itself is not sent for it: it came over a link, and crosses by itself.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any, Protocol
+
+import msgspec
+from msgspec import UNSET, field
+
+from bussrv.bus.interest.vocabulary import REPLYING, REQUEST
+from bussrv.bus.links.advertisement_fields import ADVERTISEMENTS
+from bussrv.bus.links.paths import Paths
+from bussrv.bus.services.bridge import as_publication
+from bussrv.errors import Refused, RemoteProtocolError
+from bussrv.uplink.crossing.arrivals import Arrivals
+from bussrv.uplink.crossing.directory import Directory, everything, fold
+from bussrv.uplink.crossing.frames import unpack
+from bussrv.uplink.crossing.interest import EVERYTHING, INTEREST, Interest, Together, differences, learn
+from bussrv.uplink.crossing.outgoing import Advertised, Outgoing, Publisher
+from bussrv.uplink.crossing.peers import Beat, Entries, Entry, Peer, encode_entry, read_beat, read_entry
+from bussrv.uplink.crossing.requests import Asked, OpenRequests
+from bussrv.wire.objects import MAX_METADATA, BadObject, BusObject, ObjectReader, encode, encode_json
+
+GAP = "routing/announcement/gap"
+NEIGHBORS = "routing/announcement/neighbors"
+FAREWELL = "abboe/close/notify"
+
+MOST_TOLD = 500
+"""Of how many sessions the server is told in one go."""
+
+MOST_SINCE_SNAPSHOT = 4 << 20
+"""How many bytes of a directory are published before it is published as a whole again."""
+
+MOST_ROUTES = 65_536
+"""The most routes of objects that are remembered. Beyond it, all are forgotten."""
+
+_decode_route = msgspec.json.Decoder(list[str]).decode
+
+
+class ISubjects(Protocol):
+    """The names that an engine has for where things go."""
+
+    def publication(self, service: str) -> str:
+        """The subject of the publications on a service."""
+
+    def service(self, subject: str) -> str | None:
+        """The service of such a subject; ``None``: it is none."""
+
+    def of(self, kind: str, server: str = "*") -> str:
+        """A subject of a server, or of all: ``obj``, ``to``, ``reg``, ``beat`` or ``ask``."""
+
+    def parts(self, subject: str) -> tuple[str, str]:
+        """The kind of a subject, and its server."""
+
+    def all_publications(self) -> str:
+        """The subjects of the publications on all services."""
+
+    def wanted(self, names: Iterable[str]) -> Iterator[str]:
+        """The subjects of the publications on the services that match names and patterns."""
+
+
+class Sender(Publisher):
+    """The sender of objects that have one route.
+
+    :ivar version: of the directory, when this was found.
+    :ivar crosses: whether its objects are sent from here.
+    :ivar provided: the services that it provides.
+    :ivar services: the subjects of what it says in ``sender``.
+    """
+
+    version: int = -1
+    crosses: bool = True
+    provided: frozenset[str] = frozenset()
+    services: dict[str | None, str] = field(default_factory=dict)
+
+
+class Node:
+    """The net, from the link with a server until its end.
+
+    :param server: the routing id of the server.
+    :param node: the routing id of the net.
+    :param boot: 8 bytes that no other run has.
+    :param max_payload: the most bytes of the payload of an object.
+    :ivar to_server: bytes that are to be sent to the server.
+    :ivar is_told: whether the server has advertised everything.
+    :ivar is_asked: whether somebody has to be told the whole directory.
+    :ivar own: the interest of the server.
+    :ivar kept: subjects of which the engine keeps what was sent: it comes from there, and late.
+    :ivar arrivals: what came so far.
+    :ivar pongs: the ids of pings that the server has answered.
+    :ivar snapshots: how often the whole directory was published.
+    :ivar unknown: the peers whose directories have to be read again.
+    """
+
+    def __init__(self, server: str, node: str, boot: bytes, subjects: ISubjects, max_payload: int) -> None:
+        self.server = server
+        self.node = node
+        self.boot = boot.hex()
+        self.subjects = subjects
+        self.counters: Counter[str] = Counter()
+        self.directory = Directory(server, node)
+        self.outgoing = Outgoing(server, boot)
+        self.entries = Entries(self.boot)
+        self.to_server: list[bytes] = []
+        self.is_told = False
+        self.is_asked = False
+        self.own = EVERYTHING
+        self.peers: dict[str, Peer] = {}
+        self.unknown: set[str] = set()
+        self.snapshots = 0
+        self.kept: frozenset[str] = frozenset()
+        self.pongs: list[str] = []
+        self._own = Paths()
+        self.arrivals = Arrivals(max_payload + 2 * MAX_METADATA)
+        self._interests: dict[str, Interest] = {}
+        self._wanted = Together()
+        self._wanted_told: Interest | None = None
+        self._requests = OpenRequests()
+        self._max_payload = max_payload
+        self._senders: dict[bytes, Sender] = {}
+        self._objects = subjects.of("obj", server)
+
+    # From the server.
+
+    def received(self, objs: Iterable[BusObject]) -> None:
+        """Objects came from the server."""
+        add, senders, directory, objects = self.outgoing.add, self._senders, self.directory, self._objects
+        for obj in objs:
+            head = obj.head
+            if head.event is not None or head.to is not None:
+                self._special(obj)
+                continue
+            raw = bytes(head.route)
+            sender = senders.get(raw)
+            if sender is None or sender.version != directory.version:
+                sender = self._sender(raw)
+            if not sender.crosses:
+                self.counters["crosses-elsewhere"] += 1
+                continue
+            subject = sender.services.get(head.sender) if head.size or head.type else objects
+            if subject is None:
+                subject = self._subject(sender, obj)
+            add(subject, sender, b"%b\0%b" % (obj.metadata, obj.payload))
+
+    def _sender(self, raw: bytes) -> Sender:
+        """The sender of objects with this route."""
+        try:
+            route = _decode_route(raw) if raw else []
+        except msgspec.MsgspecError:
+            route = []
+        if len(self._senders) >= MOST_ROUTES:
+            self._senders.clear()
+        sender = self._senders.setdefault(raw, Sender())
+        home = route[1] if len(route) > 1 else self.server
+        sender.version = self.directory.version
+        sender.crosses = home == self.server or home not in self.directory.servers
+        sender.provided = self._own.services_of(route[0], route[1:]) if route else frozenset()
+        sender.services = {}
+        return sender
+
+    def _subject(self, sender: Sender, obj: BusObject) -> str:
+        publication = as_publication(obj, sender.provided)
+        subject = self._objects if publication is None else self.subjects.publication(publication.service)
+        if obj.head.event is None and len(sender.services) < MOST_TOLD:
+            sender.services[obj.head.sender] = subject
+        return subject
+
+    def _special(self, obj: BusObject) -> None:
+        """An event, or an object for some sessions."""
+        event = obj.head.event
+        name = "" if event is None else event.lower()
+        if event in ADVERTISEMENTS:
+            self._advertised(obj)
+        elif event == INTEREST:
+            self.own = learn(self.own, obj.fields())
+            self.outgoing.advertise(obj.metadata)
+        elif event == NEIGHBORS:
+            self.is_told = True
+        elif event in ("routing/subscribe", "routing/subscribe/reply", GAP, FAREWELL):
+            pass
+        elif obj.head.to in (self.node, [self.node]):
+            self._ask_node(obj, name)
+        elif name in REPLYING:
+            self._reply(obj, name)
+        elif obj.head.to is not None:
+            self._addressed(obj, obj.head.to)
+        elif name != REQUEST or not self._request(obj):
+            self._everybody(obj)
+
+    def _advertised(self, obj: BusObject) -> None:
+        try:
+            fold(self._own, self.server, obj.fields())
+        except Refused as refusal:
+            self.counters[refusal.reason] += 1
+            return
+        self.directory.version += 1
+        self.outgoing.advertise(obj.metadata)
+
+    def _ask_node(self, obj: BusObject, name: str) -> None:
+        """The server, or a client of it, asks the net itself."""
+        answers: dict[str, dict[str, Any]] = {
+            "ping": {"event": "pong", "routing-id": self.node},
+            "routing/neighbors": {"event": "routing/neighbors/reply", "neighbors": sorted(self.peers)},
+        }
+        route = _decode_route(obj.head.route) if obj.head.route else []
+        if name == "pong":
+            self.pongs.append(str(obj.fields().get("in-reply-to")))
+        elif name in answers and route:
+            about = {} if obj.head.id is UNSET else {"in-reply-to": obj.head.id}
+            self._tell({**answers[name], **about, "to": route[0], "route": [self.node]})
+
+    def _everybody(self, obj: BusObject) -> None:
+        sender = self._sender(bytes(obj.head.route))
+        if sender.crosses:
+            self._send(self._subject(sender, obj), obj)
+
+    def _addressed(self, obj: BusObject, to: str | list[str]) -> None:
+        servers: set[str] = set()
+        for address in [to] if isinstance(to, str) else to:
+            found = self.directory.servers_at(address)
+            if found is None and not self._is_own(address):
+                self._everybody(obj)
+                return
+            servers |= found or set()
+        for server in sorted(servers):
+            self._send(self.subjects.of("to", server), obj)
+
+    def _is_own(self, address: str) -> bool:
+        return self._own.best(address) is not None or address == self.server
+
+    def _request(self, obj: BusObject) -> bool:
+        """Give a request to the server of a provider. :returns: whether there is one."""
+        fields = obj.fields()
+        service = fields.get("name", fields.get("service"))
+        found = self.directory.provider(service) if isinstance(service, str) else None
+        if found is None:
+            return False
+        _, server = found
+        route = fields.get("route")
+        if isinstance(obj.head.id, (str, int)) and route:
+            self._requests.went_out(Asked(obj.head.id, route[0], server))
+        self._send(self.subjects.of("to", server), obj)
+        return True
+
+    def _reply(self, obj: BusObject, name: str) -> None:
+        if obj.head.to is not None:
+            self._addressed(obj, obj.head.to)
+            return
+        server = self._requests.asker_of(obj.fields().get("in-reply-to"))
+        if server is None:
+            self.counters["reply-to-nobody"] += 1
+        else:
+            self._send(self.subjects.of("to", server), obj)
+
+    def _send(self, subject: str, obj: BusObject) -> None:
+        """Send an object; it stays in order with others of the same route."""
+        sender = self._senders.get(bytes(obj.head.route)) or self._sender(bytes(obj.head.route))
+        self.outgoing.add(subject, sender, b"%b\0%b" % (obj.metadata, obj.payload))
+
+    # To the engine.
+
+    def to_publish(self, most: int) -> Iterator[tuple[str, bytes, int]]:
+        """What is to be published, in order: subjects and messages, and how many objects each has.
+
+        :param most: the most bytes of a message.
+        """
+        if not self.is_told:
+            return
+        directory = self.subjects.of("reg", self.server)
+        is_whole = not self.entries.number or self.is_asked or self.entries.since > MOST_SINCE_SNAPSHOT
+        if is_whole:
+            self.is_asked = False
+            for entry in self._snapshot():
+                yield directory, entry, 0
+        for each in self.outgoing.take(most):
+            if not isinstance(each, Advertised):
+                yield each
+            elif not is_whole:
+                for entry in self.entries.changes(each.events):
+                    yield directory, entry, 0
+
+    def _snapshot(self) -> Iterator[bytes]:
+        remotes = (each for routing_id in self._own if (each := self._own.best(routing_id)) is not None)
+        events = [*everything(remotes), *differences(None, self.own, [self.server])]
+        self.snapshots += 1
+        return self.entries.snapshot(list(map(encode_json, events)))
+
+    def beat(self, *, left: bool = False) -> bytes:
+        """The next heartbeat."""
+        return encode_entry(Beat(self.boot, self.entries.number, self.outgoing.news(MOST_TOLD), left))
+
+    def listens_to(self) -> set[str]:
+        """The subjects to subscribe to: those that every uplink has to know, and what the server wants."""
+        subjects, own = self.subjects, self.own
+        wanted = {
+            subjects.of("reg"),
+            subjects.of("beat"),
+            subjects.of("ask", self.server),
+            subjects.of("to", self.server),
+        }
+        if own.events or own.has_content:
+            wanted.add(subjects.of("obj"))
+        if own.has_content:
+            wanted.add(subjects.all_publications())
+        else:
+            wanted.update(subjects.wanted(own.services))
+        return wanted - self.kept
+
+    # From the engine.
+
+    def came(self, subject: str, data: bytes, now: float) -> None:
+        """A message came on a subject, at a time in seconds. What is wrong with it is counted."""
+        kind, server = self.subjects.parts(subject)
+        try:
+            if kind == "reg":
+                self.entered(server, read_entry(data), now)
+            elif kind == "beat":
+                self.beaten(server, read_beat(data), now)
+            elif kind == "ask":
+                self.is_asked = True
+            elif subject not in self.kept:
+                self.frame(subject, data)
+        except RemoteProtocolError as error:
+            self.counters[error.reason] += 1
+
+    def frame(self, subject: str, data: bytes) -> None:
+        """A frame came. :raises RemoteProtocolError: it is none."""
+        frame = unpack(data)
+        taken = self.arrivals.take(subject, frame)
+        self._lost(subject, frame.origin, taken.lost)
+        if taken.body:
+            self._check(taken.body, frame.origin)
+            self.tell()
+            self.to_server.append(taken.body)
+
+    def _check(self, body: bytes, origin: str) -> None:
+        """Check what another server sent, since this one would end the link for what is malformed.
+
+        :raises RemoteProtocolError: it is no whole objects.
+        """
+        reader = ObjectReader(MAX_METADATA, self._max_payload)
+        reader.expect_server()
+        objs, end = reader.read_chunk(body)
+        events: list[BusObject | BadObject] = [*objs]
+        if end < len(body):
+            reader.feed(body[end:])
+            while (event := reader.next_event()) is not None:
+                events.append(event)
+            if not reader.is_empty:
+                raise RemoteProtocolError("bad-frame", "the last object of a frame is cut off")
+        self.counters["received"] += len(events)
+        for event in events:
+            if isinstance(event, BusObject) and event.head.event is not None:
+                self._note(event, origin)
+
+    def _note(self, obj: BusObject, origin: str) -> None:
+        """Remember who asked, and that a reply came."""
+        name = obj.head.event.lower() if obj.head.event is not None else ""
+        if name == REQUEST and isinstance(obj.head.id, (str, int)):
+            self._requests.came_in(obj.head.id, origin)
+        elif name in REPLYING:
+            self._requests.answered(obj.fields().get("in-reply-to"))
+
+    def _lost(self, subject: str, origin: str, lost: int) -> None:
+        """Objects of an origin did not come."""
+        if lost:
+            self.counters["lost"] += lost
+            self.tell_gap(origin, self.subjects.service(subject), lost, "engine-lost")
+
+    def tell_gap(self, origin: str, service: str | None, lost: int | None, reason: str) -> None:
+        """Tell the server that objects are missing.
+
+        :param lost: how many; ``None``: it is not known.
+        """
+        about: dict[str, Any] = {} if service is None else {"service": service}
+        about |= {} if lost is None else {"lost": lost}
+        self._tell({"event": GAP, "from": origin, **about, "reason": reason, "route": [self.node]})
+
+    def beaten(self, server: str, beat: Beat, now: float) -> None:
+        """A heartbeat came."""
+        if server == self.server:
+            return
+        peer = self.peers.get(server)
+        if beat.left:
+            if peer is not None and peer.boot == beat.boot:
+                self.left(server)
+            return
+        if peer is None or peer.boot != beat.boot:
+            self.unknown.add(server)
+            return
+        if peer.number < beat.n or peer.snapshot is not None:
+            self.unknown.add(server)
+        else:
+            self.unknown.discard(server)
+        peer.heard = now
+        boot = bytes.fromhex(peer.boot)
+        for subject, number in beat.sent.items():
+            if subject not in self.kept:
+                self._lost(subject, server, self.arrivals.heard(subject, server, boot, number))
+
+    def entered(self, server: str, entry: Entry, now: float) -> None:
+        """An entry of a directory came, as it was published, or read again."""
+        if server == self.server:
+            return
+        peer = self.peers.get(server)
+        if peer is None or (peer.boot != entry.boot and entry.reset):
+            peer = self._met(server, entry, now)
+        if peer is None or (peer.boot == entry.boot and entry.n <= peer.number):
+            return
+        if not peer.is_next(entry):
+            self.unknown.add(server)
+            return
+        events = peer.take(entry)
+        if events is not None:
+            self._fold(server, events)
+        elif entry.whole:
+            whole, peer.snapshot = peer.snapshot or [], None
+            self.unknown.discard(server)
+            self._replace(server, whole)
+
+    def _met(self, server: str, entry: Entry, now: float) -> Peer | None:
+        """A peer that is new, or has begun again; ``None``: its directory is not known from the beginning."""
+        if not entry.reset:
+            self.unknown.add(server)
+            return None
+        peer = self.peers[server] = Peer(entry.boot, entry.n - 1, now)
+        self.directory.joined(server)
+        return peer
+
+    def _fold(self, server: str, events: list[dict[str, Any]]) -> None:
+        for fields in events:
+            if fields.get("event") == INTEREST:
+                self._wants(server, learn(self._interests.get(server, EVERYTHING), fields))
+            else:
+                self._try(partial(self.directory.advertised, server), fields)
+
+    def _replace(self, server: str, events: list[dict[str, Any]]) -> None:
+        """A server told everything: what it does not tell any more is gone."""
+        scratch = Paths()
+        interest = EVERYTHING
+        for fields in events:
+            if fields.get("event") == INTEREST:
+                interest = learn(interest, fields)
+            else:
+                self._try(partial(fold, scratch, server, avoid=self.server), fields)
+        self.directory.replaced(server, scratch)
+        self._wants(server, interest)
+
+    def _try(self, advertise: Callable[[dict[str, Any]], object], fields: dict[str, Any]) -> None:
+        """Take an advertisement of another server. One that is none is counted."""
+        try:
+            if fields.get("event") in ADVERTISEMENTS:
+                advertise(fields)
+        except Refused as refusal:
+            self.counters[refusal.reason] += 1
+
+    def _wants(self, server: str, interest: Interest) -> None:
+        self._interests[server] = interest
+        self._wanted.set(server, interest)
+
+    def left(self, server: str) -> None:
+        """A peer is gone."""
+        if self.peers.pop(server, None) is None:
+            return
+        self.unknown.discard(server)
+        self.directory.left(server)
+        self._interests.pop(server, None)
+        self._wanted.set(server, None)
+        for asked in self._requests.lost(server):
+            about = {"in-reply-to": asked.id, "to": asked.asker, "route": [self.node]}
+            message = "the provider is gone, with the server that it belonged to"
+            self._tell({"event": "error", **about, "reason": "provider-gone", "message": message})
+
+    def lapsed(self, before: float) -> list[str]:
+        """The peers that were last heard of before this time are gone. :returns: these."""
+        gone = [server for server, peer in self.peers.items() if peer.heard < before]
+        for server in gone:
+            self.left(server)
+        return gone
+
+    def ping(self, ping_id: str) -> None:
+        """Ask the server for a sign that it has taken everything before."""
+        self._tell({"event": "ping", "id": ping_id, "to": self.server, "route": [self.node]})
+
+    # To the server.
+
+    def tell(self) -> bool:
+        """Tell the server what changed on the net. :returns: whether there is more to tell."""
+        for fields in self.directory.news(MOST_TOLD):
+            self._tell(fields)
+        if self._wanted.has_changed:
+            interest = self._wanted.interest()
+            for fields in differences(self._wanted_told, interest, [self.node]):
+                self._tell(fields)
+            self._wanted_told = interest
+        return self.directory.has_news
+
+    def _tell(self, fields: dict[str, Any]) -> None:
+        self.to_server.append(encode(fields))

@@ -1,0 +1,122 @@
+"""The link of an uplink with its server: that of a linked server that dials. Pure.
+
+``->`` is the uplink; see :mod:`bussrv.formats.objects.server_link`::
+
+    -> routing/subscribe         id role:"server" routing-id subscriptions:["*"] directory interest route [token]
+    <- routing/subscribe/reply, then the server subscribes, too
+    -> routing/subscribe/reply
+    <> objects, advertisements, and what each wants
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Protocol
+
+from bussrv.errors import RemoteProtocolError
+from bussrv.wire.objects import MAX_METADATA, BadObject, BusObject, ObjectReader, encode
+
+log = logging.getLogger(__name__)
+
+FAREWELL = "abboe/close/notify"
+
+_SUBSCRIBE = "routing/subscribe"
+
+
+class LinkRefused(Exception):
+    """The server refuses the link.
+
+    :ivar reason: a code of :data:`bussrv.errors.REASONS`.
+    """
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(f"{message} ({reason})")
+        self.reason = reason
+
+
+class ILinked(Protocol):
+    """Whoever uses a link."""
+
+    def linked(self, server: str) -> None:
+        """The link stands. :param server: the routing id of the server."""
+
+    def received(self, objs: list[BusObject]) -> None:
+        """The server sent objects."""
+
+
+class ServerLink:
+    """One connection to the server.
+
+    :param node: the routing id of the net.
+    :param max_payload: the most bytes of the payload of an object.
+    :param user: is told when the link stands, and of objects.
+    """
+
+    def __init__(self, node: str, max_payload: int, user: ILinked) -> None:
+        self._node = node
+        self._reader = ObjectReader(MAX_METADATA, max_payload)
+        self._reader.expect_server()
+        self._user = user
+        self._stands = False
+
+    def greeting(self, token: str | None) -> bytes:
+        """The first bytes to send.
+
+        :param token: proves to the server who this is; ``None``: nothing does.
+        """
+        fields: dict[str, Any] = {
+            "event": _SUBSCRIBE,
+            "id": "uplink",
+            "role": "server",
+            "routing-id": self._node,
+            "subscriptions": ["*"],
+            "directory": True,
+            "interest": True,
+            "route": [self._node],
+        }
+        return encode(fields | ({} if token is None else {"token": token}))
+
+    def farewell(self, reason: str) -> bytes:
+        """The last bytes to send.
+
+        :param reason: why the link ends: a code of :data:`bussrv.errors.REASONS`.
+        """
+        return encode({"event": FAREWELL, "reason": reason, "route": [self._node]})
+
+    def feed(self, data: bytes) -> bytes:
+        """Bytes came. :returns: what is to be sent.
+
+        :raises RemoteProtocolError: they are malformed.
+        :raises LinkRefused: the server refuses the link.
+        """
+        reader, answer = self._reader, b""
+        reader.feed(data)
+        while True:
+            objs = list(reader.batch()) if self._stands else []
+            if not objs:
+                event = reader.next_event()
+                if event is None:
+                    return answer
+                if isinstance(event, BadObject):
+                    log.warning("the server sent an object that is not sound: %s", event.message)
+                    continue
+                objs = [event]
+            if self._stands:
+                self._user.received(objs)
+            else:
+                answer += self._join(objs[0])
+
+    def _join(self, obj: BusObject) -> bytes:
+        """The server says whether the link stands. :returns: the answer."""
+        fields = obj.fields()
+        if obj.head.event == "error":
+            raise LinkRefused(str(fields.get("reason")), str(fields.get("message")))
+        if obj.head.event != _SUBSCRIBE:
+            return b""
+        server = fields.get("routing-id")
+        if fields.get("role") != "server" or not isinstance(server, str) or fields.get("directory") is not True:
+            raise RemoteProtocolError("link-refused", "what was dialed is no bussrv server")
+        self._stands = True
+        self._user.linked(server)
+        about: dict[str, Any] = {"in-reply-to": fields.get("id"), "routing-id": server, "routing-ids": []}
+        return encode({"event": f"{_SUBSCRIBE}/reply", **about})

@@ -1,0 +1,13 @@
+"""The engine Kafka: sealed registry events to a topic, and publications of chosen services, both ways.
+
+- ``cluster``: the brokers of a cluster, the ways in, and arguments for the clients of aiokafka
+- ``events``: sends sealed records of a journal, each exactly once
+- ``faults``: which errors of Kafka pass by themselves, and sentences about the others
+- ``position``: the last record of a server in a topic, to go on from
+- ``running``: runs the parts of an uplink until one fails or the program is told to stop
+- ``sealed``: the sealed records of a journal, in order, while the server writes it
+- ``seals``: the last seal of each segment, while the server seals
+- ``settings``: the settings of an uplink, and their checks
+
+Tests: ``tests/uplink/kafka``.
+"""

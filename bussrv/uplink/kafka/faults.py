@@ -1,0 +1,61 @@
+"""Which errors of Kafka pass by themselves, and one sentence about each of the others."""
+
+from __future__ import annotations
+
+from aiokafka import errors
+
+from bussrv.errors import BussrvError
+
+DENIED = (
+    errors.TopicAuthorizationFailedError,
+    errors.GroupAuthorizationFailedError,
+    errors.ClusterAuthorizationFailedError,
+    errors.TransactionalIdAuthorizationFailed,
+)
+
+LOGIN = (
+    errors.AuthenticationFailedError,
+    errors.AuthenticationMethodNotSupported,
+    errors.SaslAuthenticationFailed,
+    errors.UnsupportedSaslMechanismError,
+    errors.IllegalSaslStateError,
+)
+
+FENCED = (errors.ProducerFenced, errors.InvalidProducerEpoch)
+
+
+class UplinkError(BussrvError):
+    """The uplink cannot go on: one sentence, for an operator."""
+
+
+def lasting(error: BaseException, topic: str, cluster: str, user: str | None) -> UplinkError | None:
+    """The sentence about an error that does not pass by itself; ``None``: it may pass.
+
+    :param topic: the topic that it is about.
+    :param cluster: the address of the cluster.
+    :param user: the user of the login.
+    """
+    who = "this uplink, which has no login," if user is None else f"user {user}"
+    if isinstance(error, LOGIN):
+        return UplinkError(f"{cluster} does not accept the login of {who}: {said(error)}")
+    if isinstance(error, errors.TransactionalIdAuthorizationFailed):
+        return UplinkError(f"{cluster} does not allow {who} to use the transactional id of the uplink: {said(error)}")
+    if isinstance(error, DENIED):
+        return UplinkError(f"{cluster} does not allow {who} to use topic {topic}: {said(error)}")
+    if isinstance(error, errors.InvalidTopicError):
+        return UplinkError(f"{cluster} takes no topic of the name {topic}")
+    if isinstance(error, FENCED):
+        return UplinkError(
+            f"another uplink of the same server sends to topic {topic} of {cluster} now: stop one of them"
+        )
+    if isinstance(error, (errors.UnsupportedVersionError, errors.IncompatibleBrokerVersion)):
+        return UplinkError(
+            f"{cluster} is too old: transactions of Kafka are needed, version 2.5 or later: {said(error)}"
+        )
+    return None
+
+
+def said(error: BaseException) -> str:
+    """An error, for people: the words of Kafka, or its name."""
+    words = " ".join(str(each) for each in error.args) or type(error).__name__
+    return words if isinstance(error, errors.BrokerResponseError) or len(words) > 1 else type(error).__name__

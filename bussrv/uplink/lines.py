@@ -1,0 +1,56 @@
+"""Lines of the log of an uplink, in the forms of the log of a server: docs/reference/log.md."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import TextIO
+
+from bussrv.terminal import one_line
+
+PART = "uplink"
+
+
+@dataclass(frozen=True)
+class Lines:
+    """A log.
+
+    :ivar as_json: whether a line is a JSON object.
+    :ivar out: the stream for the lines; by default standard error.
+    """
+
+    as_json: bool = False
+    out: TextIO = field(default_factory=lambda: sys.stderr)
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def info(self, text: str, *, event: str, **values: object) -> None:
+        """Log a line.
+
+        :param text: a text for :meth:`str.format`.
+        :param event: the name of the event.
+        :param values: the values in the text.
+        """
+        self._line("info", text, event, values)
+
+    def warn(self, text: str, *, event: str, **values: object) -> None:
+        """Log something that an operator may have to look at."""
+        self._line("warn", text, event, values)
+
+    def error(self, text: str, *, event: str, **values: object) -> None:
+        """Log something that an operator has to look at."""
+        self._line("error", text, event, values)
+
+    def _line(self, level: str, text: str, event: str, values: dict[str, object]) -> None:
+        message, now = one_line(text.format(**values)), time.time()
+        seconds = time.gmtime(now)
+        if self.as_json:
+            stamp = f"{time.strftime('%Y-%m-%dT%H:%M:%S', seconds)}.{int(now % 1 * 1_000_000):06d}Z"
+            line = json.dumps({"time": stamp, "level": level, "event": event, "part": PART, "message": message})
+        else:
+            line = f"{time.strftime('%Y-%m-%dT%H:%M:%S', seconds)}+0000 [bussrv.{PART}#{level}] {message}"
+        with self._lock:
+            self.out.write(f"{line}\n")
+            self.out.flush()

@@ -1,0 +1,287 @@
+"""One session of an uplink: from the moment that the link with its server stands, until it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+
+from nats.errors import Error
+from nats.js import JetStreamContext
+
+from bussrv.errors import RemoteProtocolError
+from bussrv.service_patterns import matches
+from bussrv.uplink.bus_connection import BusConnection
+from bussrv.uplink.crossing.node import Node
+from bussrv.uplink.crossing.peers import read_entry
+from bussrv.uplink.nats.connection import Connection
+from bussrv.uplink.nats.directory_stream import DirectoryStream
+from bussrv.uplink.nats.kept import KeptService, Position
+from bussrv.uplink.nats.subjects import Subjects, covers
+from bussrv.uplink.settings import BEAT, Settings
+from bussrv.wire.objects import BusObject
+
+log = logging.getLogger(__name__)
+
+CHECK = 10.0
+"""Seconds between two looks at whether the stream has the newest entry of this server."""
+
+TOLD_ANEW = 1.0
+"""The least seconds between two snapshots that others ask for."""
+
+_MANY = 3
+
+
+class Session:
+    """The net and the server, joined.
+
+    :param link: stands.
+    :param server: the routing id of the server.
+    """
+
+    def __init__(self, link: BusConnection, server: str, connection: Connection, settings: Settings) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._link = link
+        self._connection = connection
+        self._settings = settings
+        self.subjects = Subjects(settings.net)
+        self.node = Node(server, settings.node, secrets.token_bytes(8), self.subjects, settings.max_payload)
+        self._stream: JetStreamContext = connection.jetstream(timeout=5)
+        self._directory = DirectoryStream(self._stream, self.subjects.root)
+        self._kept = {self.subjects.publication(name): self._keep(name) for name in settings.keep}
+        self.node.kept = frozenset(self._kept)
+        self._consuming: dict[str, asyncio.Task[None]] = {}
+        self._wake = asyncio.Event()
+        self._reading = asyncio.Event()
+        self._pongs: dict[str, asyncio.Future[None]] = {}
+        self._pings = 0
+        self._told_at = -TOLD_ANEW
+        self._tasks: list[asyncio.Task[None]] = []
+        self._own_entries, self._own_beat = (self.subjects.of(kind, server) for kind in ("reg", "beat"))
+
+    def _keep(self, name: str) -> KeptService:
+        settings = self._settings
+        return KeptService(
+            self._stream,
+            self.subjects.publication(name),
+            root=self.subjects.root,
+            server=self._link.server.result(),
+            max_age=settings.keep_age,
+            max_bytes=settings.keep_size,
+        )
+
+    async def run(self) -> str:
+        """Serve until the link is gone. :returns: why it is."""
+        self._connection.received = self._came
+        self._link.serve(self._of_server, self._wake.set)
+        jobs: list[Callable[[], Awaitable[None]]] = [self._publish, self._beat, self._read, self._check]
+        self._tasks = [self._loop.create_task(self._forever(job)) for job in jobs]
+        self._tasks += [
+            self._loop.create_task(self._forever(partial(self._serve_kept, each))) for each in self._kept.values()
+        ]
+        try:
+            return await self._link.gone
+        finally:
+            self._connection.received = lambda subject, data: None
+            log.info("counted: %s", ", ".join(f"{key} {number}" for key, number in sorted(self.node.counters.items())))
+            await self._leave()
+
+    async def _forever(self, job: Callable[[], Awaitable[None]]) -> None:
+        """Do a job, again if it fails: for example while the engine is away."""
+        while True:
+            try:
+                await job()
+            except (Error, TimeoutError, OSError) as error:
+                log.warning("the engine does not do its part: %s; trying again", str(error) or type(error).__name__)
+            except Exception:
+                log.exception("a bug in an uplink")
+            await asyncio.sleep(1)
+
+    async def _leave(self) -> None:
+        for task in (*self._tasks, *self._consuming.values()):
+            task.cancel()
+        await asyncio.gather(*self._tasks, *self._consuming.values(), return_exceptions=True)
+        with suppress(Error, TimeoutError):
+            await self._connection.give(self._own_beat, self.node.beat(left=True))
+            await self._connection.listen(set())
+            await asyncio.wait_for(self._connection.flush(), 1)
+
+    # From the server to the engine.
+
+    def _of_server(self, objs: list[BusObject]) -> None:
+        self.node.received(objs)
+        if self.node.pongs:
+            for ping_id in self.node.pongs:
+                waiting = self._pongs.pop(ping_id, None)
+                if waiting is not None and not waiting.done():
+                    waiting.set_result(None)
+            self.node.pongs.clear()
+
+    async def _publish(self) -> None:
+        """Publish what comes from the server, whenever something has come."""
+        node, connection = self.node, self._connection
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            snapshots, number = node.snapshots, node.entries.number
+            for subject, data, objects in node.to_publish(connection.max_payload):
+                kept = self._kept.get(subject)
+                if kept is not None:
+                    taken = kept.publish(f"{node.boot}.{node.counters['kept']}", data)
+                    node.counters["kept"] += 1
+                else:
+                    # Who misses something sees it by the numbers, and asks for what is missing of a directory.
+                    taken = await connection.give(subject, data)
+                node.counters["sent" if taken else "not-sent"] += objects
+            if node.snapshots > snapshots:
+                self._told_at = self._loop.time()
+                self._tasks.append(self._loop.create_task(self._compact(node.entries.number - number)))
+            if node.entries.number > number:
+                await self._listen()
+            self._tell()
+
+    async def _compact(self, keep: int) -> None:
+        """Remove what was before a snapshot, once the engine has taken it."""
+        with suppress(Error, TimeoutError):
+            await self._connection.flush()
+            await self._directory.compact(self._own_entries, keep)
+
+    async def _listen(self) -> None:
+        """Subscribe to what the server wants, and to what every uplink has to know."""
+        subjects = self.node.listens_to()
+        if subjects != self._connection.listened_to:
+            await self._connection.listen(subjects)
+            heard = subjects | self.node.kept
+            self.node.arrivals.forget(lambda subject: any(covers(each, subject) for each in heard))
+
+    # From the engine to the server.
+
+    def _came(self, subject: str, data: bytes) -> None:
+        """A message came."""
+        node = self.node
+        if self._link.is_full and node.subjects.parts(subject)[0] in ("pub", "obj", "to"):
+            # The numbers of later objects tell how many are missing.
+            node.counters["server-too-slow"] += 1
+            return
+        node.came(subject, data, self._loop.time())
+        if node.unknown:
+            self._reading.set()
+        if node.is_asked:
+            self._loop.call_later(max(0.0, self._told_at + TOLD_ANEW - self._loop.time()), self._wake.set)
+        self._tell()
+
+    def _tell(self) -> None:
+        """Tell the server what is new, a part in each turn."""
+        node = self.node
+        has_more = node.tell()
+        self._link.send(node.to_server)
+        node.to_server.clear()
+        if has_more:
+            self._loop.call_soon(self._tell)
+
+    # The directory.
+
+    async def _beat(self) -> None:
+        """Give a sign of life, and look for others'."""
+        while True:
+            await self._connection.give(self._own_beat, self.node.beat())
+            for server in self.node.lapsed(self._loop.time() - self._settings.lapse):
+                log.warning("server %s gives no sign of life: its sessions are gone", server)
+            self._tell()
+            await asyncio.sleep(BEAT)
+
+    async def _read(self) -> None:
+        """Read the directories of servers that are not known, or of which something is missing."""
+        while True:
+            await self._reading.wait()
+            self._reading.clear()
+            wanted = sorted(self.node.unknown)
+            if not wanted:
+                continue
+            await self._read_from(wanted)
+            for server in wanted:
+                if server in self.node.unknown:
+                    await self._connection.give(self.subjects.of("ask", server), b"")
+            await asyncio.sleep(BEAT / 2)
+
+    async def _read_from(self, servers: list[str]) -> None:
+        subjects = (
+            [self.subjects.of("reg", each) for each in servers] if len(servers) <= _MANY else [self.subjects.of("reg")]
+        )
+        try:
+            for subject in subjects:
+                async for on, data in self._directory.read(subject):
+                    _, server = self.subjects.parts(on)
+                    if server in self.node.unknown:
+                        self.node.came(on, data, self._loop.time())
+                        self._tell()
+        except (Error, TimeoutError) as error:
+            log.info("the stream of directories cannot be read: %s", str(error) or type(error).__name__)
+
+    async def _check(self) -> None:
+        """Look after the stream of directories: it is there, and has the newest entry of this server."""
+        was_behind = False
+        while True:
+            was_there = await self._directory.ensure()
+            newest = await self._directory.last(self._own_entries)
+            node = self.node
+            entry = None if newest is None else read_entry(newest)
+            is_behind = entry is None or (entry.boot, entry.n) != (node.boot, node.entries.number)
+            if node.entries.number and is_behind and (was_behind or not was_there):
+                node.is_asked = True
+                self._wake.set()
+            was_behind = is_behind
+            await asyncio.sleep(CHECK)
+
+    # What is kept.
+
+    async def _serve_kept(self, kept: KeptService) -> None:
+        await kept.ensure()
+        position = Position(self._settings.state / f"{kept.name}.json")
+        places = position.load()
+        self.node.arrivals.continue_at(kept.subject, places or {})
+        if places is None:
+            position.save({})
+        publishing = self._loop.create_task(kept.publish_all(self._not_kept))
+        self._tasks.append(publishing)
+        service = self.subjects.service(kept.subject) or ""
+        while True:
+            is_wanted, task = self._wants(service), self._consuming.get(kept.subject)
+            if is_wanted and task is None:
+                save = partial(self._save, position, kept.subject)
+                job = kept.consume(partial(self._take_kept, kept.subject), self._taken, save)
+                self._consuming[kept.subject] = self._loop.create_task(job)
+            elif not is_wanted and task is not None:
+                del self._consuming[kept.subject]
+                task.cancel()
+            await asyncio.sleep(BEAT / 4)
+
+    def _take_kept(self, subject: str, data: bytes) -> None:
+        try:
+            self.node.frame(subject, data)
+        except RemoteProtocolError as error:
+            self.node.counters[error.reason] += 1
+        self._tell()
+
+    def _not_kept(self) -> None:
+        self.node.counters["not-sent"] += 1
+
+    def _wants(self, service: str) -> bool:
+        own = self.node.own
+        is_told = self.node.is_told
+        return is_told and (own.has_content or any(matches(each, service) for each in own.services))
+
+    def _save(self, position: Position, subject: str) -> None:
+        position.save(self.node.arrivals.places(subject))
+
+    def _taken(self) -> asyncio.Future[None]:
+        """Done when the server has taken everything so far."""
+        self._pings += 1
+        ping_id = f"uplink-{self._pings}"
+        waiting = self._pongs[ping_id] = self._loop.create_future()
+        self.node.ping(ping_id)
+        self._tell()
+        return waiting

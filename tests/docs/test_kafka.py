@@ -1,0 +1,63 @@
+"""The page on Kafka: its commands run at a broker, and its tables are those of the code."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bussrv.cli.commands.operate.uplink import uplink
+from bussrv.uplink.figures import PREFIX, Figures
+from bussrv.uplink.kafka.events import EventsFigures
+from bussrv.uplink.kafka.position import headers_of
+from bussrv.uplink.kafka.sealed import PAGE_BYTES, PAGE_RECORDS, SealedRecord
+from bussrv.uplink.kafka.settings import PASSWORD
+from tests.docs.commands import examples, prepare, says
+from tests.docs.pages import page, rows
+from tests.uplink.kafka.broker import Broker
+from tests.uplink.kafka.program import Uplink
+
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(60)]
+
+PAGE = "docs/how-to/kafka.md"
+PORT = "127.0.0.1:9092"
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    with Broker(tmp_path_factory.mktemp("broker") / "log") as found:
+        yield found
+
+
+def started(command: str, broker: Broker) -> Uplink:
+    return Uplink(*shlex.split(command.replace(PORT, broker.address))[1:])
+
+
+@pytest.mark.parametrize(("command", "wanted"), [*examples(PAGE), *((each[7:], "") for each in uplink.examples)])
+def test_the_commands(
+    command: str, wanted: str, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    broker.create("bussrv.events")
+    with started(command, broker) as running:
+        line = running.wait_for("go to topic")
+        assert says(f"{line}\n".replace(broker.address, PORT), wanted or "…")
+        assert running.stop(signal.SIGINT) == 0
+
+
+def test_the_tables_are_those_of_the_code() -> None:
+    figures = Figures()
+    EventsFigures.of(figures)
+    told = {row[0].strip("`"): row[1] for row in rows(PAGE) if row[0].startswith(f"`{PREFIX}")}
+    known = {each.name + "_total" * (each.type == "counter"): each.documentation for each in figures.registry.collect()}
+    assert told == known
+    record = SealedRecord(7, "boot", b"{}", "0" * 64, (5, 6))
+    listed = re.findall(r"^\| header `(\w+)`", page(PAGE), re.MULTILINE)
+    assert listed == [name for name, _ in headers_of(record)]
+    assert f"{PAGE_RECORDS} records or\n{PAGE_BYTES >> 10} KiB" in page(PAGE)
+    assert PASSWORD in page(PAGE)

@@ -1,0 +1,102 @@
+"""Arrivals and outgoing together: an engine in between loses frames, and gives some twice."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bussrv.uplink.crossing.arrivals import Arrivals
+from bussrv.uplink.crossing.frames import unpack
+from bussrv.uplink.crossing.outgoing import MOST_BYTES, MOST_OBJECTS, Outgoing, Publisher
+
+BOOT = b"12345678"
+MOST = 400
+SUBJECTS = ["a", "b", "c"]
+# Some objects are too large for one frame.
+sent = st.lists(st.tuples(st.sampled_from(SUBJECTS), st.integers(0, 2), st.sampled_from([5, 5, 5, 1000])), max_size=60)
+
+
+def frames_of(objects, flushes):
+    """The frames of numbered objects, in the order in which they are sent."""
+    outgoing, publishers = Outgoing("hall", BOOT), [Publisher() for _ in range(3)]
+    frames = []
+    for place, (subject, publisher, size) in enumerate(objects):
+        outgoing.add(subject, publishers[publisher], f"{publisher}:{place:06}".encode().ljust(size + 8, b"."))
+        if place in flushes:
+            frames += outgoing.take(MOST)
+    return [*frames, *outgoing.take(MOST)], outgoing
+
+
+@given(sent, st.sets(st.integers(0, 60)))
+def test_a_publisher_is_heard_in_order(objects, flushes):
+    frames, outgoing = frames_of(objects, flushes)
+    arrivals = Arrivals(2000)
+    heard = b"".join(arrivals.take(subject, unpack(data)).body for subject, data, _ in frames)
+    texts = heard.decode().replace(".", " ").split()
+    for publisher in "012":
+        assert [each for each in _split(texts) if each[0] == publisher] == [
+            f"{by}:{place:06}" for place, (_, by, _) in enumerate(objects) if str(by) == publisher
+        ]
+    assert sum(count for _, _, count in frames) == len(objects)
+    assert len(outgoing) == outgoing.waiting == 0
+
+
+def _split(texts):
+    """Objects of one frame follow each other without anything between them."""
+    return [text[at : at + 8] for text in texts for at in range(0, len(text), 8)]
+
+
+@given(sent, st.sets(st.integers(0, 60)), st.data())
+def test_what_is_lost_is_counted_and_nothing_comes_twice(objects, flushes, data):
+    frames, outgoing = frames_of(objects, flushes)
+    fates = data.draw(st.lists(st.sampled_from(["once", "once", "twice", "lost"]), min_size=len(frames)))
+    arrivals = Arrivals(2000)
+    heard, lost, first = [], 0, {}
+    for (subject, frame, _), fate in zip(frames, fates, strict=False):
+        if fate != "lost":
+            first.setdefault(subject, unpack(frame).number)
+        for _ in range({"once": 1, "twice": 2, "lost": 0}[fate]):
+            taken = arrivals.take(subject, unpack(frame))
+            heard.append(taken.body)
+            lost += taken.lost
+    # A heartbeat says what was sent last: so the end is missed, too.
+    lost += sum(arrivals.heard(subject, "hall", BOOT, last) for subject, last in outgoing.news(99).items())
+    got = _split(b"".join(heard).decode().replace(".", " ").split())
+    assert len(got) == len(set(got))
+    numbered = {subject: sum(on == subject for on, _, _ in objects) for subject in SUBJECTS}
+    # What was sent before the first frame that came is none of this server's business.
+    assert len(got) + lost == sum(numbered[subject] - number + 1 for subject, number in first.items())
+
+
+def test_frames_are_no_longer_than_is_good():
+    outgoing, publisher = Outgoing("hall", BOOT), Publisher()
+    for _ in range(MOST_OBJECTS + 1):
+        outgoing.add("small", publisher, b"x")
+    for _ in range(3):
+        outgoing.add("large", publisher, bytes(MOST_BYTES // 2))
+    counts = [(subject, count) for subject, _, count in outgoing.take(1 << 20)]
+    assert counts == [("small", MOST_OBJECTS), ("small", 1), ("large", 2), ("large", 1)]
+
+
+def test_a_server_that_was_away_misses_what_the_bound_removed():
+    frames, _ = frames_of([("a", 0, 5)] * 30, set(range(30)))
+    before = Arrivals(2000)
+    before.continue_at("a", {})
+    for subject, data, _ in frames[:10]:
+        assert before.take(subject, unpack(data)).lost == 0
+    after = Arrivals(2000)
+    after.continue_at("a", before.places("a"))
+    assert [after.take(subject, unpack(data)).lost for subject, data, _ in frames[8:10] + frames[20:22]] == [
+        0,
+        0,
+        10,
+        0,
+    ]
+    assert after.repeated == 2
+    assert Arrivals(2000).take(*(lambda each: (each[0], unpack(each[1])))(frames[5])).lost == 0
+
+
+def test_a_subject_that_is_not_subscribed_to_is_forgotten():
+    frames, _ = frames_of([("a", 0, 5)] * 3, {0, 1, 2})
+    arrivals = Arrivals(2000)
+    arrivals.take("a", unpack(frames[0][1]))
+    arrivals.forget(lambda subject: subject != "a")
+    assert arrivals.take("a", unpack(frames[2][1])).lost == 0

@@ -1,0 +1,58 @@
+"""Interest: what is told is what is learnt, and what several want together is the union."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bussrv.uplink.crossing.interest import MOST_TOLD, Interest, Together, differences, learn
+
+names = st.frozensets(
+    st.sampled_from(["tv", "radio", "hall/+", "hall/#", "n" * 255, *map(str, range(300))]), max_size=8
+)
+types = st.none() | st.frozensets(st.sampled_from(["text/*", "image/png"]))
+interests = st.builds(Interest, events=st.booleans(), types=types, services=names)
+
+
+@given(st.lists(interests, min_size=1))
+def test_differences_lead_from_one_interest_to_the_next(told):
+    known, before = Interest(), None
+    for now in told:
+        for fields in differences(before, now, ["hall"]):
+            assert len(str(fields)) < MOST_TOLD + 1000
+            known = learn(known, fields)
+        assert known == now
+        assert list(differences(now, now, ["hall"])) == []
+        before = now
+
+
+def test_many_names_are_told_in_several_events():
+    many = Interest(False, frozenset(), frozenset(f"{number:0255}" for number in range(1000)))
+    events = list(differences(None, many, ["hall"]))
+    assert len(events) > 5
+    known = Interest()
+    for fields in events:
+        known = learn(known, fields)
+    assert known == many
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.none() | interests)))
+def test_together_is_the_union_of_what_each_wants(changes):
+    together, each = Together(), {}
+    for server, interest in changes:
+        together.set(server, interest)
+        each[server] = interest
+    known = [interest for interest in each.values() if interest is not None]
+    wanted = together.interest()
+    assert wanted.events == any(one.events for one in known)
+    assert wanted.services == frozenset().union(*(one.services for one in known))
+    no_types = any(one.types is None for one in known)
+    assert wanted.types == (None if no_types else frozenset().union(*(one.types for one in known)))
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["anew", "events", "types", "added", "removed"]),
+        st.none() | st.integers() | st.text() | st.lists(st.integers()),
+    )
+)
+def test_what_strangers_tell_does_no_harm(fields):
+    assert isinstance(learn(Interest(), fields), Interest)
