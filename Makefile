@@ -143,7 +143,7 @@ $(DOCS): $(MADE) $(BUILT_FROM)
 	$(call install,[docs],$(RUN) $(DOCS))
 
 $(DEV): $(MADE) $(BUILT_FROM)
-	$(call install,[dev],$(RUN) $(AUDIT) $(DOCS) $(DEV))
+	$(call install,[dev],$(RUN) $(AUDIT) $(BENCH) $(DOCS) $(DEV))
 
 $(FUZZ): $(MADE) $(BUILT_FROM)
 	$(call install,[fuzz],$(RUN) $(FUZZ))

@@ -78,6 +78,9 @@ WITH_SPARK = frozenset(
 )
 """The modules with tests that use the one Spark session."""
 
+PROGRAMS = frozenset({"nats_server", "nats_cluster"})
+"""Fixtures that are processes."""
+
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
@@ -93,9 +96,10 @@ def pytest_collection() -> Iterator[None]:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if item.nodeid.startswith(WITH_PROCESSES):
+        fixtures = getattr(item, "fixturenames", ())
+        if item.nodeid.startswith(WITH_PROCESSES) or not PROGRAMS.isdisjoint(fixtures):
             item.add_marker("processes")
-        if "spark" in getattr(item, "fixturenames", ()):
+        if "spark" in fixtures:
             if _module(item.nodeid) not in WITH_SPARK:
                 raise pytest.UsageError(f"{item.nodeid} uses Spark: name its module in WITH_SPARK")
             item.add_marker("spark")
