@@ -33,6 +33,7 @@ From what everybody uses to what uses everything:
 - ``server``: configuration, log, start, reload and stop
 - ``client``: blocking clients for scripts and devices
 - ``audit``: the batch job that audits journals
+- ``archive``: journals in object stores: shipped there, and fetched back
 - ``inspection``: the commands that read a journal
 - ``synth``: made-up journals
 - ``starter``: the first files of a server
