@@ -377,6 +377,7 @@ def test_no_snippet_is_left_untested() -> None:
         *(("docs/how-to/shell.md", each) for each in ("console", "json")),
         *(("docs/reference/command-line.md", each) for each in ("sh", "toml")),
         ("docs/reference/options.md", "toml"), ("docs/reference/options.md", "text"),
+        ("docs/how-to/spark-source.md", "python"),
         *(("docs/how-to/home-assistant.md", each) for each in ("console", "python", "toml")),
         ("docs/reference/services.md", "sh"),
         ("docs/reference/services.md", "text"), ("docs/reference/log.md", "text"), ("docs/reference/log.md", "json"),
