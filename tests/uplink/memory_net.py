@@ -7,7 +7,7 @@ from typing import Any
 from bussrv.uplink.crossing.node import Node
 from bussrv.uplink.crossing.server_link import ServerLink
 from bussrv.uplink.nats.subjects import Subjects, covers
-from bussrv.uplink.settings import BEAT, LAPSE
+from bussrv.uplink.nats.settings import BEAT, LAPSE
 from tests.bus.links.fabric import LATENCY, End, Fabric
 
 NET = "office"

@@ -430,7 +430,7 @@ class Node:
         if events is not None:
             self._fold(server, events)
         elif entry.whole:
-            whole, peer.snapshot = peer.snapshot or [], None
+            whole, peer.snapshot, peer.is_known = peer.snapshot or [], None, True
             self.unknown.discard(server)
             self._replace(server, whole)
 

@@ -128,12 +128,14 @@ class Peer(Struct):
     :ivar number: that of the last entry that was folded.
     :ivar heard: when it was last heard of, in seconds.
     :ivar snapshot: the events of a snapshot that is not whole yet; ``None``: none is on its way.
+    :ivar is_known: whether a snapshot was whole, so that its directory is known.
     """
 
     boot: str
     number: int
     heard: float
     snapshot: list[dict[str, Any]] | None = None
+    is_known: bool = False
 
     def take(self, entry: Entry) -> list[dict[str, Any]] | None:
         """Take the next entry, or the first of a snapshot. :returns: the events to fold; ``None``: none yet."""

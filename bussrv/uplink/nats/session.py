@@ -89,6 +89,7 @@ class Session:
         self._kept = {self.subjects.publication(name): self._keep(name) for name in settings.keep.services}
         self.node.kept = frozenset(self._kept)
         self._consuming: dict[str, asyncio.Task[None]] = {}
+        self._seen: set[str] = set()
         self._wake = asyncio.Event()
         self._reading = asyncio.Event()
         self._pongs: dict[str, asyncio.Future[None]] = {}
@@ -237,15 +238,21 @@ class Session:
         while True:
             await self._connection.give(self._own_beat, self.node.beat())
             for server in self.node.lapsed(self._loop.time() - self._settings.lapse):
-                self._log.warn(
-                    "uplink: server {server} gives no sign of life: its sessions are gone",
-                    event="uplink.lapsed",
-                    server=server,
-                )
+                self._log.warn("uplink: server {server} gives no sign of life", event="uplink.lapsed", server=server)
             self._figures.add(self.node.counters)
             self._figures.servers.set(len(self.node.peers))
+            self._note_servers()
             self._tell()
             await asyncio.sleep(BEAT)
+
+    def _note_servers(self) -> None:
+        """Log which servers came to the net, and which left it."""
+        now = {server for server, peer in self.node.peers.items() if peer.is_known}
+        for server in sorted(now - self._seen):
+            self._log.info("uplink: server {server} has joined", event="uplink.joined", server=server)
+        for server in sorted(self._seen - now):
+            self._log.warn("uplink: server {server} has left", event="uplink.left", server=server)
+        self._seen = now
 
     async def _read(self) -> None:
         """Read the directories of servers that are not known, or of which something is missing."""
