@@ -5,7 +5,7 @@ interest of the server. Some entries together are a *snapshot*: everything, from
 one that is ``whole``. They come as they are published, and again when they are read from where the engine keeps them::
 
     entry = {"boot": ID, "n": NUMBER, ["reset": true], ["whole": false], "events": [...]}
-    beat  = {"boot": ID, "n": NUMBER of the last entry, "sent": {SUBJECT: NUMBER of its last object}, ["left": true]}
+    beat  = {"boot": ID, "n": NUMBER of the last entry, ["left": true]}
 """
 
 from __future__ import annotations
@@ -39,13 +39,11 @@ class Entry(Struct, omit_defaults=True):
 class Beat(Struct, omit_defaults=True):
     """A sign of life.
 
-    :ivar sent: the numbers of the last objects on subjects that were used since the last beat.
     :ivar left: whether the server leaves the net.
     """
 
     boot: str
     n: int
-    sent: dict[str, int] = {}
     left: bool = False
 
 

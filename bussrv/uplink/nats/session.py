@@ -23,7 +23,7 @@ from bussrv.uplink.figures import Figures
 from bussrv.uplink.lines import Lines
 from bussrv.uplink.nats.connection import Connection
 from bussrv.uplink.nats.directory_stream import DirectoryStream
-from bussrv.uplink.nats.kept import KeptService, Position
+from bussrv.uplink.nats.kept import KeptService, Place
 from bussrv.uplink.nats.settings import BEAT, Settings
 from bussrv.uplink.nats.subjects import covers
 from bussrv.wire.objects import BusObject
@@ -88,7 +88,6 @@ class Session:
         self._directory = DirectoryStream(self._stream, self.subjects.root)
         self._kept = {self.subjects.publication(name): self._keep(name) for name in settings.keep.services}
         self.node.kept = frozenset(self._kept)
-        self._consuming: dict[str, asyncio.Task[None]] = {}
         self._seen: set[str] = set()
         self._wake = asyncio.Event()
         self._reading = asyncio.Event()
@@ -126,16 +125,17 @@ class Session:
             await self._leave()
 
     async def _forever(self, job: Callable[[], Awaitable[None]]) -> None:
-        """Do a job, again if it fails: for example while the engine is away."""
+        """Do a job, again if it fails: for example while the engine is away. The same failure is logged once."""
+        logged = ""
         while True:
             try:
                 await job()
             except (Error, TimeoutError, OSError) as error:
-                self._log.warn(
-                    "uplink: NATS does not do its part, which is tried again: {error}",
-                    event="uplink.engine-failed",
-                    error=str(error) or type(error).__name__,
-                )
+                said = str(error) or type(error).__name__
+                if said != logged:
+                    failing = "uplink: NATS does not do its part, which is tried again: {error}"
+                    self._log.warn(failing, event="uplink.engine-failed", error=said)
+                logged = said
             await asyncio.sleep(1)
 
     def _bug(self, error: Exception) -> str:
@@ -147,9 +147,9 @@ class Session:
 
     async def _leave(self) -> None:
         self._figures.add(self.node.counters)
-        for task in (*self._tasks, *self._consuming.values()):
+        for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, *self._consuming.values(), return_exceptions=True)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         with suppress(Error, TimeoutError):
             await self._connection.give(self._own_beat, self.node.beat(left=True))
             await self._connection.listen(set())
@@ -236,7 +236,8 @@ class Session:
     async def _beat(self) -> None:
         """Give a sign of life, and look for others'."""
         while True:
-            await self._connection.give(self._own_beat, self.node.beat())
+            for subject, data in self.node.beats():
+                await self._connection.give(subject, data)
             for server in self.node.lapsed(self._loop.time() - self._settings.lapse):
                 self._log.warn("uplink: server {server} gives no sign of life", event="uplink.lapsed", server=server)
             self._figures.add(self.node.counters)
@@ -301,52 +302,58 @@ class Session:
             was_behind = is_behind
             await asyncio.sleep(CHECK)
 
-    # What is kept.
+    # What is kept; see :class:`bussrv.uplink.nats.kept.ITaker`.
 
     async def _serve_kept(self, kept: KeptService) -> None:
-        await kept.ensure()
-        position = Position(self._settings.keep.state / f"{kept.name}.json")
-        places = position.load()
-        self.node.arrivals.continue_at(kept.subject, places or {})
-        if places is None:
-            position.save({})
-        publishing = self._loop.create_task(kept.publish_all(self._not_kept))
-        self._tasks.append(publishing)
+        """Give the server what is kept of a service, for as long as it wants it."""
         service = self.subjects.service(kept.subject) or ""
-        while True:
-            is_wanted, task = self._wants(service), self._consuming.get(kept.subject)
-            if is_wanted and task is None:
-                save = partial(self._save, position, kept.subject)
-                job = kept.consume(partial(self._take_kept, kept.subject), self._taken, save)
-                self._consuming[kept.subject] = self._loop.create_task(job)
-            elif not is_wanted and task is not None:
-                del self._consuming[kept.subject]
-                task.cancel()
-            await asyncio.sleep(BEAT / 4)
-
-    def _take_kept(self, subject: str, data: bytes) -> None:
+        place = await kept.begin()
+        self.node.arrivals.continue_at(kept.subject, place.origins)
+        publishing = self._loop.create_task(kept.publish_all(self._not_kept))
+        consuming: asyncio.Task[None] | None = None
         try:
-            self.node.frame(subject, data)
-        except RemoteProtocolError as error:
-            self.node.counters[error.reason] += 1
-        self._tell()
+            while True:
+                if consuming is not None and consuming.done():
+                    consuming.result()
+                if self._wants(service) != (consuming is not None):
+                    consuming = self._consuming(consuming, kept, place)
+                await asyncio.sleep(BEAT / 4)
+        finally:
+            for task in (publishing, consuming):
+                if task is not None:
+                    task.cancel()
+
+    def _consuming(self, task: asyncio.Task[None] | None, kept: KeptService, place: Place) -> asyncio.Task[None] | None:
+        """Begin, or end, to give the server what is kept."""
+        if task is None:
+            return self._loop.create_task(kept.consume(place, self))
+        task.cancel()
+        return None
+
+    def _wants(self, service: str) -> bool:
+        own = self.node.own
+        return self.node.is_told and (own.has_content or any(matches(each, service) for each in own.services))
 
     def _not_kept(self) -> None:
         self.node.counters["not-sent"] += 1
 
-    def _wants(self, service: str) -> bool:
-        own = self.node.own
-        is_told = self.node.is_told
-        return is_told and (own.has_content or any(matches(each, service) for each in own.services))
+    def take(self, subject: str, frame: bytes) -> None:
+        """Give the server a frame that was kept."""
+        try:
+            self.node.frame(subject, frame)
+        except RemoteProtocolError as error:
+            self.node.counters[error.reason] += 1
+        self._tell()
 
-    def _save(self, position: Position, subject: str) -> None:
-        position.save(self.node.arrivals.places(subject))
-
-    def _taken(self) -> asyncio.Future[None]:
-        """Done when the server has taken everything so far."""
+    async def taken(self) -> None:
+        """Wait until the server has taken everything so far."""
         self._pings += 1
         ping_id = f"uplink-{self._pings}"
         waiting = self._pongs[ping_id] = self._loop.create_future()
         self.node.ping(ping_id)
         self._tell()
-        return waiting
+        await waiting
+
+    def origins(self, subject: str) -> dict[str, tuple[str, int]]:
+        """What is expected of each origin now."""
+        return self.node.arrivals.places(subject)
