@@ -147,6 +147,12 @@ class Node:
         self._senders: dict[bytes, Sender] = {}
         self._objects = subjects.of("obj", server)
 
+    def keep(self, services: Iterable[str]) -> None:
+        """The engine keeps what is published on these services. So it is wanted, also while nobody is there."""
+        names = frozenset(services)
+        self.kept = frozenset(map(self.subjects.publication, names))
+        self._wanted.set("", Interest(events=False, types=frozenset(), services=names))
+
     # From the server.
 
     def received(self, objs: Iterable[BusObject]) -> None:
@@ -171,10 +177,7 @@ class Node:
 
     def _sender(self, raw: bytes) -> Sender:
         """The sender of objects with this route."""
-        try:
-            route = _decode_route(raw) if raw else []
-        except msgspec.MsgspecError:
-            route = []
+        route = _route(raw)
         if len(self._senders) >= MOST_ROUTES:
             self._senders.clear()
         sender = self._senders.setdefault(raw, Sender())
@@ -229,7 +232,7 @@ class Node:
             "ping": {"event": "pong", "routing-id": self.node},
             "routing/neighbors": {"event": "routing/neighbors/reply", "neighbors": sorted(self.peers)},
         }
-        route = _decode_route(obj.head.route) if obj.head.route else []
+        route = _route(bytes(obj.head.route))
         if name == "pong":
             self.pongs.append(str(obj.fields().get("in-reply-to")))
         elif name in answers and route:
@@ -363,12 +366,16 @@ class Node:
         taken = self.arrivals.take(subject, frame)
         self._lost(subject, frame.origin, taken.lost)
         if taken.body:
-            self._check(taken.body, frame.origin)
+            objs = self._checked(taken.body)
+            self._note_all(objs, frame.origin)
+            peer = self.peers.get(frame.origin)
+            if subject in self.kept or peer is None or not peer.is_known:
+                self._lend(objs, self.subjects.service(subject))
             self.tell()
             self.to_server.append(taken.body)
 
-    def _check(self, body: bytes, origin: str) -> None:
-        """Check what another server sent, since this one would end the link for what is malformed.
+    def _checked(self, body: bytes) -> list[BusObject]:
+        """The objects that another server sent. What is malformed would end the link with the server.
 
         :raises RemoteProtocolError: it is no whole objects.
         """
@@ -383,9 +390,21 @@ class Node:
             if not reader.is_empty:
                 raise RemoteProtocolError("bad-frame", "the last object of a frame is cut off")
         self.counters["received"] += len(events)
-        for event in events:
-            if isinstance(event, BusObject) and event.head.event is not None:
-                self._note(event, origin)
+        return [each for each in events if isinstance(each, BusObject)]
+
+    def _lend(self, objs: list[BusObject], service: str | None) -> None:
+        """Tell of the senders of publications that their server has not told of."""
+        if service is None:
+            return
+        for raw in {bytes(obj.head.route) for obj in objs}:
+            route = _route(raw)
+            if len(route) > 1:
+                self.directory.lend(route[0], tuple(route[1:]), service)
+
+    def _note_all(self, objs: list[BusObject], origin: str) -> None:
+        for obj in objs:
+            if obj.head.event is not None:
+                self._note(obj, origin)
 
     def _note(self, obj: BusObject, origin: str) -> None:
         """Remember who asked, and that a reply came."""
@@ -527,3 +546,11 @@ class Node:
 
     def _tell(self, fields: dict[str, Any]) -> None:
         self.to_server.append(encode(fields))
+
+
+def _route(raw: bytes) -> list[str]:
+    """A route; empty if it is none."""
+    try:
+        return _decode_route(raw) if raw else []
+    except msgspec.MsgspecError:
+        return []

@@ -94,7 +94,7 @@ class Session:
         self._stream: JetStreamContext = connection.jetstream(timeout=5)
         self._directory = DirectoryStream(self._stream, self.subjects.root)
         self._kept = {self.subjects.publication(name): self._keep(name) for name in settings.keep.services}
-        self.node.kept = frozenset(self._kept)
+        self.node.keep(settings.keep.services)
         self._seen: set[str] = set()
         self._wake = asyncio.Event()
         self._reading = asyncio.Event()
@@ -243,6 +243,8 @@ class Session:
     async def _beat(self) -> None:
         """Give a sign of life, and look for others'."""
         while True:
+            if not self._pongs:
+                self.node.directory.end_loans()
             for subject, data in self.node.beats():
                 await self._connection.give(subject, data)
             for server in self.node.lapsed(self._loop.time() - self._settings.lapse):
@@ -360,6 +362,8 @@ class Session:
         self.node.ping(ping_id)
         self._tell()
         await waiting
+        self.node.directory.end_loans()
+        self._tell()
 
     def origins(self, subject: str) -> dict[str, tuple[str, int]]:
         """What is expected of each origin now."""
