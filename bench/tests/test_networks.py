@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import simulate_networks
 from network_hops import (
@@ -25,6 +27,8 @@ from bussrv.uplink.crossing.interest import Interest
 from bussrv.uplink.crossing.node import Node
 from bussrv.uplink.crossing.peers import Beat, encode_entry
 from bussrv.uplink.nats.subjects import Subjects, covers
+
+SIZING = Path(__file__).parents[2] / "docs/explanation/sizing.md"
 
 SMALL = Shape(servers=10, sessions=500, services=200, kinds=5)
 
@@ -133,3 +137,8 @@ def test_interest_never_carries_more_than_all_to_all() -> None:
     assert by_interest[-1] <= every
     # Without observers, nothing comes in vain.
     assert found[3].needed == pytest.approx(by_interest[0])
+
+
+def test_the_page_of_sizing_has_the_table() -> None:
+    lines = simulate_networks.table(simulate_networks.designs(Shape(), 1))
+    assert "\n".join(lines) in SIZING.read_text(encoding="utf-8")
