@@ -34,6 +34,7 @@ From what everybody uses to what uses everything:
 - ``client``: blocking clients for scripts and devices
 - ``uplink``: programs beside a server that join it to an engine, such as NATS
 - ``audit``: the batch job that audits journals
+- ``archive``: journals in object stores: shipped there, and fetched back
 - ``inspection``: the commands that read a journal
 - ``synth``: made-up journals
 - ``starter``: the first files of a server

@@ -75,7 +75,7 @@ WITH_SPARK = frozenset(
         *("agreement", "checkpoint", "cli", "connect", "docs", "engines", "findings", "mutations", "options"),
         *("pasted", "query", "remote", "store", "summary", "tamperings", "timeline", "timeline_docs", "versions"),
     )
-)
+) | {"tests/audit/source/test_datasource.py", "tests/audit/source/test_docs.py"}
 """The modules with tests that use the one Spark session."""
 
 PROGRAMS = frozenset({"nats_server", "nats_cluster"})

@@ -70,8 +70,10 @@ BESIDE: Table = {
         "bussrv.journal.pseudonyms",
         "bussrv.registry.state.fold",
     ),
+    "bussrv.archive": (*BASE, "bussrv.turns.clock", "bussrv.journal", "bussrv.registry.state.fold"),
     "bussrv.inspection": (
         *BASE,
+        "bussrv.archive",
         *("bussrv.terminal", "bussrv.turns.clock", "bussrv.journal", "bussrv.spool", "bussrv.registry"),
     ),
     "bussrv.synth": (
@@ -155,6 +157,7 @@ NO_TWISTED: tuple[str, ...] = (
     "bussrv.journal.pseudonyms",
     "bussrv.journal.pseudonym_keys",
     "bussrv.spool.forgetting",
+    "bussrv.archive",
     "bussrv.inspection",
     "bussrv.client",
     "bussrv.audit",

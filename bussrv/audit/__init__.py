@@ -3,6 +3,8 @@
 - ``fold``: from the segments of journals to facts, in one pass and in pure Python, without Spark and Twisted
 - ``reading``: from the files of journals to records, and findings about segments, lines, seals and chains
 - ``report``: the report for people: one HTML file that needs nothing else
+- ``source``: the registry events of journals as a data source of Spark: ``spark.read`` and ``spark.readStream`` of
+  ``bussrv``
 - ``spark``: sessions of Spark, tables on disk, progress and failures, for all parts of the audit
 - ``sql``: the tables of an audit as SQL, made from facts
 - ``timeline``: the history of one client or service across journals, with causes: ``bussrv timeline``

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from msgspec.json import encode
 from msgspec.structs import replace
 
+from bussrv.archive.fetching import at_hand
 from bussrv.events import Event, event_name
 from bussrv.inspection.difference import Difference, difference, lines
 from bussrv.inspection.surroundings import Found, LinePlace, around
@@ -151,9 +152,10 @@ def _pause() -> None:
     time.sleep(POLL_SECONDS)
 
 
-def states(directories: Sequence[Path], at: Moment | None, pseudonyms: Path | None) -> dict[str, Snapshot]:
+def states(journals: Sequence[Path | str], at: Moment | None, pseudonyms: Path | None) -> dict[str, Snapshot]:
     """The registry of each server at a moment.
 
+    :param journals: directories, or URLs.
     :param at: ``None``: the end.
     :param pseudonyms: a file of keys.
     """
@@ -162,13 +164,17 @@ def states(directories: Sequence[Path], at: Moment | None, pseudonyms: Path | No
     def revealed(found: Snapshot) -> Snapshot:
         return found if names is None else replace(found, sessions=[names.reveal(each) for each in found.sessions])
 
-    by_server = snapshots_by_server(directories, [at or END])
+    moments = [at or END]
+    with at_hand(journals, moments) as directories:
+        by_server = snapshots_by_server(directories, moments)
     return {server: revealed(found) for server, (found,) in by_server.items()}
 
 
-def diff(directories: Sequence[Path], first: Moment, second: Moment, *, as_json: bool) -> int:
-    """Show the differences between two moments. :returns: the exit status."""
-    by_server = snapshots_by_server(directories, [first, second])
+def diff(journals: Sequence[Path | str], first: Moment, second: Moment, *, as_json: bool) -> int:
+    """Show the differences between two moments, of journals in directories or at URLs. :returns: the exit status."""
+    moments = [first, second]
+    with at_hand(journals, moments) as directories:
+        by_server = snapshots_by_server(directories, moments)
     differences = {server: difference(*found) for server, found in by_server.items()}
     if as_json:
         write_json(differences)

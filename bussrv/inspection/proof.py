@@ -41,7 +41,13 @@ def run_verify(
     :returns: the exit status.
     """
     trusted = None if public_key is None else read_public(public_key)
-    report = verify(directory, trusted, includes, to_the_end=sealed, registry=RegistryFold)
+    return show_report(
+        directory, verify(directory, trusted, includes, to_the_end=sealed, registry=RegistryFold), as_json=as_json
+    )
+
+
+def show_report(directory: Path, report: Report, *, as_json: bool) -> int:
+    """Print what was found. :returns: the exit status."""
     if as_json:
         write(msgspec.json.encode(report) + b"\n")
     else:

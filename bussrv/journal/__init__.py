@@ -2,6 +2,7 @@
 
 - ``evidence``: the one judge of a journal: whether lines, segments, headers, seals and the manifest are what they
   should be
+- ``ages``: the ages of closed segments, by clocks that may be set
 - ``batch``: batches of entries to segments: what the writer thread does
 - ``bounded``: opening segments, so that no more of them is read or inflated than `bussrv.journal.bounds` allows
 - ``bounds``: the bounds of a journal: how much of it is read, inflated, kept in memory and told
@@ -32,6 +33,8 @@
 - ``scan``: read one segment from its beginning to its end, past everything that is wrong with it
 - ``sealing``: adds digests of segments, and removals, to the manifest of a journal
 - ``segment``: the files of a journal directory
+- ``ship_watch``: whether closed segments reach the object store in time, and how far retention may remove them here
+- ``shipped``: what of a journal is in an object store: a file that ``bussrv journal ship`` writes and the server reads
 - ``space``: how much room the volume of the journal has, so that the journal never fills it
 - ``upkeep``: the upkeep of a journal: work on its segments besides writing records, such as retention
 - ``verify``: is a journal what its server wrote? Every line, every header, every seal is judged; nothing is changed

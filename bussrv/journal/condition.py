@@ -7,6 +7,23 @@ from msgspec import Struct, field
 from bussrv.counts.histogram import Histogram
 
 
+class ShippingCondition(Struct, frozen=True):
+    """How far a journal is shipped to an object store.
+
+    :ivar segments: how many closed segments are not shipped yet.
+    :ivar bytes: their bytes, before compression.
+    :ivar oldest: the seconds since the first of them ended; 0: all are shipped.
+    :ivar is_held: whether retention would remove some of them.
+    :ivar trouble: what is late, as a sentence without its end; ``None``: nothing.
+    """
+
+    segments: int
+    bytes: int
+    oldest: float
+    is_held: bool
+    trouble: str | None
+
+
 class JournalCondition(Struct, frozen=True, kw_only=True):
     """How well a journal can be written.
 
@@ -19,6 +36,7 @@ class JournalCondition(Struct, frozen=True, kw_only=True):
     :ivar usable: bytes that changes may still take; ``None``: nobody knows.
     :ivar shortage: what is free, where, and what has to be; ``None``: nobody knows.
     :ivar syncs: how long the disk took for each sync.
+    :ivar shipping: how far it is shipped; ``None``: nobody ships it.
     """
 
     is_on: bool = False
@@ -30,6 +48,7 @@ class JournalCondition(Struct, frozen=True, kw_only=True):
     usable: int | None = None
     shortage: str | None = None
     syncs: Histogram = field(default_factory=Histogram)
+    shipping: ShippingCondition | None = None
 
 
 class JournalEnd(Struct, frozen=True):

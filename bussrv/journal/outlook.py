@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +96,7 @@ class Growth:
     :param space: how much room there is, and how much was written.
     :param closed: the seals of the segments that are closed.
     :param retain_age: as in :class:`bussrv.journal.upkeep.UpkeepPolicy`; so is ``retain_bytes``.
+    :param is_held: whether retention waits until segments are shipped.
     """
 
     def __init__(
@@ -107,7 +108,9 @@ class Growth:
         *,
         retain_age: float | None = None,
         retain_bytes: int | None = None,
+        is_held: Callable[[], bool] = lambda: False,
     ) -> None:
+        self._is_held = is_held
         self._space = space
         self._clock = clock
         self._retain_age = retain_age
@@ -137,6 +140,8 @@ class Growth:
 
     def _most(self, rate: float) -> float | None:
         """How large retention lets the journal become."""
+        if self._is_held():
+            return None
         bounds = [self._retain_bytes, None if self._retain_age is None else rate * self._retain_age]
         return min((each for each in bounds if each is not None), default=None)
 

@@ -138,10 +138,10 @@ def torn_size(path: Path) -> int:
     """How many bytes follow the last newline of a segment that is not compressed: a line that was never finished."""
     with read_regular(path) as file:
         size = file.seek(0, os.SEEK_END)
-        return size - _begin_of_line(file, size)
+        return size - begin_of_line(file, size)
 
 
-def _begin_of_line(file: BinaryIO, end: int) -> int:
+def begin_of_line(file: BinaryIO, end: int) -> int:
     """The offset at which the line begins that goes on before the offset ``end``."""
     while end > 0:
         start = max(0, end - _BLOCK)
@@ -341,7 +341,7 @@ class SegmentFile:
 
     def _has_good_end(self) -> bool:
         with read_regular(self.path) as file:
-            begin = _begin_of_line(file, self.good.bytes - 1)
+            begin = begin_of_line(file, self.good.bytes - 1)
             file.seek(begin)
             line = file.read(self.good.bytes - begin)
         return line.endswith(b"\n") and line_hash(line) == self.good.hash

@@ -4,7 +4,7 @@
 2. A segment is sealed when it has its first records, again every ``seal_interval`` seconds while records come, and for
    the last time when it has ended. It is *closed* then: nothing is written to it any more.
 3. A closed segment is made read-only, and compressed if the operator wants that.
-4. Retention removes the oldest closed segments.
+4. Retention removes the oldest closed segments, if the operator wants that only once they are shipped.
 
 The writer thread does this between two batches of records. Compressing and removing take long: a background thread does
 them, one after the other.
@@ -13,7 +13,7 @@ them, one after the other.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from twisted.logger import Logger
 from bussrv.errors import JournalError
 from bussrv.events import JournalPruned
 from bussrv.journal import closed
+from bussrv.journal.ages import Ages
 from bussrv.journal.batch import PULSE, BatchWriter, ended_damage
 from bussrv.journal.files import FILES, SEALED, Files
 from bussrv.journal.header import MANIFEST, Damage
@@ -30,6 +31,7 @@ from bussrv.journal.manifest import MANIFEST_NAME, Manifest, Pruned, Seal, last_
 from bussrv.journal.manifest_file import read_manifest
 from bussrv.journal.sealing import MARKER, Reason, Sealer, in_words
 from bussrv.journal.segment import Extent, ended_change, first_seq, is_compressed, is_there, list_segments, segment_name
+from bussrv.journal.ship_watch import ShipWatch
 from bussrv.turns.clock import Clock
 
 log = Logger()
@@ -45,43 +47,16 @@ class UpkeepPolicy(Struct, frozen=True, kw_only=True):
     :ivar retain_age: seconds after its last record at which a closed segment is removed; ``None``: never.
     :ivar retain_bytes: bytes of all segments on the disk. Beyond it the oldest closed segments are removed; ``None``:
         any size.
+    :ivar retain_shipped: whether a segment is removed only once it is shipped to an object store.
+    :ivar ship_within: seconds after the end of a segment within which it is to be shipped.
     """
 
     seal_interval: float = 60.0
     compress: bool = False
     retain_age: float | None = None
     retain_bytes: int | None = None
-
-
-class Ages:
-    """How many microseconds ago the last record of each closed segment was written.
-
-    The wall clock is read once for a segment. From then on the monotonic clock counts, so that a wall clock that is set
-    makes no segment older. A segment of this boot is never older than this boot.
-    """
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._begin = clock.mono()
-        self._written: dict[int, int] | None = None
-
-    def take(self, sealed: Mapping[int, Seal]) -> None:
-        """Learn of closed segments. Those of the first call are of earlier boots, or may be."""
-        is_first = self._written is None
-        written = self._written = {} if self._written is None else self._written
-        for number in sealed.keys() - written.keys():
-            last_time = sealed[number].last_time
-            age = 0 if last_time is None else max(0, self._clock.utc() - last_time)
-            now = self._clock.mono()
-            written[number] = now - (age if is_first else min(age, now - self._begin))
-
-    def of(self, segment: int) -> int:
-        """The age of a segment that was taken."""
-        return self._clock.mono() - (self._written or {})[segment]
-
-    def forget(self, segment: int) -> None:
-        """A segment is removed."""
-        (self._written or {}).pop(segment, None)
+    retain_shipped: bool = False
+    ship_within: float = 3600.0
 
 
 class Retention:
@@ -93,6 +68,7 @@ class Retention:
 
     :param policy: which segments are removed.
     :param pruned: what an earlier boot said is removed.
+    :param watch: which segments have to stay until they are shipped.
     :param later: runs a function in the background, one after the other.
     """
 
@@ -103,6 +79,7 @@ class Retention:
         *,
         policy: UpkeepPolicy,
         pruned: Iterable[Pruned],
+        watch: ShipWatch,
         clock: Clock,
         later: Later,
         files: Files = FILES,
@@ -111,7 +88,8 @@ class Retention:
         self._sealer = sealer
         self._age = policy.retain_age
         self._size = policy.retain_bytes
-        self._ages = Ages(clock)
+        self._ages = Ages(clock, lambda seal: seal.last_time)
+        self._watch = watch
         self._later = later
         self._files = files
         self._unsaid = [_event(each, each.reason) for each in pruned if is_there(directory, each.segment)]
@@ -171,7 +149,7 @@ class Retention:
         for path in paths[:-1]:
             seal = sealed.get(first_seq(path))
             reason = None if seal is None else self._why(seal, total)
-            if seal is None or reason is None:
+            if seal is None or reason is None or self._watch.holds(seal):
                 return
             total -= closed.stored_size(path)
             self._sealer.prune(seal, reason)
@@ -214,6 +192,7 @@ class Upkeep:
     :param unsealed: segments that have ended, but that an earlier boot did not seal as closed.
     :param later: runs functions in the background, one after the other.
     :ivar last_seal: the last one, and the hash of its line; ``None``: there is none.
+    :ivar watch: how far closed segments are shipped to an object store.
     """
 
     def __init__(
@@ -234,11 +213,13 @@ class Upkeep:
         self._clock = clock
         self._later = later
         self._files = files
+        self.watch = ShipWatch(directory, clock, is_required=policy.retain_shipped, within=policy.ship_within)
         self._retention = Retention(
             directory,
             sealer,
             policy=policy,
             pruned=manifest.pruned.values(),
+            watch=self.watch,
             clock=clock,
             later=later,
             files=files,
@@ -299,6 +280,7 @@ class Upkeep:
                 # A client that asked for the end of a segment waits for its seal, too.
                 self._files.remove(self._directory / MARKER)
             if not at_end:
+                self.watch.look(self._closed)
                 self._retention.look(writer, self._closed)
         except Exception as error:
             # Records are written after any failure of the upkeep.

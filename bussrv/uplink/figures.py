@@ -7,7 +7,23 @@ from contextlib import contextmanager
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_server
 
+from bussrv.addresses import parse_address
+from bussrv.errors import ConfigError
+
 PREFIX = "bussrv_uplink"
+
+LOOPBACK = "127.0.0.1"
+
+
+def metrics_address(text: str) -> tuple[str, int]:
+    """The host and port of ``--metrics``; a port alone is one of this machine.
+
+    :raises ConfigError: it is no address.
+    """
+    try:
+        return parse_address(f"{LOOPBACK}:{text}" if text.isascii() and text.isdecimal() else text)
+    except ValueError as error:
+        raise ConfigError(f"--metrics {text}: {error}") from error
 
 
 class Figures:

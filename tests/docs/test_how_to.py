@@ -15,6 +15,7 @@ import pytest
 from twisted.scripts.twistd import ServerOptions
 
 from bussrv.cli.commands.records.audit import audit
+from bussrv.cli.commands.records.journal import ship
 from bussrv.journal import manifest
 from bussrv.journal.recovery import Damaged, recover
 from bussrv.journal.segment import segment_name
@@ -84,6 +85,26 @@ def test_commands_about_journals(block: str, tmp_path: Path) -> None:
     for command, wanted in commands(block):
         said = run(command, tmp_path)
         assert says(said, wanted), said
+
+
+@pytest.mark.processes
+def test_the_steps_of_shipping(tmp_path: Path) -> None:
+    prepare(tmp_path)
+    found = [each for block in blocks("docs/how-to/ship-journals.md", "console") for each in commands(block)]
+    asked = [(command, wanted) for command, wanted in found if not command.startswith("twistd")]
+    for command, wanted in asked:
+        said = run(command, tmp_path)
+        assert says(said, wanted), said
+    assert len(asked) == 3
+    assert (tmp_path / "restored/manifest").exists()
+
+
+def test_the_unit_that_ships_names_the_command() -> None:
+    (unit,) = blocks("docs/how-to/ship-journals.md", "ini")
+    (line,) = re.findall(r"^ExecStart=/opt/bussrv/bin/bussrv journal ship (.*)$", unit, re.MULTILINE)
+    given = ship.make_context("ship", shlex.split(line)).params
+    assert (given["url"], given["follow"]) == ("s3://bus-archive/hall", True)
+    assert f"ReadWritePaths={given['directory']}" in unit
 
 
 @pytest.mark.processes

@@ -6,8 +6,8 @@ from typing import Any
 
 from bussrv.uplink.crossing.node import Node
 from bussrv.uplink.crossing.server_link import ServerLink
+from bussrv.uplink.nats.settings import BEAT, LAPSE
 from bussrv.uplink.nats.subjects import Subjects, covers
-from bussrv.uplink.settings import BEAT, LAPSE
 from tests.bus.links.fabric import LATENCY, End, Fabric
 
 NET = "office"
@@ -124,7 +124,8 @@ class MemoryUplink:
 
     def _beat(self) -> None:
         if self.node is not None:
-            self._engine.publish(self, SUBJECTS.of("beat", self.name), self.node.beat())
+            for subject, data in self.node.beats():
+                self._engine.publish(self, subject, data)
             self.node.lapsed(self._clock.seconds() - LAPSE)
             self.flush()
         self._clock.callLater(BEAT, self._beat)

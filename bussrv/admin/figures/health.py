@@ -101,6 +101,11 @@ def _disk(server: AdministeredServer, figures: Figures) -> Check:
     return Check("degraded", condition.shortage or "too little is free for the journal", refuses=True)
 
 
+def _shipping(server: AdministeredServer, figures: Figures) -> Check:
+    shipping = server.journal_condition().shipping
+    return OK if shipping is None or shipping.trouble is None else Check("degraded", shipping.trouble)
+
+
 def _spool(server: AdministeredServer, figures: Figures) -> Check:
     trouble = server.bus.spool.trouble
     return OK if trouble is None else Check("degraded", f"nothing more is kept: {trouble}", refuses=True)
@@ -165,6 +170,7 @@ CHECKS: dict[str, Callable[[AdministeredServer, Figures], Check]] = {
     "drain": _drain,
     "journal": _journal,
     "disk": _disk,
+    "shipping": _shipping,
     "spool": _spool,
     "reload": _reload,
     "certificates": _certificates,

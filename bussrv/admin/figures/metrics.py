@@ -28,6 +28,7 @@ from bussrv.bus.sessions.totals import Total
 from bussrv.compiled import HOT_PATH
 from bussrv.counts.histogram import SECONDS, Histogram
 from bussrv.errors import COUNTERS, REASONS
+from bussrv.journal.condition import ShippingCondition
 from bussrv.version import VERSION
 
 DAY = 86_400
@@ -100,6 +101,16 @@ def _certificates(moment: ServerAtMoment) -> float | None:
     found = [each.days_left() for each in moment.server.bus.streams.certificates.values()]
     known = [days for days in found if days is not None]
     return min(known) * DAY if known else None
+
+
+def _shipping(value: Callable[[ShippingCondition], float]) -> Callable[[ServerAtMoment], list[Sample]]:
+    """The sample of a metric about shipping; none if nobody ships the journal."""
+
+    def found(moment: ServerAtMoment) -> float | None:
+        shipping = moment.look.journal.shipping
+        return None if shipping is None else value(shipping)
+
+    return _one(found)
 
 
 def _reloaded(moment: ServerAtMoment) -> float | None:
@@ -262,6 +273,26 @@ METRICS: tuple[Metric, ...] = (
         name="bussrv_journal_usable_bytes",
         help="Bytes that changes may still take before --journal-min-free.",
         samples=_one(lambda moment: moment.look.journal.usable),
+    ),
+    Metric(
+        name="bussrv_journal_unshipped_segments",
+        help="Closed segments that are not shipped to an object store yet; there is none if nobody ships the journal.",
+        samples=_shipping(lambda shipping: shipping.segments),
+    ),
+    Metric(
+        name="bussrv_journal_unshipped_bytes",
+        help="Bytes of these segments, before compression.",
+        samples=_shipping(lambda shipping: shipping.bytes),
+    ),
+    Metric(
+        name="bussrv_journal_unshipped_seconds",
+        help="The time since the first of these segments ended; 0 if all are shipped.",
+        samples=_shipping(lambda shipping: shipping.oldest),
+    ),
+    Metric(
+        name="bussrv_journal_retention_held",
+        help="Whether retention waits until segments are shipped: 1 or 0.",
+        samples=_shipping(lambda shipping: shipping.is_held),
     ),
     Metric(
         name="bussrv_spool_bytes",

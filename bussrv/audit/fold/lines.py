@@ -184,7 +184,7 @@ def read_lines(content: bytes, number: int, *, is_chained: bool) -> SegmentConte
     records, moments, seqs = sound or _each(content)
     for record in records:
         if record.v < FIRST_WITH_CLAIMS:
-            _of_today(record)
+            of_today(record)
     return SegmentContent(header, parts, records, moments, seqs, sound is not None)
 
 
@@ -301,8 +301,10 @@ def _moments(records: Sequence[FoldLine]) -> Numbers:
     return texts.astype("S26").astype("M8[us]").astype(np.int64)
 
 
-def _of_today(record: FoldLine) -> None:
-    """``actor`` and ``claimed`` as today's schema version has them; see :mod:`bussrv.journal.versions`."""
+def of_today(record: FoldLine) -> None:
+    """Give a record of an older schema version ``actor`` and ``claimed`` as today's version has them; see
+    :mod:`bussrv.journal.versions`.
+    """
     if record.protocol == PROVING and record.event != "auth.failed":
         record.claimed = None
     else:

@@ -56,6 +56,8 @@ class Config(ServerOptions):
                 compress=self.journal_compress,
                 retain_age=self.journal_retain_age,
                 retain_bytes=self.journal_retain_bytes,
+                retain_shipped=self.journal_retain_shipped,
+                ship_within=self.journal_ship_within,
             ),
             key=self.journal_key,
             pseudonyms=self.journal_pseudonyms,

@@ -248,6 +248,18 @@ class ServerOptions:
         example=10 << 30,
         reloadable=False,
     )
+    journal_retain_shipped: bool = JOURNAL.option(
+        FLAG,
+        UpkeepPolicy().retain_shipped,
+        "Remove a closed segment only once `bussrv journal ship` has read it back from an object store.",
+        reloadable=False,
+    )
+    journal_ship_within: float = JOURNAL.time(
+        UpkeepPolicy().ship_within,
+        "Seconds after its end within which a closed segment is to be shipped to an object store, if this journal is "
+        "shipped at all. Later than that, the check `shipping` is degraded.",
+        reloadable=False,
+    )
     journal_pseudonyms: Path | None = JOURNAL.option(
         FILE,
         None,

@@ -193,6 +193,7 @@ class JournalPlace:
             self._clock,
             retain_age=policy.retain_age,
             retain_bytes=policy.retain_bytes,
+            is_held=lambda: upkeep.watch.condition is not None and upkeep.watch.condition.is_held,
         )
         writer = BatchWriter(
             directory,
@@ -245,6 +246,7 @@ class JournalPlace:
             usable=space.usable,
             shortage=space.sentence,
             syncs=writer.syncs,
+            shipping=None if self._upkeep is None else self._upkeep.watch.condition,
         )
 
     @property

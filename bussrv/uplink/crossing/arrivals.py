@@ -94,16 +94,6 @@ class Arrivals:
         expected.number = frame.number + 1
         return Taken(whole, lost)
 
-    def heard(self, subject: str, origin: str, boot: bytes, number: int) -> int:
-        """An origin says that it sent objects up to this number. :returns: how many of them are missing."""
-        expected = self._expected.get((subject, origin))
-        if expected is None or expected.boot != boot or number < expected.number:
-            return 0
-        lost = number + 1 - expected.number
-        expected.number = number + 1
-        expected.parts.clear()
-        return lost
-
     def continue_at(self, subject: str, places: dict[str, tuple[str, int]]) -> None:
         """Go on where an earlier run stopped. What each origin sent on this subject since then is expected, all of it.
 

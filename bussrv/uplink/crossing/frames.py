@@ -6,11 +6,12 @@
     flags   = %x00 / %x01               %x01: a part of one object
     boot    = 8 bytes                   of this run of the uplink that sent it
     number  = 8 bytes                   of the first object, from 1, among those of this boot on one subject
-    count   = 4 bytes                   of objects; of a part: which part it is, from 0
+    count   = 4 bytes                   of objects, 0 too; of a part: which part it is, from 0
     lengths = count times 4 bytes       of each object; of a part: once, the length of the whole object
     objects = as they are on a link     of a part: so many bytes of it, in order
 
-Numbers are big-endian. The number of each object tells the receiver what it has twice, and what it lost.
+Numbers are big-endian. The number of each object tells the receiver what it has twice, and what it lost. A frame
+without objects has the number of the next one: who did not get those before it learns so, when nothing follows.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ def unpack(data: bytes) -> Frame:
     except (struct.error, UnicodeDecodeError) as error:
         raise _bad("it is cut off, or no frame") from error
     body = data[begin + _LENGTH * len(lengths) :]
-    if magic != MAGIC or flags > _PART or not (origin and number and lengths):
+    if magic != MAGIC or flags > _PART or not (origin and number):
         raise _bad("it does not begin as one")
     if len(body) > lengths[0] if is_part else len(body) != sum(lengths):
         raise _bad(f"it has {len(body)} bytes of objects, and says {sum(lengths)}")

@@ -302,8 +302,13 @@ class Node:
         return self.entries.snapshot(list(map(encode_json, events)))
 
     def beat(self, *, left: bool = False) -> bytes:
-        """The next heartbeat."""
-        return encode_entry(Beat(self.boot, self.entries.number, self.outgoing.news(MOST_TOLD), left))
+        """A heartbeat."""
+        return encode_entry(Beat(self.boot, self.entries.number, left))
+
+    def beats(self) -> Iterator[tuple[str, bytes]]:
+        """What is to be published with each beat: it, and what closes subjects that are not used any more."""
+        yield self.subjects.of("beat", self.server), self.beat()
+        yield from (each for each in self.outgoing.closings() if each[0] not in self.kept)
 
     def listens_to(self) -> set[str]:
         """The subjects to subscribe to: those that every uplink has to know, and what the server wants."""
@@ -342,6 +347,8 @@ class Node:
     def frame(self, subject: str, data: bytes) -> None:
         """A frame came. :raises RemoteProtocolError: it is none."""
         frame = unpack(data)
+        if frame.origin == self.server:
+            return  # It comes back from where the engine keeps it.
         taken = self.arrivals.take(subject, frame)
         self._lost(subject, frame.origin, taken.lost)
         if taken.body:
@@ -409,10 +416,6 @@ class Node:
         else:
             self.unknown.discard(server)
         peer.heard = now
-        boot = bytes.fromhex(peer.boot)
-        for subject, number in beat.sent.items():
-            if subject not in self.kept:
-                self._lost(subject, server, self.arrivals.heard(subject, server, boot, number))
 
     def entered(self, server: str, entry: Entry, now: float) -> None:
         """An entry of a directory came, as it was published, or read again."""
@@ -430,7 +433,7 @@ class Node:
         if events is not None:
             self._fold(server, events)
         elif entry.whole:
-            whole, peer.snapshot = peer.snapshot or [], None
+            whole, peer.snapshot, peer.is_known = peer.snapshot or [], None, True
             self.unknown.discard(server)
             self._replace(server, whole)
 

@@ -54,7 +54,6 @@ class Outgoing:
     :param origin: the routing id of this server.
     :param boot: 8 bytes that no other run of an uplink has.
     :ivar waiting: how many bytes wait.
-    :ivar sent: the number of the last object of each subject, since :meth:`news` was asked.
     """
 
     def __init__(self, origin: str, boot: bytes) -> None:
@@ -65,7 +64,8 @@ class Outgoing:
         self._open: dict[str, _Open] = {}
         self._begun = 0
         self._numbers: dict[str, int] = {}
-        self._news: dict[str, None] = {}
+        self._used: set[str] = set()
+        self._quiet: set[str] = set()
 
     def add(self, subject: str, publisher: Publisher, obj: bytes) -> None:
         """An object is to be sent."""
@@ -112,7 +112,7 @@ class Outgoing:
             subject, objects = frame.subject, frame.objects
             number = self._numbers.get(subject, 0) + 1
             self._numbers[subject] = number + len(objects) - 1
-            self._news[subject] = None
+            self._used.add(subject)
             if frame.size + overhead(self.origin, len(objects)) <= most:
                 yield subject, pack(self.origin, self.boot, number, objects), len(objects)
             else:
@@ -125,9 +125,8 @@ class Outgoing:
                 yield subject, part, 0
             yield subject, last, 1
 
-    def news(self, most: int) -> dict[str, int]:
-        """The last numbers of subjects on which something was sent since this was last asked, at most so many."""
-        subjects = list(self._news)[:most]
-        for subject in subjects:
-            del self._news[subject]
-        return {subject: self._numbers[subject] for subject in subjects}
+    def closings(self) -> Iterator[tuple[str, bytes]]:
+        """Frames without objects, for subjects on which nothing was sent since this was last asked, but before that."""
+        quiet, self._quiet, self._used = self._quiet - self._used, self._used, set()
+        for subject in sorted(quiet):
+            yield subject, pack(self.origin, self.boot, self._numbers[subject] + 1, [])

@@ -5,7 +5,7 @@ interest of the server. Some entries together are a *snapshot*: everything, from
 one that is ``whole``. They come as they are published, and again when they are read from where the engine keeps them::
 
     entry = {"boot": ID, "n": NUMBER, ["reset": true], ["whole": false], "events": [...]}
-    beat  = {"boot": ID, "n": NUMBER of the last entry, "sent": {SUBJECT: NUMBER of its last object}, ["left": true]}
+    beat  = {"boot": ID, "n": NUMBER of the last entry, ["left": true]}
 """
 
 from __future__ import annotations
@@ -39,13 +39,11 @@ class Entry(Struct, omit_defaults=True):
 class Beat(Struct, omit_defaults=True):
     """A sign of life.
 
-    :ivar sent: the numbers of the last objects on subjects that were used since the last beat.
     :ivar left: whether the server leaves the net.
     """
 
     boot: str
     n: int
-    sent: dict[str, int] = {}
     left: bool = False
 
 
@@ -128,12 +126,14 @@ class Peer(Struct):
     :ivar number: that of the last entry that was folded.
     :ivar heard: when it was last heard of, in seconds.
     :ivar snapshot: the events of a snapshot that is not whole yet; ``None``: none is on its way.
+    :ivar is_known: whether a snapshot was whole, so that its directory is known.
     """
 
     boot: str
     number: int
     heard: float
     snapshot: list[dict[str, Any]] | None = None
+    is_known: bool = False
 
     def take(self, entry: Entry) -> list[dict[str, Any]] | None:
         """Take the next entry, or the first of a snapshot. :returns: the events to fold; ``None``: none yet."""

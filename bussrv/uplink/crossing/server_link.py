@@ -10,13 +10,10 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any, Protocol
 
 from bussrv.errors import RemoteProtocolError
 from bussrv.wire.objects import MAX_METADATA, BadObject, BusObject, ObjectReader, encode
-
-log = logging.getLogger(__name__)
 
 FAREWELL = "abboe/close/notify"
 
@@ -98,8 +95,7 @@ class ServerLink:
                 if event is None:
                     return answer
                 if isinstance(event, BadObject):
-                    log.warning("the server sent an object that is not sound: %s", event.message)
-                    continue
+                    raise RemoteProtocolError(event.reason, event.message)
                 objs = [event]
             if self._stands:
                 self._user.received(objs)

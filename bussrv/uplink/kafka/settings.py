@@ -7,14 +7,12 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from bussrv.addresses import parse_address
 from bussrv.errors import ConfigError
+from bussrv.uplink.figures import metrics_address
 from bussrv.uplink.kafka.cluster import Cluster, Sasl, TlsFiles, parse
 
 PASSWORD = "BUSSRV_KAFKA_PASSWORD"
 """The variable of the environment that may have the password, in place of a file."""
-
-LOOPBACK = "127.0.0.1"
 
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
@@ -79,7 +77,7 @@ def settings_of(
     return Settings(
         cluster,
         Events(journal, topic, max_bytes, from_oldest),
-        None if metrics is None else _address(metrics),
+        None if metrics is None else metrics_address(metrics),
         log_format == "json",
     )
 
@@ -92,12 +90,3 @@ def _sasl(mechanism: str, user: str | None, password: str | None) -> Sasl | None
     if password is None:
         raise ConfigError(f"--kafka-user needs a password: --kafka-password-file, or the variable {PASSWORD}")
     return Sasl(mechanism, user, password)
-
-
-def _address(text: str) -> tuple[str, int]:
-    try:
-        if text.isascii() and text.isdecimal():
-            return parse_address(f"{LOOPBACK}:{text}")
-        return parse_address(text)
-    except ValueError as error:
-        raise ConfigError(f"--metrics {text}: {error}") from error

@@ -7,15 +7,12 @@ order in which the connection has it.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Any
 
 from nats.aio.client import Client
 from nats.aio.subscription import Subscription
 from nats.errors import Error
-
-log = logging.getLogger(__name__)
 
 Received = Callable[[str, bytes], None]
 
@@ -39,11 +36,7 @@ class Connection(Client):
         self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: dict[str, str] | None
     ) -> Any:
         if sid in self._sids:
-            # Nothing may stop the loop that reads the connection.
-            try:
-                self.received(subject.decode(), bytes(data))
-            except Exception:
-                log.exception("a bug at a message on %r", subject)
+            self.received(subject.decode(), bytes(data))
             return None
         return super()._build_message(sid, subject, reply, data, headers)
 
@@ -69,7 +62,6 @@ class Connection(Client):
             return False
         try:
             await self.publish(subject, data)
-        except Error as error:
-            log.warning("a message on %s was not published: %s", subject, error or type(error).__name__)
+        except Error:
             return False
         return True

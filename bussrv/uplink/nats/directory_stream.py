@@ -6,16 +6,14 @@ come since the last snapshot, the server publishes another one, and what was bef
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator
+from contextlib import suppress
 
 from nats.errors import Error
 from nats.errors import TimeoutError as NatsTimeoutError
 from nats.js import JetStreamContext
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy, StreamConfig
 from nats.js.errors import APIError, NotFoundError
-
-log = logging.getLogger(__name__)
 
 MOST_REPLICAS = 3
 
@@ -98,7 +96,5 @@ class DirectoryStream:
                 if not messages[-1].metadata.num_pending:
                     return
         finally:
-            try:
+            with suppress(Error):
                 await consumer.unsubscribe()
-            except Error as error:
-                log.debug("a consumer could not be ended: %s", error)

@@ -1,8 +1,9 @@
 """Services of which NATS keeps what was published, so that a server that was away gets it when it is back.
 
 A JetStream stream for each service keeps publications up to an age and a size. A server that wants the service reads
-them from there, by a consumer that goes on where it stopped: one for each server. What the server has taken is noted in
-a file, then acknowledged. So it gets nothing twice, and what was removed before it came is told as missing.
+them from there. How far it is stands in a file, which is written when the server has taken something. So it gets
+nothing twice, and what was removed before it came is told as missing. A server begins with what comes after its uplink
+was first started.
 
 The publisher publishes again what was not acknowledged, by the same id: within its window, the stream takes it once.
 """
@@ -10,24 +11,27 @@ The publisher publishes again what was not acknowledged, by the same id: within 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hashlib
-import logging
+import secrets
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
+from msgspec import Struct
 from nats.errors import Error
 from nats.errors import TimeoutError as NatsTimeoutError
 from nats.js import JetStreamContext
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy, DiscardPolicy, StreamConfig
-from nats.js.client import JetStreamContext as Context
-from nats.js.errors import NotFoundError
 
+from bussrv.errors import ConfigError
+from bussrv.uplink.lines import Lines
 from bussrv.uplink.nats.directory_stream import ensure_stream
-
-log = logging.getLogger(__name__)
+from bussrv.uplink.nats.settings import Keep
+from bussrv.uplink.nats.subjects import token
 
 MOST_WAITING = 1000
 """The most frames of a service that wait for the stream. Beyond it the newest are dropped, and count as lost."""
@@ -35,16 +39,26 @@ MOST_WAITING = 1000
 PATIENCE = 30.0
 """Seconds that a frame waits for the stream to take it."""
 
+_WINDOW = 120.0
 _AGAIN = 1.0
 _BATCH = 100
 _WAIT = 5.0
-_INACTIVE = 30 * 24 * 3600.0
-
-Places = dict[str, tuple[str, int]]
+_INACTIVE = 60.0
 
 
-class Position:
-    """How far a server has taken what a stream keeps, in a file.
+class Place(Struct):
+    """How far a server has taken what a stream keeps.
+
+    :ivar sequence: the number of the last message in the stream.
+    :ivar origins: the boot, and the number of the next object, of each origin.
+    """
+
+    sequence: int
+    origins: dict[str, tuple[str, int]] = {}
+
+
+class PlaceFile:
+    """The file with a place.
 
     :param path: the file. Its directory is made.
     """
@@ -53,23 +67,36 @@ class Position:
         self._path = path
         path.parent.mkdir(parents=True, exist_ok=True)
 
-    def load(self) -> Places | None:
-        """The place of each origin; ``None``: there is no such file yet.
+    def load(self) -> Place | None:
+        """The place; ``None``: there is none yet.
 
-        :raises ValueError: it has something else in it.
+        :raises ConfigError: the file has something else in it.
         """
         try:
-            return msgspec.json.decode(self._path.read_bytes(), type=Places)
+            return msgspec.json.decode(self._path.read_bytes(), type=Place)
         except FileNotFoundError:
             return None
         except msgspec.MsgspecError as error:
-            raise ValueError(f"{self._path} is no file of positions: {error}") from error
+            raise ConfigError(f"{self._path} does not say how far the server is: {error}") from error
 
-    def save(self, places: Places) -> None:
-        """Remember this. A crash leaves the former file, or this one."""
+    def save(self, place: Place) -> None:
+        """Remember this. A crash leaves the former place, or this one."""
         new = self._path.with_suffix(".new")
-        new.write_bytes(msgspec.json.encode(places))
+        new.write_bytes(msgspec.json.encode(place))
         new.replace(self._path)
+
+
+class ITaker(Protocol):
+    """The server, to a service that is kept."""
+
+    def take(self, subject: str, frame: bytes) -> None:
+        """Take a frame."""
+
+    async def taken(self) -> None:
+        """Wait until the server has taken everything so far."""
+
+    def origins(self, subject: str) -> dict[str, tuple[str, int]]:
+        """What it expects of each origin now; see :class:`Place`."""
 
 
 class KeptService:
@@ -78,56 +105,53 @@ class KeptService:
     :param subject: the subject of its publications.
     :param root: the beginning of all subjects of the net.
     :param server: the routing id of this server.
-    :param max_age: seconds for which the stream keeps something.
-    :param max_bytes: the most bytes that it keeps.
     """
 
     def __init__(
-        self, stream: JetStreamContext, subject: str, *, root: str, server: str, max_age: float, max_bytes: int
+        self, stream: JetStreamContext, subject: str, *, root: str, server: str, keep: Keep, log: Lines
     ) -> None:
         self._stream = stream
+        self._log = log
         self.subject = subject
         digest = hashlib.sha256(subject.encode()).hexdigest()[:16]
         self.name = f"{root}.keep.{digest}".replace(".", "_")
-        self._consumer = hashlib.sha256(server.encode()).hexdigest()[:16]
+        self._file = PlaceFile(keep.state / f"{self.name}.{token(server)}.json")
         self._config = StreamConfig(
             name=self.name,
             subjects=[subject],
-            max_age=max_age,
-            max_bytes=max_bytes,
+            max_age=keep.age,
+            max_bytes=keep.size,
             discard=DiscardPolicy.OLD,
-            duplicate_window=min(120.0, max_age),
+            duplicate_window=min(_WINDOW, keep.age),
         )
         self._frames: deque[tuple[str, bytes]] = deque()
+        run = secrets.token_hex(8)
+        self._ids = (f"{run}.{number}" for number in count())
         self._wake = asyncio.Event()
 
-    async def ensure(self) -> None:
-        """Make the stream, and the consumer of this server: from now on the stream keeps what it misses.
+    async def begin(self) -> Place:
+        """Make the stream. :returns: the place of this server in it.
 
         :raises Error: that could not be done.
         """
         await ensure_stream(self._stream, self._config)
-        try:
-            await self._stream.consumer_info(self.name, self._consumer)
-        except NotFoundError:
-            await self._stream.add_consumer(
-                self.name,
-                ConsumerConfig(
-                    durable_name=self._consumer,
-                    ack_policy=AckPolicy.ALL,
-                    ack_wait=_WAIT * 2,
-                    deliver_policy=DeliverPolicy.NEW,
-                    inactive_threshold=_INACTIVE,
-                ),
-            )
+        state = (await self._stream.stream_info(self.name)).state
+        place = self._file.load()
+        if place is None:
+            place = Place(state.last_seq)
+            self._file.save(place)
+        elif place.sequence > state.last_seq:
+            # The stream is another one: its numbers begin anew.
+            place.sequence = 0
+        return place
 
     # What this server publishes.
 
-    def publish(self, frame_id: str, frame: bytes) -> bool:
+    def publish(self, frame: bytes) -> bool:
         """Have a frame published. :returns: whether there was room for it."""
         if len(self._frames) >= MOST_WAITING:
             return False
-        self._frames.append((frame_id, frame))
+        self._frames.append((next(self._ids), frame))
         self._wake.set()
         return True
 
@@ -160,47 +184,46 @@ class KeptService:
         try:
             await self._stream.publish(self.subject, frame, timeout=_WAIT, stream=self.name, headers=headers)
         except (Error, TimeoutError) as error:
-            log.warning("the stream %s takes nothing: %s", self.name, str(error) or type(error).__name__)
+            self._complain("takes nothing", error)
             return False
         return True
 
+    def _complain(self, what: str, error: Exception) -> None:
+        self._log.warn(
+            "uplink: the stream {stream} {what}, and it is tried again: {error}",
+            event="uplink.engine-failed",
+            stream=self.name,
+            what=what,
+            error=str(error) or type(error).__name__,
+        )
+
     # What this server wants.
 
-    async def consume(
-        self, take: Callable[[bytes], None], taken: Callable[[], asyncio.Future[None]], save: Callable[[], None]
-    ) -> None:
-        """Take what the stream has, for ever.
+    async def consume(self, place: Place, taker: ITaker) -> None:
+        """Give the server what the stream has, from a place on, for ever. It is brought up to date.
 
-        :param take: is given each frame.
-        :param taken: the future is done when the server has taken what it was given so far.
-        :param save: notes how far the server is.
+        :raises Error: the stream cannot be read.
         """
-        while True:
-            try:
-                subscription = await self._stream.pull_subscribe_bind(consumer=self._consumer, stream=self.name)
-                await self._read(subscription, take, taken, save)
-            except (Error, TimeoutError) as error:
-                log.warning("the stream %s cannot be read: %s", self.name, str(error) or type(error).__name__)
-            await asyncio.sleep(_AGAIN)
-
-    async def _read(
-        self,
-        subscription: Context.PullSubscription,
-        take: Callable[[bytes], None],
-        taken: Callable[[], asyncio.Future[None]],
-        save: Callable[[], None],
-    ) -> None:
+        config = ConsumerConfig(
+            ack_policy=AckPolicy.NONE,
+            deliver_policy=DeliverPolicy.BY_START_SEQUENCE,
+            opt_start_seq=place.sequence + 1,
+            inactive_threshold=_INACTIVE,
+        )
+        consumer = await self._stream.pull_subscribe(self.subject, stream=self.name, config=config)
         try:
             while True:
                 try:
-                    messages = await subscription.fetch(_BATCH, timeout=_WAIT)
-                except (NatsTimeoutError, TimeoutError):
+                    messages = await consumer.fetch(_BATCH, timeout=_WAIT)
+                except (NatsTimeoutError, asyncio.TimeoutError):
+                    await consumer.consumer_info()  # It is gone after a while without a connection.
                     continue
                 for message in messages:
-                    take(message.data)
-                await taken()
-                save()
-                await messages[-1].ack()
+                    taker.take(self.subject, message.data)
+                await taker.taken()
+                place.sequence = messages[-1].metadata.sequence.stream
+                place.origins = taker.origins(self.subject)
+                self._file.save(place)
         finally:
-            with contextlib.suppress(Error):
-                await subscription.unsubscribe()
+            with suppress(Error):
+                await consumer.unsubscribe()

@@ -4,123 +4,173 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 import signal
+from contextlib import ExitStack, suppress
 from functools import partial
+from typing import Any
 
+from nats.errors import Error
+
+from bussrv.addresses import format_address
+from bussrv.errors import ConfigError
 from bussrv.uplink.bus_connection import BusConnection
 from bussrv.uplink.crossing.server_link import LinkRefused
+from bussrv.uplink.figures import Figures
+from bussrv.uplink.lines import Lines
 from bussrv.uplink.nats.connection import Connection
-from bussrv.uplink.nats.session import Session
-from bussrv.uplink.settings import Settings
-
-log = logging.getLogger(__name__)
-
-FIRST_DELAY = 0.2
-LONGEST_DELAY = 10.0
-"""Seconds between attempts to link; they grow, and are jittered."""
+from bussrv.uplink.nats.session import Session, SessionFigures
+from bussrv.uplink.nats.settings import Settings, settings_of
+from bussrv.uplink.retry import Retry
 
 STOPPED = "server-stopped"
 """The reason that the server is told when the uplink stops."""
 
+AGAIN = 1.0
+"""Seconds between attempts to reach an engine that was reached before."""
+
 _HANDSHAKE = 30.0
+_CONNECT = 5
 
 
-async def run(settings: Settings) -> None:
-    """Serve until SIGTERM or SIGINT.
+def run(url: str, **options: Any) -> None:
+    """Run an uplink until SIGTERM or Ctrl-C.
 
-    :raises OSError, ValueError: a file of the settings cannot be used.
+    :param url: some servers of the cluster.
+    :param options: those of ``bussrv uplink``, by name.
+    :raises ConfigError: the URL or an option cannot be used.
     """
-    loop = asyncio.get_running_loop()
-    serving = loop.create_task(_serve(settings))
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, serving.cancel)
-    try:
-        await serving
-    except asyncio.CancelledError:
-        log.info("stopped")
-
-
-async def _serve(settings: Settings) -> None:
-    connection = await _connected(settings)
-    try:
-        await _keep_linked(settings, connection)
-    finally:
-        await connection.close()
-
-
-async def _connected(settings: Settings) -> Connection:
-    connection = Connection()
-    where = ", ".join(settings.urls)
-
-    async def failed(error: Exception) -> None:
-        log.warning("engine: %s", str(error) or type(error).__name__)
-
-    async def lost() -> None:
-        log.warning("the engine is away: nothing crosses until it is back")
-
-    async def back() -> None:
-        log.info("the engine is back")
-
-    log.info("connecting to %s", where)
-    await connection.connect(
-        list(settings.urls),
-        name=f"bussrv uplink {settings.net}",
-        error_cb=failed,
-        disconnected_cb=lost,
-        reconnected_cb=back,
-        no_echo=True,
-        max_reconnect_attempts=-1,
-        reconnect_time_wait=1,
-        tls=None if settings.tls is None else settings.tls.context(),
-        user_credentials=None if settings.credentials is None else str(settings.credentials),
-    )
-    log.info("connected to the engine")
-    return connection
-
-
-async def _keep_linked(settings: Settings, connection: Connection) -> None:
-    """Link with the server, again whenever the link is lost."""
-    failures = 0
-    while True:
+    settings = settings_of(url, **options)
+    # Its lines repeat at every attempt, and the uplink says the same in one.
+    logging.getLogger("nats").setLevel(logging.CRITICAL + 1)
+    figures, log = Figures(), Lines(settings.log_as_json)
+    with ExitStack() as stack:
+        if settings.metrics is not None:
+            host, port = settings.metrics
+            try:
+                bound = stack.enter_context(figures.served(host, port))
+            except OSError as error:
+                raise ConfigError(f"--metrics {format_address(host, port)}: {error.strerror}") from error
+            log.info("uplink: metrics on {address}", event="uplink.metrics", address=format_address(host, bound))
         try:
-            link = await _linked(settings)
-        except (OSError, LinkRefused, TimeoutError) as error:
-            failures += 1
-            log.warning("no link with %s: %s", settings.bus, str(error) or "it did not answer in time")
+            asyncio.run(_Program(settings, figures, log).run())
+        finally:
+            log.info("uplink: stopped: {figures}", event="uplink.stopped", figures=figures.summary())
+
+
+class _Program:
+    """Serves until SIGTERM or SIGINT."""
+
+    def __init__(self, settings: Settings, figures: Figures, log: Lines) -> None:
+        self._settings = settings
+        self._log = log
+        self._stop = asyncio.Event()
+        self._figures = SessionFigures(figures)
+        self._failures = figures.counter("failures", "Failed attempts to reach the server or the engine.")
+
+    async def run(self) -> None:
+        """Reach the engine, then link with the server, again whenever the link is lost."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop.set)
+        serving, stopping = loop.create_task(self._serve()), loop.create_task(self._stop.wait())
+        await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
+        for task in (serving, stopping):
+            task.cancel()
+        with suppress(asyncio.CancelledError):
+            await serving
+
+    async def _serve(self) -> None:
+        connection = await self._reach()
+        try:
+            await self._keep_linked(connection)
+        finally:
+            await connection.close()
+
+    def _retry(self, whom: str) -> Retry:
+        return Retry(self._log, whom, self._failures, self._stop)
+
+    async def _reach(self) -> Connection:
+        """Connect to the engine, however long that takes."""
+        where = ",".join(self._settings.engine.urls)
+        retry = self._retry(f"NATS at {where}")
+        while True:
+            connection = Connection()
+            try:
+                await self._connect(connection)
+            except (OSError, Error, asyncio.TimeoutError) as error:
+                with suppress(OSError, Error):
+                    await connection.close()
+                await retry.failed(str(error) or type(error).__name__)
+            else:
+                retry.worked()
+                return connection
+
+    async def _connect(self, connection: Connection) -> None:
+        """Connect once. Later, nats-py connects again by itself."""
+        engine, log = self._settings.engine, self._log
+
+        async def failed(error: Exception) -> None:
+            self._failures.inc()
+
+        async def lost() -> None:
+            if not (connection.is_closed or self._stop.is_set()):
+                log.warn("uplink: NATS is lost: nothing crosses until it is back", event="uplink.lost")
+
+        async def back() -> None:
+            log.info("uplink: NATS is back", event="uplink.back")
+
+        await connection.connect(
+            list(engine.urls),
+            name=f"bussrv uplink {self._settings.subjects.net}",
+            error_cb=failed,
+            disconnected_cb=lost,
+            reconnected_cb=back,
+            no_echo=True,
+            connect_timeout=_CONNECT,
+            max_reconnect_attempts=-1,
+            reconnect_time_wait=AGAIN,  # type: ignore[arg-type]
+            tls=None if engine.tls is None else engine.tls.context(),
+            user=engine.user,
+            password=engine.password,
+            user_credentials=None if engine.credentials is None else str(engine.credentials),
+        )
+
+    async def _keep_linked(self, connection: Connection) -> None:
+        retry = self._retry(f"server at {self._settings.bus}")
+        while True:
+            try:
+                link = await self._link()
+                retry.worked()
+                why = await self._join(link, connection)
+            except (OSError, LinkRefused, asyncio.TimeoutError) as error:
+                why = str(error) or "it did not answer in time"
+            await retry.failed(why)
+
+    async def _join(self, link: BusConnection, connection: Connection) -> str:
+        """Serve until the link is gone. :returns: why it is."""
+        server, net = link.server.result(), self._settings.subjects.net
+        self._log.info("uplink: server {server} is on the net {net}", event="uplink.linked", server=server, net=net)
+        try:
+            return await Session(link, connection, self._settings, self._figures, self._log).run()
+        except asyncio.CancelledError:
+            link.end("the uplink stops", STOPPED)
+            raise
+
+    async def _link(self) -> BusConnection:
+        """:raises OSError, LinkRefused, asyncio.TimeoutError: there is no link."""
+        loop = asyncio.get_running_loop()
+        bus, token_file = self._settings.bus, self._settings.token_file
+        token = None if token_file is None else token_file.read_text().strip()
+        make = partial(BusConnection, self._settings.node, token, self._settings.max_payload)
+        if bus.port is None:
+            _, link = await loop.create_unix_connection(make, bus.host)
         else:
-            failures = 0
-            await _session(link, connection, settings)
-        delay = min(LONGEST_DELAY, FIRST_DELAY * 2.0 ** min(failures, 10))
-        await asyncio.sleep(delay * random.uniform(0.5, 1.0))
-
-
-async def _session(link: BusConnection, connection: Connection, settings: Settings) -> None:
-    server = link.server.result()
-    log.info("linked with server %s: it is on the net %s", server, settings.net)
-    try:
-        why = await Session(link, server, connection, settings).run()
-    except asyncio.CancelledError:
-        link.end("the uplink stops", STOPPED)
-        raise
-    log.warning("the link with server %s is gone: %s", server, why)
-
-
-async def _linked(settings: Settings) -> BusConnection:
-    """:raises OSError, LinkRefused, TimeoutError: there is no link."""
-    loop = asyncio.get_running_loop()
-    bus = settings.bus
-    token = None if settings.token_file is None else settings.token_file.read_text().strip()
-    make = partial(BusConnection, settings.node, token, settings.max_payload)
-    if bus.port is None:
-        _, link = await loop.create_unix_connection(make, bus.host)
-    else:
-        context = None if bus.tls is None else bus.tls.context()
-        name = None if bus.tls is None else bus.tls.server_name or bus.host
-        _, link = await loop.create_connection(make, bus.host, bus.port, ssl=context, server_hostname=name)
-    try:
-        await asyncio.wait_for(asyncio.shield(link.server), _HANDSHAKE)
-    except BaseException:
-        link.end("the link did not come about")
-        raise
-    return link
+            context = None if bus.tls is None else bus.tls.context()
+            name = None if bus.tls is None else bus.tls.server_name or bus.host
+            _, link = await loop.create_connection(make, bus.host, bus.port, ssl=context, server_hostname=name)
+        try:
+            await asyncio.wait_for(asyncio.shield(link.server), _HANDSHAKE)
+        except BaseException:
+            link.end("the link did not come about")
+            raise
+        return link

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import secrets
+import traceback
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
+from typing import Any
 
 from nats.errors import Error
 from nats.js import JetStreamContext
@@ -17,14 +19,14 @@ from bussrv.service_patterns import matches
 from bussrv.uplink.bus_connection import BusConnection
 from bussrv.uplink.crossing.node import Node
 from bussrv.uplink.crossing.peers import read_entry
+from bussrv.uplink.figures import Figures
+from bussrv.uplink.lines import Lines
 from bussrv.uplink.nats.connection import Connection
 from bussrv.uplink.nats.directory_stream import DirectoryStream
-from bussrv.uplink.nats.kept import KeptService, Position
-from bussrv.uplink.nats.subjects import Subjects, covers
-from bussrv.uplink.settings import BEAT, Settings
+from bussrv.uplink.nats.kept import KeptService, Place
+from bussrv.uplink.nats.settings import BEAT, Settings
+from bussrv.uplink.nats.subjects import covers
 from bussrv.wire.objects import BusObject
-
-log = logging.getLogger(__name__)
 
 CHECK = 10.0
 """Seconds between two looks at whether the stream has the newest entry of this server."""
@@ -35,25 +37,58 @@ TOLD_ANEW = 1.0
 _MANY = 3
 
 
+COUNTERS = {
+    "sent": "Objects that were given to the engine.",
+    "not-sent": "Objects that the engine could not be given.",
+    "received": "Objects that came through the engine.",
+    "lost": "Objects that did not come through the engine.",
+    "crosses-elsewhere": "Objects that came over a link from a server that is on the net itself.",
+    "server-too-slow": "Messages that were dropped because the server reads too slowly.",
+    "reply-to-nobody": "Replies to requests that are not known.",
+    "bad-frame": "Messages of objects that were none.",
+    "bad-entry": "Messages about servers that were none.",
+}
+"""What is counted, and what it means."""
+
+
+class SessionFigures:
+    """The figures of all sessions of a program."""
+
+    def __init__(self, figures: Figures) -> None:
+        self.servers = figures.gauge("servers", "Other servers on the net.")
+        self._counters = {name: figures.counter(name.replace("-", "_"), text) for name, text in COUNTERS.items()}
+
+    def add(self, counted: Counter[str]) -> None:
+        """Add what was counted, and count anew."""
+        for name, number in counted.items():
+            if name in self._counters:
+                self._counters[name].inc(number)
+        counted.clear()
+
+
 class Session:
     """The net and the server, joined.
 
     :param link: stands.
-    :param server: the routing id of the server.
     """
 
-    def __init__(self, link: BusConnection, server: str, connection: Connection, settings: Settings) -> None:
+    def __init__(
+        self, link: BusConnection, connection: Connection, settings: Settings, figures: SessionFigures, log: Lines
+    ) -> None:
         self._loop = asyncio.get_running_loop()
         self._link = link
+        self._figures = figures
+        self._log = log
+        server = link.server.result()
         self._connection = connection
         self._settings = settings
-        self.subjects = Subjects(settings.net)
+        self.subjects = settings.subjects
         self.node = Node(server, settings.node, secrets.token_bytes(8), self.subjects, settings.max_payload)
         self._stream: JetStreamContext = connection.jetstream(timeout=5)
         self._directory = DirectoryStream(self._stream, self.subjects.root)
-        self._kept = {self.subjects.publication(name): self._keep(name) for name in settings.keep}
+        self._kept = {self.subjects.publication(name): self._keep(name) for name in settings.keep.services}
         self.node.kept = frozenset(self._kept)
-        self._consuming: dict[str, asyncio.Task[None]] = {}
+        self._seen: set[str] = set()
         self._wake = asyncio.Event()
         self._reading = asyncio.Event()
         self._pongs: dict[str, asyncio.Future[None]] = {}
@@ -63,15 +98,9 @@ class Session:
         self._own_entries, self._own_beat = (self.subjects.of(kind, server) for kind in ("reg", "beat"))
 
     def _keep(self, name: str) -> KeptService:
-        settings = self._settings
-        return KeptService(
-            self._stream,
-            self.subjects.publication(name),
-            root=self.subjects.root,
-            server=self._link.server.result(),
-            max_age=settings.keep_age,
-            max_bytes=settings.keep_size,
-        )
+        subject, keep = self.subjects.publication(name), self._settings.keep
+        server = self._link.server.result()
+        return KeptService(self._stream, subject, root=self.subjects.root, server=server, keep=keep, log=self._log)
 
     async def run(self) -> str:
         """Serve until the link is gone. :returns: why it is."""
@@ -83,27 +112,44 @@ class Session:
             self._loop.create_task(self._forever(partial(self._serve_kept, each))) for each in self._kept.values()
         ]
         try:
+            ended: list[asyncio.Future[Any]] = [self._link.gone, *self._tasks]
+            await asyncio.wait(ended, return_when=asyncio.FIRST_COMPLETED)
+            for task in self._tasks:
+                if task.done():
+                    task.result()
             return await self._link.gone
+        except Exception as error:
+            return self._bug(error)
         finally:
             self._connection.received = lambda subject, data: None
-            log.info("counted: %s", ", ".join(f"{key} {number}" for key, number in sorted(self.node.counters.items())))
             await self._leave()
 
     async def _forever(self, job: Callable[[], Awaitable[None]]) -> None:
-        """Do a job, again if it fails: for example while the engine is away."""
+        """Do a job, again if it fails: for example while the engine is away. The same failure is logged once."""
+        logged = ""
         while True:
             try:
                 await job()
             except (Error, TimeoutError, OSError) as error:
-                log.warning("the engine does not do its part: %s; trying again", str(error) or type(error).__name__)
-            except Exception:
-                log.exception("a bug in an uplink")
+                said = str(error) or type(error).__name__
+                if said != logged:
+                    failing = "uplink: NATS does not do its part, which is tried again: {error}"
+                    self._log.warn(failing, event="uplink.engine-failed", error=said)
+                logged = said
             await asyncio.sleep(1)
 
+    def _bug(self, error: Exception) -> str:
+        """End the link because of a bug. :returns: why it ends."""
+        where = "".join(traceback.format_exception(error)[-2:])
+        self._log.error("uplink: a bug, the link begins anew: {where}", event="uplink.bug", where=where)
+        self._link.end("a bug in the uplink", "internal-error")
+        return "a bug in the uplink"
+
     async def _leave(self) -> None:
-        for task in (*self._tasks, *self._consuming.values()):
+        self._figures.add(self.node.counters)
+        for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, *self._consuming.values(), return_exceptions=True)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         with suppress(Error, TimeoutError):
             await self._connection.give(self._own_beat, self.node.beat(left=True))
             await self._connection.listen(set())
@@ -130,8 +176,7 @@ class Session:
             for subject, data, objects in node.to_publish(connection.max_payload):
                 kept = self._kept.get(subject)
                 if kept is not None:
-                    taken = kept.publish(f"{node.boot}.{node.counters['kept']}", data)
-                    node.counters["kept"] += 1
+                    taken = kept.publish(data)
                 else:
                     # Who misses something sees it by the numbers, and asks for what is missing of a directory.
                     taken = await connection.give(subject, data)
@@ -166,7 +211,11 @@ class Session:
             # The numbers of later objects tell how many are missing.
             node.counters["server-too-slow"] += 1
             return
-        node.came(subject, data, self._loop.time())
+        try:
+            node.came(subject, data, self._loop.time())
+        except Exception as error:
+            # It would end the loop that reads the connection.
+            self._bug(error)
         if node.unknown:
             self._reading.set()
         if node.is_asked:
@@ -187,11 +236,24 @@ class Session:
     async def _beat(self) -> None:
         """Give a sign of life, and look for others'."""
         while True:
-            await self._connection.give(self._own_beat, self.node.beat())
+            for subject, data in self.node.beats():
+                await self._connection.give(subject, data)
             for server in self.node.lapsed(self._loop.time() - self._settings.lapse):
-                log.warning("server %s gives no sign of life: its sessions are gone", server)
+                self._log.warn("uplink: server {server} gives no sign of life", event="uplink.lapsed", server=server)
+            self._figures.add(self.node.counters)
+            self._figures.servers.set(len(self.node.peers))
+            self._note_servers()
             self._tell()
             await asyncio.sleep(BEAT)
+
+    def _note_servers(self) -> None:
+        """Log which servers came to the net, and which left it."""
+        now = {server for server, peer in self.node.peers.items() if peer.is_known}
+        for server in sorted(now - self._seen):
+            self._log.info("uplink: server {server} has joined", event="uplink.joined", server=server)
+        for server in sorted(self._seen - now):
+            self._log.warn("uplink: server {server} has left", event="uplink.left", server=server)
+        self._seen = now
 
     async def _read(self) -> None:
         """Read the directories of servers that are not known, or of which something is missing."""
@@ -219,7 +281,11 @@ class Session:
                         self.node.came(on, data, self._loop.time())
                         self._tell()
         except (Error, TimeoutError) as error:
-            log.info("the stream of directories cannot be read: %s", str(error) or type(error).__name__)
+            self._log.info(
+                "uplink: the stream of directories cannot be read: {error}",
+                event="uplink.engine-failed",
+                error=str(error) or type(error).__name__,
+            )
 
     async def _check(self) -> None:
         """Look after the stream of directories: it is there, and has the newest entry of this server."""
@@ -236,52 +302,58 @@ class Session:
             was_behind = is_behind
             await asyncio.sleep(CHECK)
 
-    # What is kept.
+    # What is kept; see :class:`bussrv.uplink.nats.kept.ITaker`.
 
     async def _serve_kept(self, kept: KeptService) -> None:
-        await kept.ensure()
-        position = Position(self._settings.state / f"{kept.name}.json")
-        places = position.load()
-        self.node.arrivals.continue_at(kept.subject, places or {})
-        if places is None:
-            position.save({})
-        publishing = self._loop.create_task(kept.publish_all(self._not_kept))
-        self._tasks.append(publishing)
+        """Give the server what is kept of a service, for as long as it wants it."""
         service = self.subjects.service(kept.subject) or ""
-        while True:
-            is_wanted, task = self._wants(service), self._consuming.get(kept.subject)
-            if is_wanted and task is None:
-                save = partial(self._save, position, kept.subject)
-                job = kept.consume(partial(self._take_kept, kept.subject), self._taken, save)
-                self._consuming[kept.subject] = self._loop.create_task(job)
-            elif not is_wanted and task is not None:
-                del self._consuming[kept.subject]
-                task.cancel()
-            await asyncio.sleep(BEAT / 4)
-
-    def _take_kept(self, subject: str, data: bytes) -> None:
+        place = await kept.begin()
+        self.node.arrivals.continue_at(kept.subject, place.origins)
+        publishing = self._loop.create_task(kept.publish_all(self._not_kept))
+        consuming: asyncio.Task[None] | None = None
         try:
-            self.node.frame(subject, data)
-        except RemoteProtocolError as error:
-            self.node.counters[error.reason] += 1
-        self._tell()
+            while True:
+                if consuming is not None and consuming.done():
+                    consuming.result()
+                if self._wants(service) != (consuming is not None):
+                    consuming = self._consuming(consuming, kept, place)
+                await asyncio.sleep(BEAT / 4)
+        finally:
+            for task in (publishing, consuming):
+                if task is not None:
+                    task.cancel()
+
+    def _consuming(self, task: asyncio.Task[None] | None, kept: KeptService, place: Place) -> asyncio.Task[None] | None:
+        """Begin, or end, to give the server what is kept."""
+        if task is None:
+            return self._loop.create_task(kept.consume(place, self))
+        task.cancel()
+        return None
+
+    def _wants(self, service: str) -> bool:
+        own = self.node.own
+        return self.node.is_told and (own.has_content or any(matches(each, service) for each in own.services))
 
     def _not_kept(self) -> None:
         self.node.counters["not-sent"] += 1
 
-    def _wants(self, service: str) -> bool:
-        own = self.node.own
-        is_told = self.node.is_told
-        return is_told and (own.has_content or any(matches(each, service) for each in own.services))
+    def take(self, subject: str, frame: bytes) -> None:
+        """Give the server a frame that was kept."""
+        try:
+            self.node.frame(subject, frame)
+        except RemoteProtocolError as error:
+            self.node.counters[error.reason] += 1
+        self._tell()
 
-    def _save(self, position: Position, subject: str) -> None:
-        position.save(self.node.arrivals.places(subject))
-
-    def _taken(self) -> asyncio.Future[None]:
-        """Done when the server has taken everything so far."""
+    async def taken(self) -> None:
+        """Wait until the server has taken everything so far."""
         self._pings += 1
         ping_id = f"uplink-{self._pings}"
         waiting = self._pongs[ping_id] = self._loop.create_future()
         self.node.ping(ping_id)
         self._tell()
-        return waiting
+        await waiting
+
+    def origins(self, subject: str) -> dict[str, tuple[str, int]]:
+        """What is expected of each origin now."""
+        return self.node.arrivals.places(subject)

@@ -19,7 +19,7 @@ from bussrv.admin.figures.live import INTERVAL, Live, LiveFigures
 from bussrv.admin.figures.metrics import CODES, METRICS, Metrics
 from bussrv.admin.interfaces import Dialed
 from bussrv.counts.histogram import SECONDS, Histogram
-from bussrv.journal.condition import JournalCondition
+from bussrv.journal.condition import JournalCondition, ShippingCondition
 from bussrv.values import Traffic
 from tests.bus.harness import BusHarness, RecordingLink
 from tests.docs.pages import rows
@@ -123,6 +123,8 @@ def condition(**fields: Any) -> Callable[[Server], None]:
         (condition(trouble="no"), "degraded", ["journal"]),
         (condition(usable=0, free=7), "degraded", ["disk"]),
         (condition(usable=None), "ready", []),
+        (condition(shipping=ShippingCondition(2, 9, 60.0, False, None)), "ready", []),
+        (condition(shipping=ShippingCondition(2, 9, 6000.0, True, "late")), "degraded", ["shipping"]),
         (lambda server: server.bus.spool.close(), "degraded", ["spool"]),
         (lambda server: server.addresses.clear(), "not-ready", ["ports"]),
         (lambda server: setattr(server, "draining", True), "not-ready", ["drain"]),
@@ -219,7 +221,13 @@ def test_metrics_say_what_the_server_has() -> None:
     assert (found["bussrv_sessions"]["odd",], found["bussrv_remote_sessions"][()]) == (0, 0)
     assert found["bussrv_sessions_away"] == {("objects",): 0, ("odd",): 1, ("spp",): 0}
     missing = {each.name for each in METRICS if each.kind != "histogram"} - found.keys()
-    assert missing == {"bussrv_certificate_expiry_seconds"}
+    shipping = {*(f"bussrv_journal_unshipped_{name}" for name in ("segments", "bytes", "seconds"))}
+    shipping.add("bussrv_journal_retention_held")
+    assert missing == {"bussrv_certificate_expiry_seconds", *shipping}
+    condition(shipping=ShippingCondition(2, 9, 60.5, True, "late"))(server)
+    server.reactor.advance(KEPT)
+    ones = {name: values[()] for name, values in scraped(server, figures).items() if name in shipping}
+    assert sorted(ones.values()) == [1, 2, 9, 60.5]
     expires(2)(server)
     assert scraped(server, figures)["bussrv_certificate_expiry_seconds"][()] == 2 * 86_400
 

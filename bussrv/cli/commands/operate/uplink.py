@@ -1,4 +1,4 @@
-"""``bussrv uplink``: join a server to a larger engine, such as Kafka."""
+"""``bussrv uplink``: join a server to a larger engine: NATS or Kafka."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import click
 from bussrv.cli.command import command
 from bussrv.cli.connection import secret_in
 from bussrv.cli.failure import Failure, explained
-from bussrv.cli.parameters import whole
+from bussrv.cli.parameters import seconds, whole
 
-SECRETS = ("kafka_password_file",)
+SECRETS = ("kafka_password_file", "nats_password_file")
 """Options that name a file with a secret. The engine is given the secret."""
 
 
@@ -34,7 +34,8 @@ class Engine:
 
 
 KAFKA = Engine("kafka", "bussrv.uplink.kafka.running", "aiokafka")
-ENGINES = {"kafka": KAFKA, "kafkas": KAFKA}
+NATS = Engine("nats", "bussrv.uplink.nats.program", "nats")
+ENGINES = {"kafka": KAFKA, "kafkas": KAFKA, "nats": NATS, "tls": NATS}
 """The engines by the schemes of their URLs."""
 
 
@@ -50,14 +51,78 @@ class EngineOption(click.Option):
 
 
 _kafka = partial(click.option, cls=EngineOption, engines=("kafka",))
+_nats = partial(click.option, cls=EngineOption, engines=("nats",))
+_nats_file = partial(_nats, metavar="FILE", type=click.Path(path_type=Path))
 _kafka_file = partial(_kafka, metavar="FILE", type=click.Path(path_type=Path))
 
 
 @command(
-    examples=("bussrv uplink kafka://127.0.0.1:9092 --events --journal bussrv-journal",),
+    examples=(
+        "bussrv uplink nats://127.0.0.1:4222",
+        "bussrv uplink nats://hall.example,attic.example --bus unix:/run/bussrv/servers.sock --keep tv",
+        "bussrv uplink kafka://127.0.0.1:9092 --events --journal bussrv-journal",
+    ),
     statuses={0: "SIGTERM or Ctrl-C ended it", 2: "it cannot go on"},
 )
 @click.argument("url", metavar="URL")
+@_nats(
+    "--bus",
+    metavar="URL",
+    default="bus://127.0.0.1:7890",
+    show_default=True,
+    help="The server that is joined to the net: bus://, buss:// with TLS, or unix:PATH.",
+)
+@_nats_file("--bus-ca", help="The authorities that may sign the certificate of the server.")
+@_nats_file("--bus-certificate", help="The certificate to show to the server.")
+@_nats_file("--bus-key", help="Its private key.")
+@_nats_file("--token-file", help="The file with the token to show to the server.")
+@_nats(
+    "--net",
+    metavar="NAME",
+    default="bussrv",
+    show_default=True,
+    help="The net. Servers of one net see each other; to each, the net is the linked server uplink/NAME.",
+)
+@_nats("--keep", metavar="SERVICE", multiple=True, help="Keep publications on this service for servers that are away.")
+@_nats("--keep-age", metavar="SECONDS", type=seconds(1), default=3600.0, show_default=True, help="For how long.")
+@_nats(
+    "--keep-size",
+    metavar="BYTES",
+    type=whole(1 << 16, 1 << 40),
+    default=64 << 20,
+    show_default=True,
+    help="The most bytes of each service.",
+)
+@_nats(
+    "--state",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    default=Path("bussrv-uplink"),
+    show_default=True,
+    help="The directory that says how far the server is in what is kept.",
+)
+@_nats(
+    "--lapse",
+    metavar="SECONDS",
+    type=seconds(2),
+    default=5.0,
+    show_default=True,
+    help="Without a heartbeat for so long, a server counts as gone.",
+)
+@_nats(
+    "--max-payload",
+    metavar="BYTES",
+    type=whole(1, 1 << 30),
+    default=16 << 20,
+    show_default=True,
+    help="The most bytes of the payload of an object.",
+)
+@_nats("--nats-user", metavar="NAME", help="The user to log in as.")
+@_nats_file("--nats-password-file", help="The file with the password of the user.")
+@_nats_file("--nats-credentials", help="A file of credentials: a JWT and a seed, as nsc makes it.")
+@_nats_file("--nats-ca", help="The authorities that may sign the certificates of NATS.")
+@_nats_file("--nats-certificate", help="The certificate to show to NATS.")
+@_nats_file("--nats-key", help="Its private key.")
 @_kafka("--events", is_flag=True, help="Send each sealed record of the journal to a topic, exactly once.")
 @_kafka("--journal", metavar="DIR", type=click.Path(path_type=Path), help="The journal directory; with --events.")
 @_kafka("--topic", metavar="NAME", default="bussrv.events", show_default=True, help="The topic for --events.")
@@ -82,13 +147,15 @@ _kafka_file = partial(_kafka, metavar="FILE", type=click.Path(path_type=Path))
 @_kafka_file("--kafka-ca", help="The authorities that may sign the certificates of brokers.")
 @_kafka_file("--kafka-certificate", help="The certificate to show to brokers.")
 @_kafka_file("--kafka-key", help="Its private key.")
-@click.option("--insecure", is_flag=True, help="Let a password cross the network as it is.")
+@_kafka("--insecure", is_flag=True, help="Let a password cross the network as it is.")
 @click.option("--metrics", metavar="[HOST:]PORT", help="Serve figures to Prometheus, by default to this machine only.")
 @click.option("--log-format", type=click.Choice(("text", "json")), default="text", help="The form of the log.")
 def uplink(url: str, **given: Any) -> int:
-    """Join a server to Kafka until SIGTERM or Ctrl-C: kafka://HOST:PORT,HOST:PORT, or kafkas:// over TLS. With
-    --events, the sealed records of the server's journal go to a topic. The command runs beside the server, and reads
-    the journal from its directory. If Kafka is away, it tries again; the log says so on standard error.
+    """Join a server to NATS or to Kafka, until SIGTERM or Ctrl-C. The command runs beside the server. If the engine or
+    the server is away, it tries again; the log says so on standard error. With nats://HOST:PORT,HOST:PORT, or with
+    tls://, all servers whose uplinks have one --net are one network, as if they were linked. With
+    kafka://HOST:PORT,HOST:PORT, or with kafkas://, and --events, the sealed records of the server's journal go to a
+    topic; the command reads the journal from its directory.
     """
     scheme, separator, _ = url.partition("://")
     engine = ENGINES.get(scheme) if separator else None
@@ -96,20 +163,29 @@ def uplink(url: str, **given: Any) -> int:
         known = ", ".join(f"{each}://" for each in ENGINES)
         raise click.UsageError(f"{url} is no URL of an engine: it begins with one of {known}")
     _check_options(url, engine)
+    options = {each.name or "": given[each.name or ""] for each in _options() if _is_of(each, engine)}
     with explained():
         for name in SECRETS:
-            if given[name] is not None:
-                given[name] = secret_in(given[name])
-        _run_of(engine)(url, **given)
+            if options.get(name) is not None:
+                options[name] = secret_in(options[name])
+        _run_of(engine)(url, **options)
     return 0
+
+
+def _options() -> list[click.Parameter]:
+    return [each for each in click.get_current_context().command.params if isinstance(each, click.Option)]
+
+
+def _is_of(option: click.Parameter, engine: Engine) -> bool:
+    return not isinstance(option, EngineOption) or engine.name in option.engines
 
 
 def _check_options(url: str, engine: Engine) -> None:
     """:raises click.UsageError: an option is one of another engine."""
     context = click.get_current_context()
-    for each in context.command.params:
+    for each in _options():
         is_given = context.get_parameter_source(each.name or "") is click.core.ParameterSource.COMMANDLINE
-        if is_given and isinstance(each, EngineOption) and engine.name not in each.engines:
+        if is_given and isinstance(each, EngineOption) and not _is_of(each, engine):
             theirs = ", ".join(each.engines)
             raise click.UsageError(f"{each.opts[0]} does not go with {url}: it is an option of {theirs}")
 

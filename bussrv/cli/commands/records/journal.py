@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ import click
 
 from bussrv.audit.arguments import Converted
 from bussrv.cli.command import CommandGroup
-from bussrv.cli.failure import FAILED
+from bussrv.cli.failure import DONE, FAILED, NO
 from bussrv.cli.parameters import EVENTS, MOMENT, PLACE, exclude, json_option, need_one, records
 from bussrv.errors import JournalError, SpoolError
 
@@ -22,7 +23,22 @@ CANNOT = {2: "it could not be done"}
 
 
 _directory = click.argument("directory", metavar="DIR", type=FILE)
-_directories = click.argument("directories", metavar="DIR...", type=FILE, nargs=-1, required=True)
+_url = click.argument("url", metavar="URL")
+_public_key = click.option(
+    "--public-key",
+    metavar="FILE",
+    type=FILE,
+    help="The public key that the seals must lead back to, from a copy that is kept elsewhere.",
+)
+
+
+def _journal(text: str) -> Path | str:
+    return text if re.match("file:|[a-z][a-z0-9+.-]+://", text) else Path(text)
+
+
+_journals = click.argument(
+    "journals", metavar="JOURNAL...", type=Converted("JOURNAL", _journal), nargs=-1, required=True
+)
 _pseudonyms = click.option(
     "--pseudonyms", metavar="KEYFILE", type=FILE, help="Show the names and addresses that it leads to."
 )
@@ -89,21 +105,21 @@ def tail(**given: Any) -> int:
     examples=("bussrv journal state bussrv-journal --at 9", "bussrv journal state bussrv-journal --json"),
     statuses={0: "done", **CANNOT},
 )
-@_directories
+@_journals
 @click.option(
     "--at", metavar="TIME|SEQ", type=MOMENT, help="A time, or the last record that counts.  [default: the end]"
 )
 @click.option("--json", "as_json", is_flag=True, help="As JSON; of several journals, by the id of the server.")
 @_pseudonyms
-def state(directories: Sequence[Path], at: Any, as_json: bool, pseudonyms: Path | None) -> int:
+def state(journals: Sequence[Path | str], at: Any, as_json: bool, pseudonyms: Path | None) -> int:
     """Show the sessions, services and subscriptions at a moment. The moment is a time in UTC, the number of a record
     (the last one that counts), or the end. With several journals, each server has a part of its own. Records that
-    retention removed cannot be shown.
+    retention removed cannot be shown. JOURNAL is a journal directory, or the URL that it is shipped to.
     """
     from bussrv.cli.show import registry
     from bussrv.inspection.commands import states, write_json
 
-    found = states(directories, at, pseudonyms)
+    found = states(journals, at, pseudonyms)
     if as_json:
         write_json(found)
     else:
@@ -116,18 +132,18 @@ def state(directories: Sequence[Path], at: Any, as_json: bool, pseudonyms: Path 
     examples=("bussrv journal diff bussrv-journal 29 30",),
     statuses={0: "nothing differs", 1: "something differs", 2: "a journal could not be read"},
 )
-@_directories
+@_journals
 @click.argument("first", metavar="A", type=MOMENT)
 @click.argument("second", metavar="B", type=MOMENT)
 @json_option
-def diff(directories: Sequence[Path], first: Any, second: Any, as_json: bool) -> int:
+def diff(journals: Sequence[Path | str], first: Any, second: Any, as_json: bool) -> int:
     """Show which sessions, services and subscriptions came, went or changed between two moments: A and B are times such
     as 2026-11-21T14:02:03Z, or numbers of records. With several journals, the moments are times, and each server has a
-    part of its own.
+    part of its own. JOURNAL is a journal directory, or the URL that it is shipped to.
     """
     from bussrv.inspection.commands import diff
 
-    return diff(directories, first, second, as_json=as_json)
+    return diff(journals, first, second, as_json=as_json)
 
 
 @journal.command(
@@ -136,12 +152,7 @@ def diff(directories: Sequence[Path], first: Any, second: Any, as_json: bool) ->
     statuses={0: "no change was found", 1: "something was changed or is missing", 2: "it could not be read"},
 )
 @_directory
-@click.option(
-    "--public-key",
-    metavar="FILE",
-    type=FILE,
-    help="The public key that the seals must lead back to, from a copy that is kept elsewhere.",
-)
+@_public_key
 @click.option(
     "--includes",
     metavar="HASH",
@@ -181,6 +192,87 @@ def seal(directory: Path, key: Path | None, as_json: bool) -> int:
 
     run_seal(directory, key, as_json=as_json)
     return 0
+
+
+@journal.command(
+    short_help="ship closed segments to an object store",
+    examples=("bussrv journal ship bussrv-journal file:archive/hall",),
+    statuses={
+        0: "all closed segments are shipped",
+        1: "some are not, or something here or there is not what it should be",
+        **CANNOT,
+    },
+)
+@_directory
+@_url
+@click.option("-f", "--follow", is_flag=True, help="Continue with segments as they are closed, until Ctrl-C.")
+@_public_key
+@json_option
+def ship(directory: Path, url: str, follow: bool, public_key: Path | None, as_json: bool) -> int:
+    """Write the closed segments of a journal, and the lines of its manifest about them, to an object store. Each is
+    held against its seal here, read back, and held against its seal again. Then the file DIR/shipped says so: see the
+    option --journal-retain-shipped of the server. The server may be running. URL is the place for this journal alone,
+    such as s3://BUCKET/PATH or file:/PATH. Nothing there is overwritten except the manifest, by one that goes on.
+    """
+    import msgspec
+
+    from bussrv.archive import shipping
+    from bussrv.archive.store import open_store
+    from bussrv.inspection.words import write
+    from bussrv.journal.keys import read_public
+    from bussrv.journal.manifest import last_seq
+
+    def tell(seal: Any, at: str) -> None:
+        fields = {"segment": seal.segment, "last_seq": last_seq(seal), "bytes": seal.bytes, "url": at}
+        said = msgspec.json.encode(fields) if as_json else f"shipped {at}, up to record {last_seq(seal)}".encode()
+        write(said + b"\n")
+        sys.stdout.flush()
+
+    trusted, store = None if public_key is None else read_public(public_key), open_store(url)
+    with shipping.alone(directory):
+        shipper = shipping.Shipper(directory, store, tell, trusted=trusted)
+        try:
+            if follow:
+                shipping.follow(shipper, _complain)
+            backlog = shipper.look()
+        except shipping.Mismatch as error:
+            _complain(str(error))
+            return NO
+    if removed := shipper.removed():
+        _complain(f"{removed} {'segment was' if removed == 1 else 'segments were'} removed here before being shipped")
+    if not as_json:
+        write(f"{store.url}: {backlog}\n".encode())
+    return DONE if not backlog.segments else NO
+
+
+def _complain(said: str) -> None:
+    print(f"bussrv journal ship: {said}", file=sys.stderr, flush=True)
+
+
+@journal.command(
+    short_help="fetch a journal from an object store",
+    examples=("bussrv journal fetch file:archive/hall restored",),
+    statuses={0: "it is there, and no change was found", 1: "something was changed or is missing", **CANNOT},
+)
+@_url
+@_directory
+@click.option("--all", "everything", is_flag=True, help="Also the segments that retention removed from the server.")
+@_public_key
+@json_option
+def fetch(url: str, directory: Path, everything: bool, public_key: Path | None, as_json: bool) -> int:
+    """Fetch a journal that was shipped to URL, and verify it, as `bussrv journal verify` does. DIR is made when
+    everything is there and verified, and a server can start from it. Until then the segments are in DIR.fetching. If
+    this is interrupted, the next call goes on. Segments that retention removed from the disk of the server are left
+    out, unless --all is given: a server that starts from DIR would remove them again.
+    """
+    from bussrv.archive.fetching import fetch, staging
+    from bussrv.archive.store import open_store
+    from bussrv.inspection.proof import show_report
+    from bussrv.journal.keys import read_public
+
+    trusted = None if public_key is None else read_public(public_key)
+    report = fetch(open_store(url), directory, trusted, everything=everything)
+    return show_report(staging(directory) if report.faults else directory, report, as_json=as_json)
 
 
 @journal.command(
