@@ -15,8 +15,8 @@ from bussrv.bus.links.paths import RemoteSession
 from bussrv.uplink.crossing.frames import overhead
 from bussrv.uplink.crossing.outgoing import MOST_BYTES, MOST_OBJECTS
 from bussrv.uplink.crossing.peers import Beat, encode_entry
+from bussrv.uplink.nats.settings import BEAT
 from bussrv.uplink.nats.subjects import Subjects
-from bussrv.uplink.settings import BEAT
 from bussrv.wire.objects import encode
 
 OBJECT = 120
@@ -30,9 +30,6 @@ NODES = 3
 
 BRANCHES = 10
 """Servers below each one of a tree."""
-
-MOST_NEWS = 500
-"""Subjects in one heartbeat, at most."""
 
 SERVERS, INTO, NODE_TO_NODE, OUT, RECEIVED = "sent", "into", "between", "out", "received"
 """Hops: from servers, to the engine, between its servers, from it, to servers."""
@@ -48,7 +45,7 @@ class Crossing:
     :ivar busiest: objects that each server receives and sends.
     :ivar busiest_size: bytes that each server receives and sends.
     :ivar told: bytes of advertisements, over links or out of the engine.
-    :ivar beats: bytes of heartbeats, out of the engine.
+    :ivar beats: bytes of heartbeats, and of frames without objects, out of the engine.
     """
 
     objects: Counter[str] = field(default_factory=Counter)
@@ -214,22 +211,19 @@ def nats(network: Network, *, has_interest: bool) -> Crossing:
     """
     crossing = Crossing()
     everybody = frozenset(range(len(network.servers)))
-    used: dict[int, list[tuple[str, float]]] = {}
     for flow in flows(network):
         crossing.needed += flow.rate * len(flow.wanted)
         if has_interest and not flow.wanted:
             continue
         _cross(crossing, network, flow, flow.subscribed if has_interest else everybody - {flow.home})
-        used.setdefault(flow.home, []).append((flow.subject, flow.rate))
     subjects = Subjects("net")
     for (home, other), rate in network.addressed.items():
         crossing.needed += rate
         flow = Flow(home, subjects.of("to", network.servers[other]), rate, frozenset({other}), frozenset({other}))
         _cross(crossing, network, flow, flow.wanted)
-        used.setdefault(home, []).append((flow.subject, rate))
-    others = len(network.servers) - 1
-    crossing.told = network.changes * len(network.servers) * others * advertisement()
-    crossing.beats = others * sum(map(heartbeat, used.values())) / BEAT
+    pairs = len(network.servers) * (len(network.servers) - 1)
+    crossing.told = pairs * network.changes * advertisement()
+    crossing.beats += pairs * heartbeat(network.servers[0]) / BEAT
     return crossing
 
 
@@ -244,13 +238,17 @@ def _cross(crossing: Crossing, network: Network, flow: Flow, to: Collection[int]
     crossing.hop(OUT, rate * len(to), size)
     for server in to:
         crossing.hop(RECEIVED, rate, OBJECT, server)
+    crossing.beats += len(to) * closings(rate) * closing(network.servers[flow.home], flow.subject)
 
 
 def framed(origin: str, subject: str, rate: float) -> float:
     """Bytes of an object in NATS: its own, and its share of the frame and of the line ``PUB``; ``MSG`` is like it."""
-    count = together(rate)
-    line = len(f"PUB {subject} {OBJECT}\r\n\r\n")
-    return OBJECT + overhead(origin, 1) - overhead(origin, 0) + (overhead(origin, 0) + line) / count
+    frame = overhead(origin, 0)
+    return OBJECT + overhead(origin, 1) - frame + (frame + _line(subject)) / together(rate)
+
+
+def _line(subject: str) -> int:
+    return len(f"PUB {subject} {OBJECT}\r\n\r\n")
 
 
 def together(rate: float) -> float:
@@ -260,12 +258,16 @@ def together(rate: float) -> float:
     return min(most, expected / -math.expm1(-expected))
 
 
-def heartbeat(used: Sequence[tuple[str, float]]) -> float:
-    """Bytes of a heartbeat: it has the last number of each subject that was used since the one before.
+def closings(rate: float) -> float:
+    """How often a subject is closed in a second: something was sent between two heartbeats, and nothing after that."""
+    return -math.expm1(-rate * BEAT) * math.exp(-rate * BEAT) / BEAT
 
-    :param used: subjects, and the objects a second on each.
-    """
-    empty = len(encode_entry(Beat("0" * 16, 1_000, {})))
-    count = sum(-math.expm1(-rate * BEAT) for _, rate in used)
-    size = sum(-math.expm1(-rate * BEAT) * len(f'"{subject}":100000,') for subject, rate in used)
-    return empty + size * min(1.0, MOST_NEWS / count if count else 1.0)
+
+def closing(origin: str, subject: str) -> int:
+    """Bytes of a frame without objects, which closes a subject."""
+    return overhead(origin, 0) + _line(subject)
+
+
+def heartbeat(server: str) -> int:
+    """Bytes of a heartbeat."""
+    return len(encode_entry(Beat("0" * 16, 1_000))) + _line(Subjects("net").of("beat", server))

@@ -32,7 +32,7 @@ ROWS: Mapping[str, Row] = {
     "out of NATS, MB": lambda it: it.size[OUT] / MEGA,
     "the busiest server sends and receives, MB": lambda it: max(it.busiest_size.values()) / MEGA,
     "advertisements of sessions and services, MB": lambda it: it.told / MEGA,
-    "heartbeats out of NATS, MB": lambda it: it.beats / MEGA,
+    "heartbeats and closed subjects out of NATS, MB": lambda it: it.beats / MEGA,
 }
 
 

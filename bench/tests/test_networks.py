@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ from network_hops import (
     OUT,
     RECEIVED,
     SERVERS,
+    closing,
+    closings,
     framed,
     heartbeat,
     mesh,
@@ -25,7 +28,7 @@ from networks import Network, Service, Shape, Wants, draw
 from bussrv.uplink.crossing.frames import pack
 from bussrv.uplink.crossing.interest import Interest
 from bussrv.uplink.crossing.node import Node
-from bussrv.uplink.crossing.peers import Beat, encode_entry
+from bussrv.uplink.crossing.outgoing import Outgoing, Publisher
 from bussrv.uplink.nats.subjects import Subjects, covers
 
 SIZING = Path(__file__).parents[2] / "docs/explanation/sizing.md"
@@ -100,8 +103,23 @@ def test_sizes_are_those_of_the_product() -> None:
     subject = Subjects("net").publication("k/a")
     frame = pack("site-00", bytes(8), 1, [bytes(OBJECT)] * 100)
     assert framed("site-00", subject, 1e9) == pytest.approx(len(frame + f"PUB {subject} 120\r\n\r\n".encode()) / 100)
-    beat = encode_entry(Beat("0" * 16, 1_000, {f"{subject}{number}": 100_000 for number in range(300)}))
-    assert heartbeat([(f"{subject}{number}", 1e9) for number in range(300)]) == pytest.approx(len(beat), rel=0.01)
+    line = len(f"PUB {subject} 120\r\n\r\n")
+    assert closing("site-00", subject) == len(pack("site-00", bytes(8), 1, [])) + line
+    beat = Node("site-00", "uplink/net", bytes(8), Subjects("net"), 1 << 20).beat()
+    # Its number has four digits after a while.
+    assert heartbeat("site-00") == len(beat) + 3 + len("PUB bus.net.beat.site-00 120\r\n\r\n")
+
+
+def test_a_subject_is_closed_once_it_is_quiet() -> None:
+    outgoing = Outgoing("site-00", bytes(8))
+    outgoing.add("k/a", Publisher(), b"x")
+    closed = []
+    for _ in range(4):
+        list(outgoing.take(1 << 20))
+        closed.append(len(list(outgoing.closings())))
+    assert closed == [0, 1, 0, 0]
+    # Used in one interval, and not in the one after it: a half of a half, if half of them have objects.
+    assert closings(math.log(2)) == pytest.approx(0.25)
 
 
 def test_an_uplink_subscribes_as_the_simulation_says() -> None:
