@@ -41,7 +41,7 @@ MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help run demo check test test-full fuzz soak lint types bench bench-full docs clean java always
+.PHONY: help run demo demo-cluster check test test-full fuzz soak lint types bench bench-full docs clean java always
 
 help: ## say what there is (what `make` alone does)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s  %s\n", $$1, $$2 }' Makefile
@@ -55,6 +55,9 @@ run: $(RUN) ## start the server, the ports of all wire formats on loopback, jour
 
 demo: $(AUDIT) ## show the server at work: clients of every wire format, then the audit
 	@exec $(BIN)/python -m bussrv.demo $(ARGS)
+
+demo-cluster: $(DEV) ## three servers joined by NATS: what one publishes reaches all, also one that was away
+	@exec $(BIN)/python -m bussrv.demo.cluster
 
 check: $(DEV) ## run the tests that need neither Spark nor processes, in under a minute
 	TEST_SIZE=small $(BIN)/python -m pytest -m 'not spark and not processes and not long' $(ARGS)

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bar import Bar
-from compare_results import Figure, Results, cpu_each, p99, per_busiest, per_cpu, rate
+from compare_results import Figure, Results, cpu_each, p50, p99, per_busiest, per_cpu, rate
 from compare_scenarios import WITH_IDS, WITHOUT_IDS
-from compare_servers import BUSSRV, DURABLE_REDIS, MOSQUITTO, NATS, PEERS, QUIET, REDIS, SELECT, TRIANGLE
+from compare_servers import BUSSRV, DURABLE_REDIS, MOSQUITTO, NATS, PEERS, QUIET, REDIS, SELECT, TRIANGLE, UPLINKED
 
 BEST_PEER = "the best peer"
 """Stands for the peer with the highest median of the figure."""
@@ -88,8 +88,30 @@ REQUIRED: Sequence[Required] = (
 
 def bars(results: Results) -> list[Bar]:
     """The bars whose figures were measured."""
-    found = [*(required.bar(results) for required in REQUIRED), _memory(results, "m")]
+    found = [*(required.bar(results) for required in REQUIRED), _memory(results, "m"), *_across(results)]
     return [bar for bar in found if bar is not None]
+
+
+LEAST_ACROSS = 100_000
+"""Deliveries a second from a server to another one, through NATS."""
+
+MOST_ACROSS = {"q": 0.010, "q-steady": 0.003}
+"""The median latency in seconds of deliveries through NATS, at most."""
+
+
+def _across(results: Results) -> list[Bar]:
+    """What is required of servers that are joined by NATS."""
+    found = []
+    fast = results.median(("q", UPLINKED), rate)
+    if fast is not None:
+        what = f"q: at least {LEAST_ACROSS:,} deliveries a second (are {fast:,.0f})"
+        found.append(Bar(what, fast / LEAST_ACROSS))
+    for scenario, most in MOST_ACROSS.items():
+        median = results.median((scenario, UPLINKED), p50)
+        if median:
+            what = f"{scenario}: p50 at most {most * 1000:g} ms (is {median * 1000:.2f} ms)"
+            found.append(Bar(what, most / median))
+    return found
 
 
 def _memory(results: Results, scenario: str) -> Bar | None:

@@ -22,6 +22,7 @@ from compare_servers import (
     SELECT,
     TRIANGLE,
     UNWATCHED,
+    UPLINKED,
     WATCHED,
 )
 
@@ -150,6 +151,12 @@ def _linked() -> list[Workload]:
     return [Workload(TRIANGLE, _LINKED), Workload(BUSSRV, _between(1, 50, "objects"))]
 
 
+def _uplinked(**options: object) -> list[Workload]:
+    """One publisher and one subscriber on two servers that are joined by NATS."""
+    parties = ["pub:{objects-0}:1", "sub:{objects-1}:1"]
+    return [Workload(UPLINKED, parties, {"payload": 20, **options})]
+
+
 def _without_ids(server: str, parties: Sequence[str], options: Mapping[str, object] | None = None) -> list[Workload]:
     """The same objects without ids, which are shorter by that, and with them, for the same server."""
     with_ids = Workload(server, parties, options or {}, WITH_IDS)
@@ -208,6 +215,8 @@ SCENARIOS = (
     Scenario("r-one", "MQTT, 1 publisher, 1 subscriber, 16 B", _mqtt(*_between(1, 1, "mqtt"))),
     Scenario("r-confirmed", "the same with QoS 1", _mqtt(*_between(1, 1, "mqtt-confirmed")), quick=True),
     Scenario("r-idle", "5,000 idle sessions of MQTT", _mqtt("idle:{mqtt}"), fresh=True, idle=5000),
+    Scenario("q", "1 publisher, 1 subscriber on servers joined by NATS, 120 B", _uplinked(), quick=True, fresh=True),
+    Scenario("q-steady", "the same, 1,000 publications a second", _uplinked(rate=1000), quick=True, fresh=True),
     Scenario("a-noid", "a without ids", _without_ids(BUSSRV, _between(1, 50, "objects"))),
     Scenario("d-noid", "d without ids", _without_ids(BUSSRV, _between(1, 1, "objects"))),
     Scenario("d-rich-noid", "d-rich without ids", _without_ids(BUSSRV, _between(1, 1, "objects"), _RICH)),

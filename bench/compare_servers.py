@@ -16,18 +16,21 @@ from pathlib import Path
 import processes
 
 from bussrv.testing.server import RunningServer
+from bussrv.testing.uplink import RunningUplink
 from bussrv.version import VERSION
 
 BUSSRV, MOSQUITTO, REDIS, NATS = "bussrv", "mosquitto", "redis", "nats"
 PEERS = (MOSQUITTO, REDIS, NATS)
 TRIANGLE = "three linked"
 """Three bussrv servers, each linked to both others."""
+UPLINKED = "two by NATS"
+"""Two bussrv servers, joined by their uplinks and a NATS server. These five share all CPUs with the load generator."""
 QUIET = "bussrv, quiet"
 """bussrv with ``--announce off``: like the peers, it does not tell clients of each other."""
 WATCHED = "bussrv, watched"
 """bussrv with a dashboard open, and a scrape each second; see ``watcher.py``."""
 UNWATCHED = "bussrv, no admin"
-OURS = (BUSSRV, QUIET, TRIANGLE, WATCHED, UNWATCHED)
+OURS = (BUSSRV, QUIET, TRIANGLE, UPLINKED, WATCHED, UNWATCHED)
 DURABLE_REDIS = "redis, durable"
 """Redis with an append-only file that is synced before each answer."""
 SELECT = "plain select"
@@ -73,6 +76,7 @@ def start(name: str, directory: Path) -> AbstractContextManager[Running]:
         BUSSRV: _bussrv,
         QUIET: _quiet,
         TRIANGLE: _triangle,
+        UPLINKED: _uplinked,
         WATCHED: _watched,
         UNWATCHED: _unwatched,
         DURABLE_REDIS: _durable_redis,
@@ -122,6 +126,27 @@ def _triangle(directory: Path) -> Iterator[Running]:
             servers.append(stack.enter_context(RunningServer(journal, [*RAISED, "--link-allow", "127.0.0.1", *links])))
         places = {f"objects-{number}": f"objects:{each.port('objects')}" for number, each in enumerate(servers)}
         yield Running([each.process.pid for each in servers], places)
+
+
+@contextmanager
+def _uplinked(directory: Path) -> Iterator[Running]:
+    with ExitStack() as stack:
+        nats = stack.enter_context(_peer(NATS, directory))
+        url = f"nats://127.0.0.1:{nats.places[FORMATS[NATS]].rpartition(':')[2]}"
+        servers: list[RunningServer] = []
+        uplinks: list[RunningUplink] = []
+        for name in ("a", "b"):
+            own = ["--server-id", name, "--servers", "0", "--link-allow", "127.0.0.1"]
+            servers.append(stack.enter_context(RunningServer(directory / f"journal-{name}", [*RAISED, *own])))
+            bus = f"bus://127.0.0.1:{servers[-1].port('servers')}"
+            uplinks.append(stack.enter_context(RunningUplink(url, "--bus", bus)))
+        for uplink, other in zip(uplinks, ("b", "a"), strict=True):
+            uplink.wait_for(f"server {other} has joined")
+        pids = [*nats.pids, *(each.process.pid for each in (*servers, *uplinks))]
+        for pid in pids:
+            os.sched_setaffinity(pid, range(os.cpu_count() or 1))
+        places = {f"objects-{number}": f"objects:{each.port('objects')}" for number, each in enumerate(servers)}
+        yield Running(pids, places)
 
 
 def free_port() -> int:

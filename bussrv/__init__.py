@@ -32,13 +32,12 @@ From what everybody uses to what uses everything:
 - ``admin``: the admin interface, over HTTP
 - ``server``: configuration, log, start, reload and stop
 - ``client``: blocking clients for scripts and devices
-- ``uplink``: programs beside a server that join it to an engine, such as NATS
+- ``uplink``: programs beside a server that join it to an engine: NATS or Kafka
 - ``audit``: the batch job that audits journals
 - ``archive``: journals in object stores: shipped there, and fetched back
 - ``inspection``: the commands that read a journal
 - ``synth``: made-up journals
 - ``starter``: the first files of a server
-- ``uplink``: joins a server to a larger engine, such as Kafka
 - ``cli``: the command ``bussrv``
 - ``demo``: the tour, ``make demo``
 - ``testing``: tools for tests of bussrv and of plugins

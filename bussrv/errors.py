@@ -75,6 +75,7 @@ REASONS: dict[str, str] = {
     "too-many-links": "there are as many links as the limit allows",
     "too-many-remote-sessions": "linked servers together told of more sessions than the limit",
     "link-full": "a linked server told of more sessions and services than the limit",
+    "link-interest-full": "a linked server wants publications on more names than the limit, so it is given everything",
     # Refusals of the registry.
     "no-such-service": "nobody provides a service of that name",
     "provider-gone": "the provider that was given a request went, or gave up the service, before it answered",

@@ -371,6 +371,11 @@ class Settings:
         "Sessions that all linked servers together may advertise. Further ones are ignored, "
         "`too-many-remote-sessions`. `--max-sessions` does not count them.",
     )
+    max_link_interest: int = LINKS.count(
+        200_000,
+        "Names and patterns of services that one linked server may want publications on. With more it is given the "
+        "publications on every service, `link-interest-full`.",
+    )
     max_seen: int = LINKS.count(
         131_072,
         "Objects from linked servers that the server remembers. After this many others, an object that arrives over a "

@@ -158,6 +158,7 @@ class Bus:
             exchanges=exchanges,
             gone=gone,
             lost=LostLinks(settings, clock.utc()),
+            total=receivers.total,
         )
         self.audience = Audience(
             shared,

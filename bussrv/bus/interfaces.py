@@ -407,12 +407,27 @@ class ILinks(Interface):
             ``session-closed``.
         """
 
-    def up(session_id: str, link: ISessionLink, interest: Interest, *, tells_all: bool, dialed: bool) -> None:
+    def up(
+        session_id: str,
+        link: ISessionLink,
+        interest: Interest,
+        *,
+        tells_all: bool,
+        dialed: bool,
+        asks_interest: bool = False,
+    ) -> None:
         """A link is up. It is down when its session closes.
 
         :param link: sends to the other server.
         :param interest: the objects that the other server wants.
         :param tells_all: whether the other server advertises every session that it can reach.
+        :param asks_interest: whether it is to be told what is wanted of the objects that are for everybody.
+        """
+
+    def receive_interest(session_id: str, fields: dict[str, Any]) -> None:
+        """A linked server says what it wants; see :mod:`bussrv.bus.links.interest_fields`.
+
+        :raises bussrv.errors.Refused: ``bad-attribute``, ``bad-service-name`` or ``link-interest-full``.
         """
 
     def lost(server_id: str) -> Deferred[None]:

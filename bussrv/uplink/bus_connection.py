@@ -22,6 +22,7 @@ class BusConnection(asyncio.Protocol):
     :param max_payload: the most bytes of the payload of an object.
     :ivar server: done with the routing id of the server when the link stands; fails with :exc:`LinkRefused` or
         :exc:`ConnectionError`.
+    :ivar understood: what the server may be told; see :class:`bussrv.uplink.crossing.server_link.ILinked`.
     :ivar gone: done when the connection is gone, with the reason.
     """
 
@@ -30,6 +31,7 @@ class BusConnection(asyncio.Protocol):
         self.server: asyncio.Future[str] = loop.create_future()
         self.gone: asyncio.Future[str] = loop.create_future()
         self._link = ServerLink(node, max_payload, self)
+        self.understood: frozenset[str] = frozenset()
         self._token = token
         self._early: list[BusObject] = []
         self._give: Callable[[list[BusObject]], None] = self._early.extend
@@ -43,8 +45,9 @@ class BusConnection(asyncio.Protocol):
         received(self._early)
         done()
 
-    def linked(self, server: str) -> None:
+    def linked(self, server: str, understood: frozenset[str]) -> None:
         """The link stands."""
+        self.understood = understood
         self.server.set_result(server)
 
     def received(self, objs: list[BusObject]) -> None:

@@ -28,6 +28,15 @@ def has_named(subscription, service):
     return any(names(each, service) for each in wanted) and subscription.get("receive") != "none"
 
 
+def link_wants(interest, fields, payload, service):
+    """Whether a linked server with that interest wants something that is for everybody."""
+    if any(names(each, service) for each in interest["names"]):
+        return True
+    if fields.get("event") is not None:
+        return interest["events"]
+    return mode_wants("all", interest["types"], fields, payload)
+
+
 def names(wanted, service):
     """Whether what was subscribed to is that service, or a pattern that its name matches."""
     if wanted == service:
@@ -129,7 +138,8 @@ def inbus_publish(service, app_type, payload, version):
 class Session:
     """``subscription`` holds the attributes that a member subscribed with, ``subscribed`` a version for each service.
 
-    ``server`` is the routing id of the linked server that it is; ``tells_all``: that one tells of all its members.
+    ``server`` is the routing id of the linked server that it is; ``tells_all``: that one tells of all its members;
+    ``interest``: what it wants of things for everybody, if it said so.
     """
 
     id: str
@@ -142,6 +152,7 @@ class Session:
     got: list = field(default_factory=list)
     server: str | None = None
     tells_all: bool = False
+    interest: dict | None = None
     has_replied: bool = False
 
 
@@ -490,8 +501,11 @@ class ReferenceBus:
         own = {ask.first} if asker.server else {ask.first} | held(asker)
         return reply.get("to") is None or bool(own & addresses_of(reply))
 
-    def takes(self, sender, member, sent, payload=b"", service=None):
+    def takes(self, sender, member, sent, payload=b"", service=None, *, alone=False):
         if member.subscription is None:
+            return False
+        is_for_everybody = sent.get("to") is None and not alone
+        if is_for_everybody and member.interest and not link_wants(member.interest, sent, payload, service):
             return False
         if not (wants(member.subscription, sent, payload) or has_named(member.subscription, service)):
             return False
@@ -504,7 +518,7 @@ class ReferenceBus:
         :param alone: whether servers that get it are not to pass it on to others.
         :param service: that it is published on.
         """
-        taking = [each for each in recipients if self.takes(sender, each, sent, payload, service)]
+        taking = [each for each in recipients if self.takes(sender, each, sent, payload, service, alone=alone)]
         for each in taking:
             copy = (copies or {}).get(each.id, sent)
             marks = self.marks(each, taking, sent["route"], alone=alone)

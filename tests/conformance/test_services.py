@@ -569,6 +569,7 @@ WORDS_OF_SERVERS = [
     "routing/subscribe/notification",
     "routing/disconnect",
     "routing/announcement/neighbors",
+    "routing/announcement/interest",
     "routing/neighbors/reply",
     "client/register/reply",
     "clients/register/reply",

@@ -54,6 +54,15 @@ LIMITS: tuple[dict[str, Any], ...] = (
     {"max_nesting": 4},
     {"max_seen": 3},
 )
+INTERESTS: tuple[dict[str, Any], ...] = (
+    {"anew": True, "events": False, "types": "none"},
+    {"anew": True, "events": False, "types": "none", "added": ["tv"]},
+    {"anew": True, "events": True, "types": ["text/*"], "added": ["+"]},
+    {"anew": True},
+    {"added": ["radio"], "removed": ["tv"]},
+    {"events": True, "types": "all"},
+    {"types": "none"},
+)
 MOST_CLIENTS = 9
 
 Op = tuple[Any, ...]
@@ -113,6 +122,8 @@ def _op(draw: Draw) -> Op:
         ("link", draw.one(("cellar", "attic")), not draw.chance(80)),
         ("advertise", draw.one(("cellar", "attic")), not draw.chance(56), name),
         ("advertise server", not draw.chance(56)),
+        ("interest", draw.one(("cellar", "attic")), draw.one(INTERESTS)),
+        ("interest", draw.one(("cellar", "attic")), draw.one(INTERESTS)),
         ("tap",),
         ("business",),
         ("websocket",),
@@ -185,6 +196,13 @@ class Scene:
         fields = {"event": event, "name": service.decode(), "routing-id": "c1", "route": ["c1", "cellar"]}
         if name in self.servers:
             self.servers[name].send_bytes(encode(fields))
+
+    def do_interest(self, name: str, said: dict[str, Any]) -> None:
+        """What a linked server wants."""
+        if name in self.servers:
+            fields = {"event": "routing/announcement/interest", **said, "route": [name]}
+            self.servers[name].send_bytes(encode(fields))
+            self.network.reactor.advance(0)
 
     def do_advertise_server(self, is_there: bool) -> None:
         """``cellar`` is linked with ``attic``, or no longer."""

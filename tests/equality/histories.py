@@ -158,6 +158,17 @@ def passed_on(fields: st.SearchStrategy[dict[str, Any]], routes: st.SearchStrate
 
 
 again = st.tuples(st.just("again"), st.integers(0, 9))
+# What a linked server wants, as differences.
+_named = st.lists(st.sampled_from([*SERVICES, *FAR_SERVICES, *PATTERNS]), max_size=3, unique=True)
+interests = st.fixed_dictionaries(
+    {"anew": st.sampled_from([True, True, False])},
+    optional={
+        "events": st.booleans(),
+        "types": st.sampled_from(["all", "none", "none", "none", ["text/*"], ["application/*", "a*b"]]),
+        "added": _named,
+        "removed": _named,
+    },
+)
 advertisements = st.tuples(
     st.just("advertisement"),
     st.fixed_dictionaries(

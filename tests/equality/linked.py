@@ -22,6 +22,7 @@ BETWEEN_SERVERS = (
     "routing/subscribe/notify",
     "routing/subscribe/notification",
     "routing/announcement/neighbors",
+    "routing/announcement/interest",
     "routing/disconnect",
     "services/register",
     "services/unregister",
@@ -73,6 +74,8 @@ class LinkedReference(ReferenceServer):
         is_for_this = to in (self.server_id, [self.server_id])
         if event in ("services/register", "services/unregister"):
             self.told(client, neighbour_id, event, said.fields)
+        elif event == "routing/announcement/interest":
+            self.wanted_by(client.session, said.fields)
         elif event == "ping" and (is_for_this or (to is None and len(route) == 1)):
             about = {"event": "pong", "routing-id": self.server_id, "to": route[0], "route": [self.server_id]}
             self.answer(client, said, about)
@@ -80,6 +83,15 @@ class LinkedReference(ReferenceServer):
             pass  # The server itself says it, to this one.
         elif event not in BETWEEN_SERVERS and not is_for_this:
             self.relay(client.session, route, said)
+
+    def wanted_by(self, link: Session, fields: dict[str, Any]) -> None:
+        """That server says what it wants of what is for everybody; until it begins, it wants all of it."""
+        if fields.get("anew"):
+            link.interest = {"events": True, "types": "all", "names": set()}
+        if link.interest is not None:
+            named = {*link.interest["names"]}.difference(fields.get("removed", ())).union(fields.get("added", ()))
+            said = {key: fields[key] for key in ("events", "types") if key in fields}
+            link.interest = {**link.interest, **said, "names": named}
 
     def told(self, client: Client, neighbour_id: str, event: str, fields: dict[str, Any]) -> None:
         """A session of that server provides something, or does no longer; it is known for nothing else."""

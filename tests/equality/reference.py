@@ -25,6 +25,7 @@ RESERVED = (
     "routing/subscribe/notification",
     "routing/disconnect",
     "routing/announcement/neighbors",
+    "routing/announcement/interest",
     "routing/neighbors/reply",
     "client/register/reply",
     "clients/register/reply",

@@ -28,6 +28,7 @@ from tests.equality.histories import (
     from_members,
     from_servers,
     from_spp_clients,
+    interests,
     joins,
     served_from_members,
     served_from_servers,
@@ -106,6 +107,7 @@ class Delivery(RuleBasedStateMachine):
         provided=st.lists(services, min_size=3, max_size=3),
         max_seen=st.sampled_from([3, 1000]),
         linked=st.sampled_from([[], [0], [0, 1], [1, 0]]),
+        wanted=st.lists(interests, max_size=2),
     )
     def begin(
         self,
@@ -117,6 +119,7 @@ class Delivery(RuleBasedStateMachine):
         provided: list[str],
         max_seen: int,
         linked: list[int],
+        wanted: list[dict[str, Any]],
     ) -> None:
         """Members, SPP clients and devices, so that later steps have something to work with."""
         limits = {"max_outbound": MAX_OUTBOUND, "max_seen": max_seen}
@@ -134,6 +137,8 @@ class Delivery(RuleBasedStateMachine):
         self.turn_ends()
         for number in linked:
             self.a_server_links(number, tells_all=True)
+        for number, said in enumerate(wanted):
+            self.a_server_says_what_it_wants(number, said, [], 0)
         for number, service in enumerate(subscribed):
             self.packets_come(number, [("bytes", self.subscription(service))], 9999)
             self.subscribes_by_datagram("10.0.0.2", 5000 + number % 2, service)
@@ -217,6 +222,24 @@ class Delivery(RuleBasedStateMachine):
         self.peers.append(peer)
         self.say(peer, [("advertisement", {"event": "services/register", "name": "radio"})])
         self.turn_ends()
+
+    @precondition(lambda self: not self.model.held)
+    @rule(number=some, said=interests, before_and_after=from_members, member=some)
+    def a_server_says_what_it_wants(
+        self, number: int, said: dict[str, Any], before_and_after: list[Item], member: int
+    ) -> None:
+        """It is taken into account from the next turn on."""
+        self.objects_come(member, before_and_after, 9999)
+        peer = self.pick(number, lambda peer: peer.kind == "server" and peer.talks and peer.client.session.tells_all)
+        if peer is None:
+            return
+        self.turn_ends()
+        route = [peer.client.session.server]
+        self.chunk_comes(
+            peer, [("bytes", frame({"event": "routing/announcement/interest", **said, "route": route}))], 9999
+        )
+        self.turn_ends()
+        self.objects_come(member, before_and_after, 9999)
 
     @rule(number=some, items=from_servers, size=sizes)
     def a_server_passes_on(self, number: int, items: list[Item], size: int) -> None:
@@ -409,7 +432,7 @@ def test_a_server_that_a_request_passed_before_cannot_answer_it(route: list[str]
     """It takes everything else, so the other server may answer unless the request passed it, too."""
     state = Delivery()
     join = {"subscription": {"receive": "all"}, "wanted": None, "shared": [], "spelling": 0}
-    nothing: Any = {"subscribed": [], "provided": [], "linked": [0, 1], "max_seen": 3}
+    nothing: Any = {"subscribed": [], "provided": [], "linked": [0, 1], "max_seen": 3, "wanted": []}
     state.begin(announce="off", slow_spp="disconnect", in_turns=False, first=[("join", join)], **nothing)
     servers = [peer for peer in state.peers if peer.kind == "server"]
     way = {"payload": b"", "has_own_id": False, "written": "last"}

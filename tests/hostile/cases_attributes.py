@@ -136,6 +136,7 @@ FORGERIES = (
             "routing/subscribe/notification",
             "routing/disconnect",
             "routing/announcement/neighbors",
+            "routing/announcement/interest",
         )
     ),
     Row(

@@ -85,10 +85,10 @@ class MemoryUplink:
         self._end = self.node = None
         self.listens_to = set()
 
-    def linked(self, server: str) -> None:
+    def linked(self, server: str, understood: frozenset[str]) -> None:
         self.boots = getattr(self, "boots", 0) + 1
         boot = f"{self.name}{self.boots:07}".encode()
-        self.node = Node(server, NODE, boot, SUBJECTS, 16 << 20)
+        self.node = Node(server, NODE, boot, SUBJECTS, max_payload=16 << 20, understood=understood)
 
     def received(self, objs: Any) -> None:
         assert self.node is not None

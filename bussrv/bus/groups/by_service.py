@@ -6,15 +6,20 @@ from itertools import chain
 
 from bussrv.bus.groups.fanout import Group
 from bussrv.bus.interest.pattern_index import PatternMap
+from bussrv.bus.interest.total import TotalInterest
 
 MAX_SERVICES = 1 << 14
 """Of how many services it is remembered which groups are subscribed to them."""
 
 
 class GroupsByService:
-    """Finds the groups that are subscribed to a service, without asking each. True: there are such groups."""
+    """Finds the groups that are subscribed to a service, without asking each. True: there are such groups.
 
-    def __init__(self) -> None:
+    :param total: counts the names and patterns.
+    """
+
+    def __init__(self, total: TotalInterest) -> None:
+        self._total = total
         self._groups: PatternMap[dict[Group, None]] = PatternMap()
         self._found: dict[str, tuple[Group, ...]] = {}
 
@@ -35,6 +40,7 @@ class GroupsByService:
         """A group is subscribed to a name or a pattern, too."""
         if wanted not in self._groups:
             self._groups[wanted] = {}
+            self._total.service_came(wanted)
         self._groups[wanted][group] = None
         self._found.clear()
 
@@ -43,6 +49,7 @@ class GroupsByService:
         del self._groups[wanted][group]
         if not self._groups[wanted]:
             del self._groups[wanted]
+            self._total.service_went(wanted)
         self._found.clear()
 
     def on(self, service: str) -> tuple[Group, ...]:

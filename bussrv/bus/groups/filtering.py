@@ -10,6 +10,7 @@ from bussrv.bus.groups.by_service import GroupsByService
 from bussrv.bus.groups.fanout import NO_FRAMES, Fanout, Group
 from bussrv.bus.groups.frames import Delivery
 from bussrv.bus.groups.shares import Shares
+from bussrv.bus.interest.total import TotalInterest
 from bussrv.bus.interfaces import IEncoding, IFilteringLink
 from bussrv.policy.permissions.permissions import EVERYTHING, Permissions
 from bussrv.service_patterns import filter_of, is_shared
@@ -40,15 +41,16 @@ class FilteringSessions:
     """Every session whose link is an :class:`IFilteringLink`.
 
     :param fanout: is told when a session joins or leaves a group.
+    :param total: counts what they are subscribed to.
     :ivar shares: their shared subscriptions.
     """
 
-    def __init__(self, fanout: Fanout) -> None:
+    def __init__(self, fanout: Fanout, total: TotalInterest) -> None:
         self._fanout = fanout
         self._sessions: dict[str, _Filtering] = {}
         self._groups: dict[tuple[IEncoding, Permissions, frozenset[str]], Group] = {}
-        self._by_service = GroupsByService()
-        self.shares = Shares(fanout)
+        self._by_service = GroupsByService(total)
+        self.shares = Shares(fanout, total)
 
     def __contains__(self, session_id: str) -> bool:
         return session_id in self._sessions

@@ -23,6 +23,7 @@ from bussrv.bus.groups.by_service import GroupsByService
 from bussrv.bus.groups.fanout import Fanout, Group
 from bussrv.bus.groups.filtering import FilteringSessions
 from bussrv.bus.interest.interests import Kind
+from bussrv.bus.interest.total import TotalInterest
 from bussrv.bus.interfaces import IEncoding, IFilteringLink, ISessionLink
 from bussrv.policy.permissions.permissions import EVERYTHING, Permissions
 from bussrv.values import Interest, ModeInterest
@@ -76,6 +77,7 @@ class Receivers:
 
     :param fanout: is told when a session joins or leaves a group. So a session gets nothing that was sent before it
         joined, and misses nothing that was sent before it left.
+    :ivar total: what all of them want together.
     :ivar filtering: the sessions with filters.
     :ivar joins: how many sessions have become members, or took part in exchanges otherwise, so far.
     :ivar members: the sessions of members.
@@ -88,8 +90,9 @@ class Receivers:
         self.members: set[str] = set()
         self._receivers: dict[str, Receiver] = {}
         self._member_groups: dict[_InterestKey, Group] = {}
-        self._members_on = GroupsByService()
-        self.filtering = FilteringSessions(fanout)
+        self.total = total = TotalInterest()
+        self._members_on = GroupsByService(total)
+        self.filtering = FilteringSessions(fanout, total)
         self._subscriber_groups: dict[str, dict[tuple[IEncoding, Permissions], Group]] = {}
         self._services_of: dict[str, set[str]] = {}
         self.groups_asked = 0
@@ -159,6 +162,7 @@ class Receivers:
             if group.has_interest:
                 self._came_at[group] = self._changes
             self._members_on.add(group)
+            self.total.interest_came(interest)
         self._fanout.join(group, session_id, receiver.link)
         receiver.group = group
 
@@ -196,7 +200,10 @@ class Receivers:
             if not (member.is_deaf or service in member.services):
                 self._regroup(session_id, member, member.permissions, frozenset({*member.services, service}))
             return
-        groups = self._subscriber_groups.setdefault(service, {})
+        groups = self._subscriber_groups.get(service)
+        if groups is None:
+            groups = self._subscriber_groups[service] = {}
+            self.total.service_came(service)
         key = (receiver.link.encoding_for(options), permissions)
         group = groups.get(key)
         if group is None:
@@ -214,7 +221,9 @@ class Receivers:
             if service in member.services:
                 self._regroup(session_id, member, member.permissions, frozenset(member.services - {service}))
             return
-        groups = self._subscriber_groups.get(service, {})
+        groups = self._subscriber_groups.get(service)
+        if groups is None:
+            return
         for key, group in tuple(groups.items()):
             if session_id not in group.links:
                 continue
@@ -222,7 +231,8 @@ class Receivers:
             if not group.links:
                 del groups[key]
         if not groups:
-            self._subscriber_groups.pop(service, None)
+            del self._subscriber_groups[service]
+            self.total.service_went(service)
         self._services_of.get(session_id, set()).discard(service)
 
     def catch_up(self, session_id: str) -> None:
@@ -257,6 +267,7 @@ class Receivers:
             del self._member_groups[group.encoding, group.interest, group.vocabulary, group.permissions, services]
             self._came_at.pop(group, None)
             self._members_on.remove(group)
+            self.total.interest_went(group.interest)
             self._changes += 1
             self._gone_since_forgetting += 1
             if self._gone_since_forgetting > len(self._came_at) + MOST_GONE:

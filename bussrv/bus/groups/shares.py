@@ -13,6 +13,7 @@ from itertools import chain
 from bussrv.bus.groups.fanout import Fanout, Group
 from bussrv.bus.groups.frames import Delivery
 from bussrv.bus.interest.pattern_index import PatternMap
+from bussrv.bus.interest.total import TotalInterest
 from bussrv.bus.interfaces import IEncoding, IFilteringLink, ISessionLink
 from bussrv.policy.permissions.permissions import Permissions
 from bussrv.service_patterns import filter_of
@@ -28,10 +29,12 @@ class Shares:
     """Every shared subscription. True: there is one.
 
     :param fanout: is told of the groups.
+    :param total: counts the filters.
     """
 
-    def __init__(self, fanout: Fanout) -> None:
+    def __init__(self, fanout: Fanout, total: TotalInterest) -> None:
         self._fanout = fanout
+        self._total = total
         self._sharing: dict[str, Sharing] = {}  # by ``$share/GROUP/FILTER``
         self._by_filter: PatternMap[dict[str, Sharing]] = PatternMap()
         self._found: dict[str, tuple[Sharing, ...]] = {}
@@ -65,6 +68,7 @@ class Shares:
         name = filter_of(wanted)
         if name not in self._by_filter:
             self._by_filter[name] = {}
+            self._total.service_came(name)
         self._by_filter[name][wanted] = sharing
         self._found.clear()
 
@@ -73,6 +77,7 @@ class Shares:
         del self._sharing[wanted], self._by_filter[name][wanted]
         if not self._by_filter[name]:
             del self._by_filter[name]
+            self._total.service_went(name)
         self._found.clear()
 
     def covers(self, service: str) -> bool:

@@ -40,7 +40,7 @@ class Kind(Struct, frozen=True):
     :ivar has_payload: whether there is a payload. One without a type counts as ``application/octet-stream`` for mode
         interests.
     :ivar service: the service of a publication; ``None`` if it is not a publication, or its service does not matter:
-        there is no policy, and no member is subscribed to it.
+        there is no policy, no member is subscribed to it, and no linked server wants it in particular.
     """
 
     event: str | None = None

@@ -23,6 +23,7 @@ SERVERS_ONLY = (
     "routing/subscribe/notification",
     "routing/disconnect",
     "routing/announcement/neighbors",
+    "routing/announcement/interest",
     "routing/neighbors/reply",
     "client/register/reply",
     "clients/register/reply",

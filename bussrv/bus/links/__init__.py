@@ -4,8 +4,12 @@
   can reach
 - ``advertisements``: advertising: this server tells linked servers which sessions can be reached from here
 - ``facts``: facts of a link to another server, for other parts of the server
+- ``interest_fields``: interest over a link: the event in which a server says what it wants of the objects that are for
+  everybody
+- ``interests``: linked servers say what they want of the objects that are for everybody, and are told the same
 - ``jobs``: jobs in steps: one job after the other, some steps in each slice
 - ``link``: one link to another server that is up
+- ``link_interest``: what a linked server wants of the objects that are for everybody, as it said
 - ``links``: the links to other servers: their coming and going, advertisements, and the objects that go over them
 - ``lost``: links that were up, and are gone: operators see each of them until it is back, or until they forget it
 - ``marks``: ids in a ``route`` that keep route-only servers from doubling objects

@@ -9,6 +9,7 @@ from msgspec import field
 from bussrv.bus.groups.fanout import Group
 from bussrv.bus.interest.interests import Kind
 from bussrv.bus.links.facts import LinkFacts
+from bussrv.bus.links.link_interest import LinkInterest
 from bussrv.bus.links.paths import RemoteSession
 from bussrv.policy.permissions.permissions import Action
 
@@ -23,6 +24,9 @@ class Link(LinkFacts, eq=False):
         object.
     :ivar denied: the actions and targets that the other server was not allowed: what it may not tell of.
     :ivar is_released: whether this server ends it for good: then it is not missed.
+    :ivar asks_interest: whether the other server is to be told what is wanted of the objects that are for everybody.
+    :ivar interest: what it wants of these itself.
+    :ivar has_too_much_interest: whether it was journaled that it named more services than it may.
     :ivar advertised: the sessions as they were advertised to the other server, by routing id.
     """
 
@@ -33,10 +37,18 @@ class Link(LinkFacts, eq=False):
     denied: set[tuple[Action, str]] = field(default_factory=set)
     is_full: bool = False
     is_released: bool = False
+    asks_interest: bool = False
+    interest: LinkInterest = field(default_factory=LinkInterest)
+    has_too_much_interest: bool = False
 
-    def takes(self, kind: Kind, route: Iterable[str]) -> bool:
-        """Whether the other server wants an object that is for everybody."""
-        return self.server_id not in route and self.group.wants_broadcast(kind)
+    def takes(self, kind: Kind, route: Iterable[str], *, is_addressed: bool = False) -> bool:
+        """Whether the other server wants an object that is for everybody.
+
+        :param is_addressed: whether it is for a session that any server may have.
+        """
+        if self.server_id in route or not self.group.wants_broadcast(kind):
+            return False
+        return is_addressed or self.interest.wants(kind)
 
     def accepts(self, kind: Kind, route: Iterable[str]) -> bool:
         """Whether the other server wants an object that is for its sessions alone."""

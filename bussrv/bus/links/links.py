@@ -16,9 +16,11 @@ from bussrv.addresses import host_of, is_same_host
 from bussrv.bus.groups.fanout import Fanout, Group
 from bussrv.bus.groups.frames import Delivery
 from bussrv.bus.interest.interests import Kind
+from bussrv.bus.interest.total import TotalInterest
 from bussrv.bus.interfaces import ILinks, ISessionLink
 from bussrv.bus.links.advertisement_fields import DISCONNECT, NOTIFY, UNREGISTER, ended, learn, path_of, subject
 from bussrv.bus.links.advertisements import Advertisements
+from bussrv.bus.links.interests import LinkInterests
 from bussrv.bus.links.jobs import Jobs
 from bussrv.bus.links.link import Link
 from bussrv.bus.links.lost import LostLink, LostLinks
@@ -61,7 +63,9 @@ class Links:
     :param exchanges: says for which services a session answers requests that is no member.
     :param gone: tells askers of providers that are gone.
     :param lost: remembers the links that are lost.
+    :param total: what all sessions of this server want.
     :ivar paths: the sessions that other servers advertised.
+    :ivar interests: what linked servers want of the objects that are for everybody.
     """
 
     def __init__(
@@ -75,6 +79,7 @@ class Links:
         exchanges: Exchanges,
         gone: GoneProviders,
         lost: LostLinks,
+        total: TotalInterest,
     ) -> None:
         self._registry = registry = shared.registry
         self._settings = settings = shared.settings
@@ -103,6 +108,9 @@ class Links:
             jobs=self._jobs,
             may_answer=answerers.may_answer,
             answered=exchanges.answered_by,
+        )
+        self.interests = LinkInterests(
+            shared, fanout=fanout, total=total, links=self._links, complaints=self._complaints
         )
         answerers.observers.append(self.may_answer_now)
         self._own_ids: dict[str, str] = {}
@@ -178,13 +186,23 @@ class Links:
     def _to_server(self, server_id: str) -> Link | None:
         return next((link for link in self._links.values() if link.server_id == server_id), None)
 
-    def up(self, session_id: str, way: ISessionLink, interest: Interest, *, tells_all: bool, dialed: bool) -> None:
+    def up(
+        self,
+        session_id: str,
+        way: ISessionLink,
+        interest: Interest,
+        *,
+        tells_all: bool,
+        dialed: bool,
+        asks_interest: bool = False,
+    ) -> None:
         """A link stands: advertise every session that can be reached from here."""
         session = self._registry.state.sessions[session_id]
         group = Group(way.encoding_for(None), interest, session.vocabulary, self._access.of(session))
         group.links[session_id] = way
         notify = NOTIFY[session.vocabulary == "rules"]
-        link = Link(session_id, session.routing_id, session.peer, dialed, group, notify, tells_all)
+        about = (session_id, session.routing_id, session.peer, dialed)
+        link = Link(*about, group=group, notify=notify, tells_all=tells_all, asks_interest=asks_interest)
         self._links[session_id] = link
         self._lost.forget(link.server_id)
         self._links_changed()
@@ -193,8 +211,13 @@ class Links:
         )
         self.paths.receive_advertisement(session_id, server)
         self._note(LogLevel.info, link, "link.up", "up")
+        self.interests.begin(link)
         self._advertisements.begin(link)
         self._advertisements.advertise(link.server_id)
+
+    def receive_interest(self, session_id: str, fields: dict[str, Any]) -> None:
+        """A linked server says what it wants; see :class:`ILinks`."""
+        self.interests.receive(session_id, fields)
 
     def permissions_changed(self, session_id: str, permissions: Permissions) -> None:
         """A link has these permissions from now on. It is sent what it was given before."""
@@ -207,6 +230,7 @@ class Links:
             self._fanout.audience_changed()
             if (way := self._reach(session_id)) is not None:
                 self._rights.rights_changed(link, way)
+            self.interests.tell_all(link)
             self._advertisements.begin(link)
 
     def _note(self, level: Any, link: Link, event: str, what: str) -> None:
@@ -233,6 +257,7 @@ class Links:
         if link is None:
             return
         self._links_changed()
+        self.interests.end(link)
         self._fanout.flush_group(link.group)
         is_missed = not (self._is_stopping or link.is_released)
         if is_missed:
@@ -411,10 +436,14 @@ class Links:
 
     # Objects over links.
 
-    def flood_targets(self, kind: Kind, route: Sequence[str]) -> Flood:
-        """The servers that may not have an object of that kind and route yet, and the marks added to the route."""
+    def flood_targets(self, kind: Kind, route: Sequence[str], *, is_addressed: bool = False) -> Flood:
+        """The servers that may not have an object of that kind and route yet, and the marks added to the route.
+
+        :param is_addressed: whether it is for a session that any server may have.
+        """
         links = self._links.values()
-        return flood([link for link in links if link.takes(kind, route)], links, self.paths, route, self._server_id)
+        able = [link for link in links if link.takes(kind, route, is_addressed=is_addressed)]
+        return flood(able, links, self.paths, route, self._server_id)
 
     def send_flood(self, flood: Flood, delivery: Delivery, route: Sequence[str]) -> bool:
         """Give an object to every server that may not have it yet.

@@ -225,8 +225,10 @@ class Audience:
 
     def _service_of(self, publication: Publication | None) -> str | None:
         """The service of a publication, if it decides who may receive it; see :class:`Kind`."""
-        if publication is not None and self._receivers.members_on(publication.service):
-            return publication.service
+        if publication is not None:
+            service = publication.service
+            if self._receivers.members_on(service) or self._links.interests.covers(service):
+                return service
         return self._rights.service_of(publication)
 
     def _plan(self, origin: Origin, obj: BusObject, kind: Kind, publication: Publication | None) -> Plan:
@@ -415,7 +417,9 @@ class Audience:
                 local.append(recipient)
             else:
                 links[link.session_id] = link
-        servers = self._links.flood_targets(kind, origin.route) if everywhere and self._links else None
+        servers = None
+        if everywhere and self._links:
+            servers = self._links.flood_targets(kind, origin.route, is_addressed=True)
         return OneByOne(kind, to, frozenset(known), tuple(local), links, servers)
 
     def accepts(self, session_id: str, sender: str, kind: Kind) -> bool:

@@ -101,7 +101,7 @@ class SingleRouter:
     def publish(self, origin: Origin, publication: Publication) -> None:
         """Give a publication of another wire format to everybody who wants it."""
         plan, route = self._audience.everyone(origin, publication), origin.route
-        is_shown = plan.members or self._links
+        is_shown = plan.members or plan.servers.given
         metadata = as_metadata(publication, self._new_id(), route, with_app_type=True) if is_shown else b""
         delivery = Delivery(metadata, publication.payload, publication)
         self._publisher.publish_one(delivery, publication)

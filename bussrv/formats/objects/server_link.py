@@ -2,12 +2,14 @@
 
 ``->`` is the server that dialed, ``<-`` the one that was dialed; attributes in brackets may be left out::
 
-    -> routing/subscribe         [id] role:"server" routing-id subscriptions:["*"] [directory] [route]
+    -> routing/subscribe         [id] role:"server" routing-id subscriptions:["*"] [directory] [interest] [understands]
+                                 [route]
     <- routing/subscribe/reply   [in-reply-to] routing-id routing-ids
     <- routing/subscribe         the same of the other server, once
     -> routing/subscribe/reply
     <> the events of bussrv.bus.links.advertisement_fields, about every session that each can reach
     <> routing/announcement/neighbors   neighbors        the servers that one is linked with; told to nobody else
+    <> routing/announcement/interest    what one wants of objects for everybody: bussrv.bus.links.interest_fields
     <> every other object, with the ``route`` it has, to which each server adds itself
 
 Requests to this server itself (``ping``, ``routing/neighbors``) are answered to the first id of ``route``.
@@ -25,6 +27,7 @@ from twisted.logger import Logger
 
 from bussrv.addresses import host_of, is_in, peer_text
 from bussrv.bus.links.advertisement_fields import ADVERTISEMENTS
+from bussrv.bus.links.interest_fields import INTEREST
 from bussrv.counts.throttle import Throttle
 from bussrv.formats.objects.members import Identify, MemberProtocol
 from bussrv.formats.objects.vocabulary import echoed
@@ -37,8 +40,11 @@ log = Logger()
 FAREWELL = "abboe/close/notify"
 """The event with which a server says that it ends a link, and why."""
 
-NEVER_PASSED_ON = ("routing/subscribe", "routing/subscribe/reply", "routing/announcement/neighbors")
+NEVER_PASSED_ON = ("routing/subscribe", "routing/subscribe/reply", "routing/announcement/neighbors", INTEREST)
 """Events between two servers that no client may see."""
+
+UNDERSTOOD = ("interest",)
+"""What a server with ``directory`` may say to this one, besides what all of them say."""
 
 _REPLIES = (
     "services/register/reply",
@@ -79,7 +85,7 @@ class ServerLink:
     def __init__(self, protocol: MemberProtocol, bus: IBus, identify: Identify, dialed: bool) -> None:
         self.server_id = ""
         self.farewell: str | None = None
-        self._understands_farewell = False
+        self._is_bus = False
         self._protocol = protocol
         self._bus = bus
         self._identify = identify
@@ -98,6 +104,7 @@ class ServerLink:
             "routing-id": self._bus.server_id,
             "subscriptions": ["*"],
             "directory": True,
+            "understands": UNDERSTOOD,
             "route": [self._bus.server_id],
         }
         if token is not None:
@@ -115,7 +122,7 @@ class ServerLink:
         if server_id is None:
             raise Refused("bad-subscription", "a server subscribes with its routing-id")
         self.server_id = server_id
-        tells_all = self._understands_farewell = fields.get("directory") is True
+        tells_all = self._is_bus = fields.get("directory") is True
         peer = self._bus.registry.state.sessions[self._protocol.session_id].peer
         self._may_link(server_id, peer)
         async with self._bus.links.admitted(self._protocol.session_id, server_id, dialed=self._dialed):
@@ -126,7 +133,12 @@ class ServerLink:
             if not self._dialed:
                 self.subscribe(self._own_token(peer))
             self._bus.links.up(
-                self._protocol.session_id, self._protocol.link, interest, tells_all=tells_all, dialed=self._dialed
+                self._protocol.session_id,
+                self._protocol.link,
+                interest,
+                tells_all=tells_all,
+                dialed=self._dialed,
+                asks_interest=fields.get("interest") is True,
             )
 
     def _own_token(self, peer: str) -> Callable[[], str] | None:
@@ -149,6 +161,8 @@ class ServerLink:
             if obj.head.event in ADVERTISEMENTS:
                 self._bus.receive_advertisement(self._protocol.session_id, obj)
                 self._wait_for_room()
+            elif obj.head.event == INTEREST:
+                self._hear_interest(obj)
             elif not self._is_for_this_server(obj, self._bus.route_of(self._protocol.session_id, obj)):
                 self._forward(obj)
         except Refused as refusal:
@@ -157,9 +171,14 @@ class ServerLink:
 
     def say_farewell(self, reason: str) -> None:
         """Tell the other server why this one ends the link. Others than bussrv might forward it to their clients."""
-        if self._understands_farewell and self.farewell is None and reason not in ENDED_BY_OTHER:
+        if self._is_bus and self.farewell is None and reason not in ENDED_BY_OTHER:
             fields = {"event": FAREWELL, "reason": reason, "route": [self._bus.server_id]}
             self._bus.tell(self._protocol.session_id, fields)
+
+    def _hear_interest(self, obj: BusObject) -> None:
+        """What the neighbour itself wants. Servers that go by the route alone would not be given what they pass on."""
+        if self._is_bus and len(self._bus.route_of(self._protocol.session_id, obj)) == 1:
+            self._bus.links.receive_interest(self._protocol.session_id, obj.fields())
 
     def _hear_farewell(self, obj: BusObject) -> None:
         reason = obj.fields().get("reason")

@@ -1,7 +1,7 @@
 """Interest: which objects that are for everybody the servers of a net want. Pure.
 
-Each server tells its own as ``routing/announcement/interest``, and then what changes in it; see
-:mod:`bussrv.bus.links.interest_fields`. A server is told what all the others want together, in the same way.
+Each server tells its own, and then what changes in it; see :mod:`bussrv.bus.links.interest_fields`. A server is told
+what all the others want together, in the same way.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ NOTHING = Interest(events=False, types=frozenset())
 
 def learn(before: Interest, fields: dict[str, Any]) -> Interest:
     """The interest of a server after it told this. What is no such telling counts as not said."""
-    known = NOTHING if fields.get("anew") is True else before
+    known = EVERYTHING if fields.get("anew") is True else before
     events, types = fields.get("events"), fields.get("types")
     added, removed = _names(fields.get("added")), _names(fields.get("removed"))
     return Interest(
@@ -60,24 +60,24 @@ def _names(value: Any) -> frozenset[str]:
 
 
 def differences(before: Interest | None, now: Interest, route: list[str]) -> Iterator[dict[str, Any]]:
-    """The events that tell what changed.
+    """The events that tell what changed. What is wanted less is told last, so that nothing is missed meanwhile.
 
     :param before: what was told before; ``None``: nothing.
     :param route: the server that tells it.
     """
-    fields: dict[str, Any] = {"event": INTEREST, "route": route}
-    known = NOTHING if before is None else before
-    said: dict[str, Any] = {} if before is not None else {"anew": True}
-    if before is None or known.events != now.events:
-        said["events"] = now.events
-    if before is None or known.types != now.types:
-        said["types"] = ALL if now.types is None else sorted(now.types) or NONE
+    known = EVERYTHING if before is None else before
+    events: list[dict[str, Any]] = [] if before is not None else [{"anew": True}]
     for key, names in (("added", now.services - known.services), ("removed", known.services - now.services)):
-        for part in _parts(sorted(names)):
-            yield {**fields, **said, key: part}
-            said = {}
-    if said:
-        yield {**fields, **said}
+        events += [{key: part} for part in _parts(sorted(names))]
+    last: dict[str, Any] = {}
+    if known.events != now.events:
+        last["events"] = now.events
+    if known.types != now.types:
+        last["types"] = ALL if now.types is None else sorted(now.types) or NONE
+    if last:
+        events.append(last)
+    for each in events:
+        yield {"event": INTEREST, **each, "route": route}
 
 
 def _parts(names: list[str]) -> Iterator[list[str]]:

@@ -16,7 +16,7 @@ An object of a server that is on the net itself is not sent for it: it came over
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from functools import partial
 from typing import Any, Protocol
 
@@ -97,6 +97,7 @@ class Node:
     :param node: the routing id of the net.
     :param boot: 8 bytes that no other run has.
     :param max_payload: the most bytes of the payload of an object.
+    :param understood: what the server may be told; see :class:`bussrv.uplink.crossing.server_link.ILinked`.
     :ivar to_server: bytes that are to be sent to the server.
     :ivar is_told: whether the server has advertised everything.
     :ivar is_asked: whether somebody has to be told the whole directory.
@@ -108,7 +109,17 @@ class Node:
     :ivar unknown: the peers whose directories have to be read again.
     """
 
-    def __init__(self, server: str, node: str, boot: bytes, subjects: ISubjects, max_payload: int) -> None:
+    def __init__(
+        self,
+        server: str,
+        node: str,
+        boot: bytes,
+        subjects: ISubjects,
+        *,
+        max_payload: int,
+        understood: Set[str] = frozenset(),
+    ) -> None:
+        self._understood = understood
         self.server = server
         self.node = node
         self.boot = boot.hex()
@@ -507,7 +518,7 @@ class Node:
         """Tell the server what changed on the net. :returns: whether there is more to tell."""
         for fields in self.directory.news(MOST_TOLD):
             self._tell(fields)
-        if self._wanted.has_changed:
+        if self._wanted.has_changed and "interest" in self._understood:
             interest = self._wanted.interest()
             for fields in differences(self._wanted_told, interest, [self.node]):
                 self._tell(fields)

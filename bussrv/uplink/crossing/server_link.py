@@ -34,8 +34,12 @@ class LinkRefused(Exception):
 class ILinked(Protocol):
     """Whoever uses a link."""
 
-    def linked(self, server: str) -> None:
-        """The link stands. :param server: the routing id of the server."""
+    def linked(self, server: str, understood: frozenset[str]) -> None:
+        """The link stands.
+
+        :param server: the routing id of the server.
+        :param understood: words for what it may be told besides advertisements.
+        """
 
     def received(self, objs: list[BusObject]) -> None:
         """The server sent objects."""
@@ -113,6 +117,7 @@ class ServerLink:
         if fields.get("role") != "server" or not isinstance(server, str) or fields.get("directory") is not True:
             raise RemoteProtocolError("link-refused", "what was dialed is no bussrv server")
         self._stands = True
-        self._user.linked(server)
+        words = fields.get("understands")
+        self._user.linked(server, frozenset(each for each in words if isinstance(each, str)) if words else frozenset())
         about: dict[str, Any] = {"in-reply-to": fields.get("id"), "routing-id": server, "routing-ids": []}
         return encode({"event": f"{_SUBSCRIBE}/reply", **about})

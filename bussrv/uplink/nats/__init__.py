@@ -6,6 +6,7 @@
 - ``kept``: services of which NATS keeps what was published, so that a server that was away gets it when it is back
 - ``program``: the program of an uplink to NATS: it keeps the link with its server, and the connection to the engine
 - ``session``: one session of an uplink: from the moment that the link with its server stands, until it ends
+- ``settings``: the settings of an uplink to NATS, and their checks
 - ``subjects``: what each subject of NATS stands for, and services as subjects
 
 Tests: ``tests/uplink/nats``.

@@ -83,7 +83,14 @@ class Session:
         self._connection = connection
         self._settings = settings
         self.subjects = settings.subjects
-        self.node = Node(server, settings.node, secrets.token_bytes(8), self.subjects, settings.max_payload)
+        self.node = Node(
+            server,
+            settings.node,
+            secrets.token_bytes(8),
+            self.subjects,
+            max_payload=settings.max_payload,
+            understood=link.understood,
+        )
         self._stream: JetStreamContext = connection.jetstream(timeout=5)
         self._directory = DirectoryStream(self._stream, self.subjects.root)
         self._kept = {self.subjects.publication(name): self._keep(name) for name in settings.keep.services}

@@ -14,6 +14,7 @@ from zope.interface import implementer
 from bussrv.bus.groups import filtering as module
 from bussrv.bus.groups.fanout import Fanout
 from bussrv.bus.groups.filtering import FilteringSessions
+from bussrv.bus.interest.total import TotalInterest
 from bussrv.bus.interfaces import IFilteringLink
 from bussrv.policy.permissions.permissions import EVERYTHING
 from bussrv.values import Traffic
@@ -77,7 +78,7 @@ class Filtering(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.sessions = FilteringSessions(Fanout())
+        self.sessions = FilteringSessions(Fanout(), TotalInterest())
         self.wanted: dict[str, tuple[dict[str, Any], Any]] = {}
         self.numbers = itertools.count()
 
@@ -142,7 +143,7 @@ def test_sessions_with_filters(most_shared: int, monkeypatch: pytest.MonkeyPatch
 
 
 def test_sharing_does_not_hide_that_permissions_changed() -> None:
-    sessions = FilteringSessions(Fanout())
+    sessions = FilteringSessions(Fanout(), TotalInterest())
     sessions.add("s", Link())
     sessions.subscribe("s", "door", None, EVERYTHING)
     sessions.subscribe("s", "$share/group/tv", None, NOT_DOOR)

@@ -129,6 +129,7 @@ WORDS_OF_SERVERS = [
     Row("a subscription of a client", said(SUBSCRIBE, ("ann", FOE), receive_mode="all", to=LOCAL)),
     Row("a reply that nobody asked for", said("routing/subscribe/reply", routing_id="o", to=["o", "r", "b"])),
     Row("neighbors", said("routing/announcement/neighbors", neighbors=["attic", {"routing-id": "shed"}])),
+    Row("interest of a route-only server", said("routing/announcement/interest", anew=True, types=7)),
     Row("odd neighbors", said("routing/announcement/neighbors", ("x", FOE), neighbors={"a": 7}, to="o")),
     Row("an error", said("error", reason="bad-json", message="no")),
     Row("a pong", said("pong", in_reply_to=7)),

@@ -10,7 +10,7 @@ from types import TracebackType
 
 from bussrv.client.aio import Bus, connect
 from bussrv.testing.server import RunningServer
-from tests.uplink.kafka.program import Uplink
+from bussrv.testing.uplink import RunningUplink
 
 
 class Site:
@@ -39,7 +39,7 @@ class Site:
         self._port = self.server.port("objects")
 
     def start_uplink(self) -> None:
-        self.uplink = Uplink(*self._options, "--bus", f"bus://127.0.0.1:{self.server.port('servers')}")
+        self.uplink = RunningUplink(*self._options, "--bus", f"bus://127.0.0.1:{self.server.port('servers')}")
 
     def client(self) -> Bus:
         """A client of the server, for ``async with``; it comes back when the server does."""

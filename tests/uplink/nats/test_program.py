@@ -8,12 +8,13 @@ import pytest
 
 from bussrv.client.aio import Bus
 from bussrv.client.events import Gap, Message
-from tests.uplink.nats.site import joined
+from tests.uplink.nats.site import Site, joined
 from tests.uplink.nats_cluster import NatsCluster
 
 pytestmark = pytest.mark.processes
 
 PATIENCE = 30
+KEEP = ["--keep", "tv", "--keep-size", "1000000"]
 
 
 async def within(awaited: Awaitable[Any]) -> Any:
@@ -58,7 +59,7 @@ def test_publications_and_requests_cross(tmp_path: Any, nats_server: NatsCluster
             async with (
                 a.client() as here,
                 b.client() as there,
-                there.subscribe("tv") as events,
+                there.subscribe("tv", queue=100_000) as events,
                 here.serve("tv", answer),
             ):
                 await heard(here, events)
@@ -77,27 +78,192 @@ async def answer(request: Any) -> bytes:
     return bytes(request.payload) + b" yes"
 
 
-def test_a_server_that_is_killed_gets_what_is_kept(tmp_path: Any, nats_cluster: NatsCluster) -> None:
-    """It misses 100 publications, is started again, and gets each of them once."""
-    with joined(tmp_path, "ab", nats_cluster.urls, ["--keep", "tv", "--keep-size", "1000000"]) as (a, b):
+class Stream:
+    """Numbers that one client publishes, and that another one is given."""
+
+    def __init__(self, publisher: Bus, events: AsyncIterator[Message | Gap]) -> None:
+        self._publisher = publisher
+        self._events = events
+        self.sent = 0
+        self.found: list[int] = []
+        self.missing = 0
+
+    async def send(self, number: int) -> None:
+        """Publish so many more, not faster than anybody can take."""
+        for _ in range(number // 20):
+            for _ in range(20):
+                await self._publisher.publish("tv", b"%d" % self.sent)
+                self.sent += 1
+            await asyncio.sleep(0.002)
+
+    async def take_all(self) -> None:
+        """Take everything up to one that is published now, again and again until one comes."""
+        last, publishing = self.sent, asyncio.ensure_future(self._go_on())
+        try:
+            while not self.found or self.found[-1] < last:
+                event = await within(anext(self._events))
+                if isinstance(event, Gap):
+                    self.missing += event.lost or 0
+                elif event.payload.isdigit():
+                    self.found.append(int(event.payload))
+        finally:
+            publishing.cancel()
+
+    async def _go_on(self) -> None:
+        while True:
+            await self.send(20)
+            await asyncio.sleep(0.1)
+
+    def check(self) -> int:
+        """Nothing came twice, or in another order. :returns: how many did not come."""
+        assert self.found == sorted(set(self.found))
+        return self.found[-1] - self.found[0] + 1 - len(self.found)
+
+
+def counted(site: Site, what: str) -> int:
+    """A counter in the last line of an uplink that has stopped."""
+    return int(site.uplink.lines[-1].partition(f"{what} ")[2].partition(",")[0])
+
+
+def test_of_a_node_that_is_killed_each_loss_is_counted(tmp_path: Any, nats_cluster: NatsCluster) -> None:
+    with joined(tmp_path, "ab", [[url] for url in nats_cluster.urls[:2]]) as (a, b):
+        stream: list[Stream] = []
 
         async def test() -> None:
             async with (
                 a.client() as here,
                 b.client() as there,
-                there.subscribe("tv") as events,
+                there.subscribe("tv", queue=100_000) as events,
+                here.serve("tv", answer),
+            ):
+                await heard(here, events)
+                stream.append(Stream(here, events))
+                sending = asyncio.ensure_future(stream[0].send(20_000))
+                await asyncio.sleep(0.3)
+                await asyncio.to_thread(nats_cluster.kill, 0)
+                await sending
+                await stream[0].take_all()
+
+        run(test)
+        a.uplink.wait_for("NATS is lost")
+        a.uplink.wait_for("NATS is back")
+        b.uplink.stop()
+        assert stream[0].check() == counted(b, "lost")
+
+
+def test_the_parts_of_a_cluster_that_is_split_join_again(tmp_path: Any, nats_cluster: NatsCluster) -> None:
+    with joined(tmp_path, "ab", [[url] for url in nats_cluster.urls[:2]]) as (a, b):
+        lines = [len(site.uplink.lines) for site in (a, b)]
+        nats_cluster.split(0)
+        for site, other, seen in ((a, "b", lines[0]), (b, "a", lines[1])):
+            site.uplink.wait_for(f"server {other} has left", seen)
+        lines = [len(site.uplink.lines) for site in (a, b)]
+        nats_cluster.heal()
+        for site, other, seen in ((a, "b", lines[0]), (b, "a", lines[1])):
+            site.uplink.wait_for(f"server {other} has joined", seen)
+
+        async def test() -> None:
+            async with (
+                a.client() as here,
+                b.client() as there,
+                there.subscribe("tv", queue=100_000) as events,
+                here.serve("tv", answer),
+            ):
+                await heard(here, events)
+                assert (await within(there.request("tv", b"?"))).payload == b"? yes"
+
+        run(test)
+
+
+def test_an_uplink_may_be_killed_under_load(tmp_path: Any, nats_server: NatsCluster) -> None:
+    """That of the receiver, and that of the sender: nothing comes twice, and all goes on."""
+    with joined(tmp_path, "ab", nats_server.urls) as (a, b):
+
+        async def test() -> None:
+            async with (
+                a.client() as here,
+                b.client() as there,
+                there.subscribe("tv", queue=100_000) as events,
+                here.serve("tv", answer),
+            ):
+                await heard(here, events)
+                stream = Stream(here, events)
+                for site in (b, a):
+                    sending = asyncio.ensure_future(stream.send(10_000))
+                    await asyncio.sleep(0.2)
+                    site.uplink.kill()
+                    site.start_uplink()
+                    await sending
+                    await stream.take_all()
+                stream.check()
+
+        run(test)
+
+
+def test_clients_do_not_notice_an_engine_that_hangs(tmp_path: Any, nats_server: NatsCluster) -> None:
+    with joined(tmp_path, "ab", nats_server.urls) as (a, b):
+
+        async def test() -> None:
+            async with (
+                a.client() as here,
+                a.client() as near,
+                near.subscribe("tv", queue=100_000) as events,
+                here.serve("tv", answer),
+            ):
+                await heard(here, events)
+                nats_server.pause(0)
+                try:
+                    stream = Stream(here, events)
+                    await stream.send(50_000)
+                    await stream.take_all()
+                    assert stream.check() == 0
+                finally:
+                    nats_server.resume(0)
+
+        run(test)
+        b.uplink.wait_for("server a has joined")
+
+
+def test_a_server_that_is_killed_gets_what_is_kept(tmp_path: Any, nats_cluster: NatsCluster) -> None:
+    """It misses 100 publications, is started again, and gets each of them once."""
+    with joined(tmp_path, "ab", nats_cluster.urls, KEEP) as (a, b):
+
+        async def test() -> None:
+            async with (
+                a.client() as here,
+                b.client() as there,
+                there.subscribe("tv", queue=100_000) as events,
                 here.serve("tv", answer),
             ):
                 await heard(here, events)
                 b.server.process.kill()
                 b.server.wait()
-                b.uplink.wait_for("is lost")
+                b.uplink.kill()
                 for number in range(100):
                     await here.publish("tv", b"%d" % number, confirm=True)
                 await asyncio.to_thread(b.start_server)
-                b.uplink.kill()
                 b.start_uplink()
                 found = [each for each in await numbers(events, 99) if isinstance(each, int)]
                 assert found == list(range(100))
+
+        run(test)
+
+
+def test_what_is_not_kept_crosses_while_the_disks_are_full(tmp_path: Any, nats_server: NatsCluster) -> None:
+    with joined(tmp_path, "ab", nats_server.urls, KEEP) as (a, b):
+        nats_server.fill()
+
+        async def test() -> None:
+            async with (
+                a.client() as here,
+                b.client() as there,
+                there.subscribe("radio") as events,
+                here.serve("tv", answer),
+                here.serve("radio", answer),
+            ):
+                await heard(here, events, "radio")
+                await here.publish("tv", b"x", confirm=True)
+                await asyncio.to_thread(a.uplink.wait_for, "takes nothing")
+                assert (await within(there.request("radio", b"?"))).payload == b"? yes"
 
         run(test)

@@ -1,0 +1,5 @@
+"""``make demo``: the tour."""
+
+from bussrv.demo.tour import main
+
+raise SystemExit(main())
