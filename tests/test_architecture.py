@@ -83,7 +83,7 @@ BESIDE: Table = {
     "bussrv.starter": (
         *BASE,
         "bussrv.journal.keys",
-        "bussrv.policy.logins.users",
+        *("bussrv.policy.logins.tokens", "bussrv.policy.logins.users"),
         "bussrv.server.configuration.option_texts",
     ),
     "bussrv.uplink": (

@@ -4,6 +4,7 @@
   signed
 - ``directory``: the directory of a new server
 - ``texts``: the texts of the first files of a server
+- ``uplink``: the texts of an uplink to NATS, for a new server
 
 Tests: ``tests/starter``.
 """

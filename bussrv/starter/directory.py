@@ -14,9 +14,11 @@ from msgspec import Struct
 
 from bussrv.errors import ConfigError, JournalError
 from bussrv.journal.keys import generate, public_path
+from bussrv.policy.logins.tokens import new_token, token_line
 from bussrv.policy.logins.users import user_line
-from bussrv.starter import texts
+from bussrv.starter import texts, uplink
 from bussrv.starter.certificates import make_certificates
+from bussrv.starter.uplink import NewUplink
 
 PUBLIC = 0o644
 PRIVATE = 0o600
@@ -33,6 +35,7 @@ class NewServer(Struct, frozen=True, kw_only=True):
     :ivar interface: the address that it listens on; empty: all IPv4 addresses of the machine.
     :ivar programs: the directory of ``twistd``.
     :ivar system_user: the user of the system that it runs as.
+    :ivar uplink: its uplink; ``None``: it has none.
     """
 
     names: Sequence[str]
@@ -40,6 +43,7 @@ class NewServer(Struct, frozen=True, kw_only=True):
     interface: str
     programs: Path
     system_user: str
+    uplink: NewUplink | None = None
 
 
 def make(
@@ -95,7 +99,10 @@ def _files(directory: Path, wanted: NewServer, issued: dict[str, str], now: date
     if wanted.interface:
         ip_address(wanted.interface)
     users = "".join(f"{user_line(user, secret.encode())}\n" for user, secret in issued.items())
-    unit = texts.unit(directory, wanted.programs, wanted.system_user)
+    new = wanted.uplink
+    unit = texts.unit(directory, wanted.programs, wanted.system_user, has_uplink=new is not None)
+    policy = texts.policy(directory, wanted.users) + ("" if new is None else uplink.policy(new))
+    tokens = None if new is None else directory / uplink.TOKENS
     names = {user: f"{texts.PROFILES}/{texts.profile_name(user)}" for user in issued}
     profiles = [(name, texts.profile(wanted.names[0], user).encode(), PRIVATE) for user, name in names.items()]
     return [
@@ -104,10 +111,24 @@ def _files(directory: Path, wanted: NewServer, issued: dict[str, str], now: date
         (texts.SERVER, certificates.server, PUBLIC),
         (texts.SERVER_KEY, certificates.server_key, PRIVATE),
         (texts.USERS, users.encode(), PRIVATE),
-        (texts.POLICY, texts.policy(directory, wanted.users).encode(), PUBLIC),
+        (texts.POLICY, policy.encode(), PUBLIC),
         (texts.UNIT, unit.encode(), PUBLIC),
         *profiles,
-        (texts.CONFIGURATION, texts.configuration(directory, wanted.interface).encode(), PUBLIC),
+        (texts.CONFIGURATION, texts.configuration(directory, wanted.interface, tokens=tokens).encode(), PUBLIC),
+        *([] if new is None else _uplink_files(directory, wanted, new)),
+    ]
+
+
+def _uplink_files(directory: Path, wanted: NewServer, new: NewUplink) -> list[tuple[str, bytes, int]]:
+    """:raises ValueError: a user has the name of the uplink."""
+    if uplink.USER in wanted.users:
+        raise ValueError(f"{uplink.USER} is the user that the uplink is: choose another name")
+    token = new_token()
+    unit = uplink.unit(new, directory, wanted.programs, wanted.system_user)
+    return [
+        (uplink.TOKENS, f"{token_line(uplink.USER, token, None)}\n".encode(), PRIVATE),
+        (uplink.TOKEN, f"{token}\n".encode(), PRIVATE),
+        (uplink.UNIT, unit.encode(), PUBLIC),
     ]
 
 

@@ -23,6 +23,9 @@ UNIT = "bussrv.service"
 PROFILES = "profiles"
 """The directory of the profiles: a file for each user, without the secret."""
 
+SOCKET = "servers.sock"
+"""The socket for the uplink. Under systemd it is in the directory of the server in /run."""
+
 OPERATOR = "operator"
 """The user who may see and steer the server."""
 
@@ -54,6 +57,11 @@ policy = $policy
 # Every change is journaled, and the journal is sealed with this key. Keep a copy of the key on another machine.
 journal = $journal
 journal-key = $journal_key
+""")
+
+_SERVERS = Template("""
+# For linked servers and uplinks alone. Only the user that the server runs as may open this socket.
+servers = $servers
 """)
 
 _POLICY = Template("""\
@@ -91,13 +99,24 @@ After=network.target
 [Service]
 Type=notify
 User=$user
-ExecStart=$twistd -n --pidfile= --logfile=- bussrv --config $configuration --journal /var/lib/bussrv/journal
+ExecStart=$command
 ExecReload=/bin/kill -HUP $$MAINPID
 WatchdogSec=30
 Restart=on-failure
 LimitNOFILE=65536
 StateDirectory=bussrv
 StateDirectoryMode=0700
+${runtime}${hardening}
+[Install]
+WantedBy=multi-user.target
+""")
+
+_RUNTIME = """\
+RuntimeDirectory=bussrv
+RuntimeDirectoryMode=0700
+"""
+
+_HARDENING = Template("""\
 UMask=0077
 ProtectSystem=strict
 ProtectHome=$home
@@ -118,32 +137,40 @@ RestrictSUIDSGID=yes
 LockPersonality=yes
 SystemCallArchitectures=native
 SystemCallFilter=@system-service
-
-[Install]
-WantedBy=multi-user.target
 """)
+
+RUNTIME = Path("/run/bussrv")
+"""The directory of the server that is there while it runs, under systemd."""
 
 _HOMES = ("/home", "/root", "/run/user")
 
 
-def configuration(directory: Path, interface: str) -> str:
+def configuration(directory: Path, interface: str, *, tokens: Path | None = None) -> str:
     """The configuration file.
 
     :param directory: the absolute path of the directory of all files.
     :param interface: the address to listen on; empty: all IPv4 addresses of the machine.
+    :param tokens: the file with the hash of the token of an uplink; ``None``: there is no uplink.
     """
     listens = f":interface={_escaped(interface)}" if interface else ""
     files = f"privateKey={_escaped(str(directory / SERVER_KEY))}:certKey={_escaped(str(directory / SERVER))}"
     endpoints = {name: toml_value(f"ssl:{port}{listens}:{files}") for name, port in PORTS.items()}
-    return _CONFIGURATION.substitute(
+    logins = [f"users:{directory / USERS}", *([] if tokens is None else [f"tokens:{tokens}"])]
+    text = _CONFIGURATION.substitute(
         endpoints,
         here=directory / CONFIGURATION,
-        auth=toml_value(f"users:{directory / USERS}"),
+        auth=", ".join(map(toml_value, logins)),
         users_file=directory / USERS,
         policy=toml_value(str(directory / POLICY)),
         journal=toml_value(str(directory / JOURNAL)),
         journal_key=toml_value(str(directory / JOURNAL_KEY)),
     )
+    return text if tokens is None else text + _SERVERS.substitute(servers=toml_value(private_socket(directory)))
+
+
+def private_socket(directory: Path) -> str:
+    """The endpoint of the socket for an uplink."""
+    return f"unix:{_escaped(str(directory / SOCKET))}:mode=600"
 
 
 def policy(directory: Path, users: Iterable[str]) -> str:
@@ -178,20 +205,36 @@ def profile(host: str, user: str) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def unit(directory: Path, programs: Path, user: str) -> str:
+def unit(directory: Path, programs: Path, user: str, *, has_uplink: bool = False) -> str:
     """The unit of systemd.
 
     :param programs: the directory of ``twistd``.
     :param user: the user of the system that the server runs as.
     """
     twistd, file = programs / "twistd", directory / CONFIGURATION
-    is_at_home = any(str(each).startswith(_HOMES) for each in (twistd, file))
+    words = [str(twistd), "-n", "--pidfile=", "--logfile=-", "bussrv", "--config", str(file)]
+    words += ["--journal", "/var/lib/bussrv/journal"]
+    words += ["--servers", private_socket(RUNTIME)] if has_uplink else []
     return _UNIT.substitute(
         user=user,
-        twistd=_unit_word(str(twistd)),
-        configuration=_unit_word(str(file)),
-        home="read-only" if is_at_home else "yes",
+        command=unit_command(words),
+        runtime=_RUNTIME if has_uplink else "",
+        hardening=hardening(twistd, file),
     )
+
+
+def hardening(*needed: Path) -> str:
+    """The lines of a unit that restrict a service.
+
+    :param needed: files that it has to see.
+    """
+    is_at_home = any(str(each).startswith(_HOMES) for each in needed)
+    return _HARDENING.substitute(home="read-only" if is_at_home else "yes")
+
+
+def unit_command(words: Iterable[str]) -> str:
+    """A command in a unit. Source: systemd.service(5), Command lines."""
+    return " ".join(map(_unit_word, words))
 
 
 def _escaped(text: str) -> str:
@@ -200,6 +243,5 @@ def _escaped(text: str) -> str:
 
 
 def _unit_word(text: str) -> str:
-    """A word of a command in a unit. Source: systemd.service(5), Command lines."""
     text = text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
     return text if re.fullmatch(r"[\w./%$@+,=:-]+", text) else f'"{text}"'

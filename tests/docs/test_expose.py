@@ -24,7 +24,9 @@ from tests.forked import ForkedServer
 pytestmark = pytest.mark.processes
 
 PAGE = "docs/how-to/expose.md"
-((INIT, MADE),), ((CHECK, CHECKED), (START, _)), ((SUB, _), (PUB, _)), RENEW = map(commands, blocks(PAGE, "console"))
+((INIT, MADE),), ((CHECK, CHECKED), (START, _)), ((SUB, _), (PUB, _)), RENEW, ((JOIN, JOINED),) = map(
+    commands, blocks(PAGE, "console")
+)
 
 
 class Started:
@@ -144,3 +146,9 @@ def test_another_certificate(made: tuple[Path, str]) -> None:
     names = x509.SubjectAlternativeName
     assert before.extensions.get_extension_for_class(names) == after.extensions.get_extension_for_class(names)
     assert says(run(CHECK, place), CHECKED)
+
+
+def test_a_server_with_an_uplink(tmp_path: Path) -> None:
+    said = run(JOIN, tmp_path)
+    assert says(said, JOINED), said
+    assert says(run(CHECK.replace("hall", "attic"), tmp_path), CHECKED.replace("hall", "attic"))

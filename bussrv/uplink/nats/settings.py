@@ -160,6 +160,17 @@ def settings_of(
     )
 
 
+def check_net(url: str, net: str, keep: tuple[str, ...]) -> None:
+    """Check these options by themselves, before the others are known.
+
+    :raises ConfigError: one of them cannot be used.
+    """
+    _engine(url, None, None, None, None)
+    _subjects(net)
+    for service in keep:
+        _kept(service)
+
+
 def _tls(ca: Path | None, certificate: Path | None, key: Path | None) -> Tls | None:
     if ca is certificate is key is None:
         return None
