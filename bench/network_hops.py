@@ -13,7 +13,6 @@ from networks import Network
 from bussrv.bus.links.advertisement_fields import NOTIFY, events_between
 from bussrv.bus.links.paths import RemoteSession
 from bussrv.uplink.crossing.frames import overhead
-from bussrv.uplink.crossing.outgoing import MOST_BYTES, MOST_OBJECTS
 from bussrv.uplink.crossing.peers import Beat, encode_entry
 from bussrv.uplink.nats.settings import BEAT
 from bussrv.uplink.nats.subjects import Subjects
@@ -21,9 +20,6 @@ from bussrv.wire.objects import encode
 
 OBJECT = 120
 """Bytes of an object when it leaves its server."""
-
-FLUSH = 0.005
-"""The longest time in seconds that an object waits for others to share its frame."""
 
 NODES = 3
 """Servers of the engine. Uplinks are connected with them in turn."""
@@ -231,7 +227,7 @@ def _cross(crossing: Crossing, network: Network, flow: Flow, to: Collection[int]
     """Objects go from their server through NATS to others."""
     rate = flow.rate
     crossing.hop(SERVERS, rate, OBJECT, flow.home)
-    size = framed(network.servers[flow.home], flow.subject, rate)
+    size = framed(network.servers[flow.home], flow.subject)
     crossing.hop(INTO, rate, size)
     nodes = {server % NODES for server in to} - {flow.home % NODES}
     crossing.hop(NODE_TO_NODE, rate * len(nodes), size)
@@ -241,21 +237,16 @@ def _cross(crossing: Crossing, network: Network, flow: Flow, to: Collection[int]
     crossing.beats += len(to) * closings(rate) * closing(network.servers[flow.home], flow.subject)
 
 
-def framed(origin: str, subject: str, rate: float) -> float:
-    """Bytes of an object in NATS: its own, and its share of the frame and of the line ``PUB``; ``MSG`` is like it."""
-    frame = overhead(origin, 0)
-    return OBJECT + overhead(origin, 1) - frame + (frame + _line(subject)) / together(rate)
+def framed(origin: str, subject: str) -> int:
+    """Bytes of an object in NATS, alone in its frame, with the line ``PUB``; ``MSG`` is like it.
+
+    An uplink sends what it has read at once. Only in a burst, several objects of a subject share a frame.
+    """
+    return OBJECT + overhead(origin, 1) + _line(subject)
 
 
 def _line(subject: str) -> int:
     return len(f"PUB {subject} {OBJECT}\r\n\r\n")
-
-
-def together(rate: float) -> float:
-    """How many objects of a subject share a frame, on average: those that come at random while it waits."""
-    expected = rate * FLUSH
-    most = min(MOST_OBJECTS, MOST_BYTES // OBJECT)
-    return min(most, expected / -math.expm1(-expected))
 
 
 def closings(rate: float) -> float:
