@@ -123,6 +123,10 @@ class Registry:
         """Journal a refusal, or a limit that a client reached, at a limited rate."""
         for each in self.refusal_observers:
             each(event, times)
+        self.note_often(event, times)
+
+    def note_often(self, event: ev.Event, times: int = 1) -> None:
+        """Journal what others may cause often, at a limited rate."""
         if self._journal.unavailable is not None:
             self._strangers.leave_out(event, times)
         elif (suppressed := self._strangers.admit(event, times)) is not None:
