@@ -415,19 +415,16 @@ class Node:
             self._requests.answered(obj.fields().get("in-reply-to"))
 
     def _lost(self, subject: str, origin: str, lost: int) -> None:
-        """Objects of an origin did not come."""
-        if lost:
-            self.counters["lost"] += lost
-            self.tell_gap(origin, self.subjects.service(subject), lost, "engine-lost")
-
-    def tell_gap(self, origin: str, service: str | None, lost: int | None, reason: str) -> None:
-        """Tell the server that objects are missing.
-
-        :param lost: how many; ``None``: it is not known.
-        """
-        about: dict[str, Any] = {} if service is None else {"service": service}
-        about |= {} if lost is None else {"lost": lost}
-        self._tell({"event": GAP, "from": origin, **about, "reason": reason, "route": [self.node]})
+        """Objects of an origin did not come: tell the server."""
+        if not lost:
+            return
+        self.counters["lost"] += lost
+        if "gap" in self._understood:
+            service = self.subjects.service(subject)
+            about: dict[str, Any] = {} if service is None else {"service": service}
+            # What is kept is lost by its bounds of age and size.
+            reason = "objects-expired" if subject in self.kept else "objects-lost"
+            self._tell({"event": GAP, "from": origin, **about, "lost": lost, "reason": reason, "route": [self.node]})
 
     def beaten(self, server: str, beat: Beat, now: float) -> None:
         """A heartbeat came."""
