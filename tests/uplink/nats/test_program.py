@@ -148,7 +148,7 @@ def test_of_a_node_that_is_killed_each_loss_is_counted(tmp_path: Any, nats_clust
         a.uplink.wait_for("NATS is lost")
         a.uplink.wait_for("NATS is back")
         b.uplink.stop()
-        assert stream[0].check() == counted(b, "lost")
+        assert stream[0].check() == counted(b, "lost") == stream[0].missing
 
 
 def test_the_parts_of_a_cluster_that_is_split_join_again(tmp_path: Any, nats_cluster: NatsCluster) -> None:
@@ -245,6 +245,29 @@ def test_a_server_that_is_killed_gets_what_is_kept(tmp_path: Any, nats_cluster: 
                 b.start_uplink()
                 found = [each for each in await numbers(events, 99) if isinstance(each, int)]
                 assert found == list(range(100))
+
+        run(test)
+
+
+def test_what_the_bound_removed_is_told(tmp_path: Any, nats_server: NatsCluster) -> None:
+    small = ["--keep", "tv", "--keep-size", "65536"]
+    with joined(tmp_path, "ab", nats_server.urls, small) as (a, b):
+
+        async def test() -> None:
+            async with a.client() as here, b.client() as there, here.serve("tv", answer):
+                async with there.subscribe("tv") as events:
+                    await heard(here, events)
+                b.uplink.kill()
+                for number in range(1000):
+                    await here.publish("tv", (b"%d" % number).zfill(500), confirm=number % 100 == 99)
+                b.start_uplink()
+                async with there.subscribe("tv") as events:
+                    event = await within(anext(events))
+                    while not isinstance(event, Gap):
+                        event = await within(anext(events))
+                    found = await numbers(events, 999)
+                    assert event == Gap(1000 - len(found), "objects-expired")
+                    assert found == list(range(1000 - len(found), 1000))
 
         run(test)
 
