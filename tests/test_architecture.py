@@ -86,7 +86,7 @@ BESIDE: Table = {
     ),
     "bussrv.uplink": (
         *BASE,
-        *("bussrv.addresses", "bussrv.terminal", "bussrv.client"),
+        *("bussrv.addresses", "bussrv.counts.throttle", "bussrv.terminal", "bussrv.client"),
         *(f"bussrv.journal.{name}" for name in ("bounds", "evidence", "manifest", "reading", "record", "regular")),
         "bussrv.journal.segment",
     ),

@@ -16,7 +16,7 @@ from bussrv.cli.connection import secret_in
 from bussrv.cli.failure import Failure, explained
 from bussrv.cli.parameters import whole
 
-SECRETS = ("kafka_password_file",)
+SECRETS = ("kafka_password_file", "bus_secret_file", "bus_token_file")
 """Options that name a file with a secret. The engine is given the secret."""
 
 
@@ -54,7 +54,10 @@ _kafka_file = partial(_kafka, metavar="FILE", type=click.Path(path_type=Path))
 
 
 @command(
-    examples=("bussrv uplink kafka://127.0.0.1:9092 --events --journal bussrv-journal",),
+    examples=(
+        "bussrv uplink kafka://127.0.0.1:9092 --events --journal bussrv-journal",
+        "bussrv uplink kafka://127.0.0.1:9092 --service tv --out --in --id hall --bus bus://127.0.0.1",
+    ),
     statuses={0: "SIGTERM or Ctrl-C ended it", 2: "it cannot go on"},
 )
 @click.argument("url", metavar="URL")
@@ -62,6 +65,18 @@ _kafka_file = partial(_kafka, metavar="FILE", type=click.Path(path_type=Path))
 @_kafka("--journal", metavar="DIR", type=click.Path(path_type=Path), help="The journal directory; with --events.")
 @_kafka("--topic", metavar="NAME", default="bussrv.events", show_default=True, help="The topic for --events.")
 @_kafka("--from-oldest", is_flag=True, help="Go on although records are gone: with the oldest one that is left.")
+@_kafka(
+    "--service", "services", metavar="NAME", multiple=True, help="Forward this service, or pattern; may be repeated."
+)
+@_kafka("--out", is_flag=True, help="Send publications on the services to Kafka.")
+@_kafka("--in", "inward", is_flag=True, help="Publish records of the services' topics on the bus.")
+@_kafka("--id", "uplink_id", metavar="NAME", help="The name of this uplink; with --service.")
+@_kafka("--prefix", metavar="TEXT", default="bus.", show_default=True, help="The beginning of the topics of services.")
+@_kafka("--bus", metavar="URL", help="The server: bus://HOST, buss:// over TLS, or profile:NAME; with --service.")
+@_kafka("--bus-user", metavar="NAME", help="The user to log in to the server as.")
+@_kafka_file("--bus-secret-file", help="The file with the secret of the user.")
+@_kafka_file("--bus-token-file", help="The file with a token, in place of a user.")
+@_kafka_file("--bus-ca", help="The authorities that may sign the server's certificate.")
 @_kafka(
     "--max-bytes",
     metavar="BYTES",
@@ -87,8 +102,9 @@ _kafka_file = partial(_kafka, metavar="FILE", type=click.Path(path_type=Path))
 @click.option("--log-format", type=click.Choice(("text", "json")), default="text", help="The form of the log.")
 def uplink(url: str, **given: Any) -> int:
     """Join a server to Kafka until SIGTERM or Ctrl-C: kafka://HOST:PORT,HOST:PORT, or kafkas:// over TLS. With
-    --events, the sealed records of the server's journal go to a topic. The command runs beside the server, and reads
-    the journal from its directory. If Kafka is away, it tries again; the log says so on standard error.
+    --events, the sealed records of the server's journal go to a topic. With --service, publications on some services go
+    to topics (--out), or come from there (--in). If Kafka or the server is away, it tries again; the log says so on
+    standard error.
     """
     scheme, separator, _ = url.partition("://")
     engine = ENGINES.get(scheme) if separator else None

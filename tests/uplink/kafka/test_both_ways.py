@@ -1,0 +1,245 @@
+"""Publications of chosen services to Kafka and back: a real server, and the broker Tansu, whose limits
+:mod:`tests.uplink.kafka.broker` tells."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from aiokafka.structs import ConsumerRecord
+
+from bussrv.client.aio import Subscription, connect
+from bussrv.client.events import Gap, Message
+from tests.forked import ForkedServer
+from tests.uplink.kafka.broker import PRODUCE, Broker
+from tests.uplink.kafka.program import Uplink, until
+
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(120)]
+
+PATIENCE = 30.0
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkedServer]:
+    with ForkedServer(tmp_path_factory.mktemp("server") / "journal") as found:
+        yield found
+
+
+def address(server: ForkedServer) -> str:
+    return f"bus://127.0.0.1:{server.port('objects')}"
+
+
+def joined(server: ForkedServer, broker: Broker, prefix: str, *arguments: str) -> Uplink:
+    """An uplink that runs, and has subscribed."""
+    return Uplink(broker.url, "--bus", address(server), "--id", "hall", "--prefix", prefix, *arguments)
+
+
+def headers_of(record: ConsumerRecord) -> dict[str, bytes]:
+    return dict(record.headers)
+
+
+async def take(events: Subscription[Message], count: int) -> list[Message | Gap]:
+    found: list[Message | Gap] = []
+    while len(found) < count:
+        taken = await events.take(count, PATIENCE)
+        assert taken, found
+        found += taken
+    return found
+
+
+def test_publications_go_out_in_order(server: ForkedServer, broker: Broker) -> None:
+    broker.create("out.hall.lamp")
+    with joined(server, broker, "out.", "--service", "hall/#", "--out") as uplink:
+        uplink.wait_for("publications go")
+
+        async def publish() -> str:
+            async with connect(address(server)) as bus:
+                for number in range(700):
+                    await bus.publish("hall/lamp", b"%d" % number, type="text/plain")
+                    await bus.publish("cellar/lamp", b"not wanted")
+                await bus.flush()
+                return bus.routing_id or ""
+
+        publisher = asyncio.run(publish())
+        until(lambda: len(broker.read("out.hall.lamp")) == 700)
+        assert uplink.stop() == 0
+    records = broker.read("out.hall.lamp")
+    assert [each.value for each in records] == [b"%d" % number for number in range(700)]
+    first = records[0]
+    assert (first.key, headers_of(first)["content-type"]) == (publisher.encode(), b"text/plain")
+    assert headers_of(first)["bussrv-uplink"] == b"hall"
+    assert len({headers_of(each)["bussrv-id"] for each in records}) == 700
+    assert uplink.wait_for("stopped").endswith("out sent 700, out skipped 0, out lost 0, out refused 0, out failures 0")
+
+
+def test_records_come_in_as_publications(server: ForkedServer, broker: Broker) -> None:
+    """Those that were there before the first start stay where they are."""
+    broker.create("in.tv", 2)
+    broker.create("in.radio")
+    broker.put("in.tv", b"before")
+
+    async def receive() -> list[Message | Gap]:
+        async with connect(address(server)) as bus, bus.subscribe("tv", "radio") as events:
+            broker.put("in.tv", b"news", headers=[("content-type", b"text/plain")])
+            broker.put("in.radio", b"not wanted")
+            broker.put("in.tv", b"own", headers=[("bussrv-uplink", b"hall")])
+            first = await take(events, 1)
+            broker.put("in.tv", b"\0")
+            return first + await take(events, 1)
+
+    with joined(server, broker, "in.", "--service", "tv", "--in") as uplink:
+        uplink.wait_for("are published")
+        news, other = asyncio.run(receive())
+        assert uplink.stop() == 0
+    assert isinstance(news, Message)
+    assert isinstance(other, Message)
+    assert (news.service, news.payload, news.type) == ("tv", b"news", "text/plain")
+    assert news.metadata["kafka-uplink"] == "hall"
+    assert (other.payload, other.type) == (b"\0", "application/octet-stream")
+    assert "in published 2, in skipped 1, in refused 0" in uplink.wait_for("stopped")
+
+
+def test_two_servers_joined_both_ways_make_no_loop(broker: Broker, server: ForkedServer, tmp_path: Path) -> None:
+    broker.create("both.tv")
+    with (
+        ForkedServer(tmp_path / "journal") as cellar,
+        joined(server, broker, "both.", "--service", "tv", "--out", "--in") as one,
+        joined(cellar, broker, "both.", "--id", "cellar", "--service", "tv", "--out", "--in") as other,
+    ):
+        for each in (one, other):
+            each.wait_for("publications go")
+            each.wait_for("are published")
+
+        async def talk() -> None:
+            async with (
+                connect(address(server)) as here,
+                connect(address(cellar)) as there,
+                here.subscribe("tv") as heard_here,
+                there.subscribe("tv") as heard_there,
+            ):
+                for number in range(20):
+                    await here.publish("tv", b"from hall %d" % number)
+                    await there.publish("tv", b"from cellar %d" % number)
+                await take(heard_here, 20)
+                await take(heard_there, 20)
+                broker.put("both.tv", b"the end")
+                for events in (heard_here, heard_there):
+                    # Its own publications reach a subscriber of the same client, too.
+                    assert [each.payload for each in await take(events, 21)][-1] == b"the end"
+
+        asyncio.run(talk())
+        assert (one.stop(), other.stop()) == (0, 0)
+    records = [each.value for each in broker.read("both.tv")]
+    assert sorted(records) == sorted(
+        [b"the end", *(b"from %s %d" % (place, number) for place in (b"hall", b"cellar") for number in range(20))]
+    )
+
+
+def test_what_waits_is_sent_before_the_end(server: ForkedServer, broker: Broker) -> None:
+    broker.create("end.tv")
+    with joined(server, broker, "end.", "--service", "tv", "--out") as uplink:
+        uplink.wait_for("publications go")
+
+        async def publish() -> None:
+            async with connect(address(server)) as bus:
+                for number in range(3000):
+                    await bus.publish("tv", b"%d" % number)
+                await bus.flush()
+
+        asyncio.run(publish())
+        assert uplink.stop(signal.SIGINT) == 0
+    said = uplink.wait_for("stopped")
+    count = len(broker.read("end.tv"))
+    assert f"out sent {count}, out skipped 0, out lost 0" in said
+
+
+def test_publications_wait_for_a_broker_that_is_away(server: ForkedServer, broker: Broker) -> None:
+    broker.create("wait.tv")
+    broker.relay.swallow = PRODUCE
+    with joined(server, broker, "wait.", "--service", "tv", "--out") as uplink:
+        uplink.wait_for("publications go")
+
+        async def publish(first: int) -> None:
+            async with connect(address(server)) as bus:
+                for number in range(first, first + 100):
+                    await bus.publish("tv", b"%d" % number)
+                await bus.flush()
+
+        asyncio.run(publish(0))
+        until(lambda: len(broker.read("wait.tv")) == 100)
+        broker.cut()
+        asyncio.run(publish(100))
+        uplink.wait_for("is lost")
+        broker.mend()
+        uplink.wait_for("is back")
+        until(lambda: len(broker.read("wait.tv")) == 200)
+        uplink.stop()
+    assert [each.value for each in broker.read("wait.tv")] == [b"%d" % number for number in range(200)]
+
+
+def test_one_publication_that_is_refused_holds_up_no_other(server: ForkedServer, broker: Broker) -> None:
+    for topic in ("large.tv", "large.radio"):
+        broker.create(topic)
+    arguments = ("--service", "#", "--out", "--max-bytes", "2000")
+    with joined(server, broker, "large.", *arguments) as uplink:
+        uplink.wait_for("publications go")
+
+        async def publish() -> None:
+            async with connect(address(server)) as bus:
+                await bus.publish("tv", b"x" * 3000)
+                await bus.publish("/".join("abcdefgh" * 16), b"too long" * 8)
+                await bus.publish("radio", b"small")
+                await bus.publish("tv", b"small")
+                await bus.flush()
+
+        asyncio.run(publish())
+        until(lambda: len(broker.read("large.tv")) == len(broker.read("large.radio")) == 1)
+        assert uplink.stop() == 0
+    assert "out sent 2, out skipped 0, out lost 0, out refused 2" in uplink.wait_for("stopped")
+    assert "would have 261 characters" in uplink.wait_for("is not sent: the topic of")
+    assert "larger than the maximum" in uplink.wait_for("is not sent: topic large.tv")
+
+
+def test_every_record_comes_in_though_the_uplink_is_killed(server: ForkedServer, broker: Broker) -> None:
+    broker.create("killed.tv")
+    arguments = ("--service", "tv", "--in")
+
+    async def receive() -> list[bytes]:
+        found: list[bytes] = []
+        async with connect(address(server)) as bus, bus.subscribe("tv") as events:
+            with joined(server, broker, "killed.", *arguments) as first:
+                first.wait_for("are published")
+                for number in range(300):
+                    broker.put("killed.tv", b"%d" % number)
+                    if number == 150:
+                        first.kill()
+            with joined(server, broker, "killed.", *arguments) as second:
+                while not found or found[-1] != b"299":
+                    found += [each.payload for each in await take(events, 1) if isinstance(each, Message)]
+                assert second.stop() == 0
+        return found
+
+    found = asyncio.run(receive())
+    assert list(dict.fromkeys(found)) == [b"%d" % number for number in range(300)]
+
+
+def test_records_wait_for_a_server_that_is_away(broker: Broker, tmp_path: Path) -> None:
+    broker.create("server.tv")
+    journal = tmp_path / "journal"
+    with ForkedServer(journal, ["--max-payload", "2000"]) as server:
+        port = server.port("objects")
+        with joined(server, broker, "server.", "--service", "tv", "--in") as uplink:
+            uplink.wait_for("are published")
+            server.stop()
+            uplink.wait_for("the server is lost")
+            broker.put("server.tv", b"first")
+            broker.put("server.tv", b"x" * 5000)
+            broker.put("server.tv", b"last")
+            options = ["--max-payload", "2000", "--objects", f"tcp:{port}:interface=127.0.0.1"]
+            with ForkedServer(journal, options):
+                until(lambda: broker.committed("bussrv-hall", "server.tv") == 3)
+                assert uplink.stop() == 0
+    assert "in published 2, in skipped 0, in refused 1" in uplink.wait_for("stopped")
