@@ -23,6 +23,7 @@ from aiokafka.errors import (
 from prometheus_client import Counter
 
 from bussrv.client.aio import Bus, Subscription
+from bussrv.client.errors import BusError
 from bussrv.client.events import Gap, Message
 from bussrv.uplink.figures import Figures
 from bussrv.uplink.kafka.cluster import CLOSE_SECONDS, OPEN_SECONDS, Cluster
@@ -127,6 +128,8 @@ class Outgoing:
                 self._take(await events.take(QUEUE, 0) if events.waiting else ())
                 await self._send(producer, topics)
         except PASSING as error:
+            if isinstance(error, BusError):
+                raise
             topic = f"{self._wanted.prefix}…"
             if (sentence := lasting(error, topic, self._cluster)) is not None:
                 raise sentence from error

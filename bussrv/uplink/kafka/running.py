@@ -85,15 +85,16 @@ class _Running:
         try:
             if await or_stopped(bus.__aenter__(), self._stop) is None:
                 return
-            try:
-                jobs = [partial(part.run, bus) for part in self._directions(asked)]
-                await run_jobs(jobs, self._stop)
-            finally:
-                await bus.close()
+        except BussrvError as error:
+            raise UplinkError(f"the server does not take the uplink: {error}") from error
+        try:
+            await run_jobs([partial(part.run, bus) for part in self._directions(asked)], self._stop)
         except BussrvError as error:
             if states.end is not None:
-                raise UplinkError(f"the server does not take the uplink: {states.end}") from error
+                raise UplinkError(f"the server does not take the uplink any more: {states.end}") from error
             raise
+        finally:
+            await bus.close()
 
     def _directions(self, asked: Publications) -> list[Outgoing | Incoming]:
         cluster, wanted, log, stop = self._settings.cluster, asked.wanted, self._log, self._stop

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,13 @@ from aiokafka.structs import ConsumerRecord
 
 from bussrv.client.aio import Subscription, connect
 from bussrv.client.events import Gap, Message
+from bussrv.policy.logins.users import user_line
+from bussrv.uplink.figures import Figures
+from bussrv.uplink.kafka import outgoing
+from bussrv.uplink.kafka.cluster import TlsFiles, parse
+from bussrv.uplink.kafka.outgoing import Outgoing, OutgoingFigures
+from bussrv.uplink.kafka.publications import Wanted
+from bussrv.uplink.lines import Lines
 from tests.forked import ForkedServer
 from tests.uplink.kafka.broker import PRODUCE, Broker
 from tests.uplink.kafka.program import Uplink, until
@@ -243,3 +251,105 @@ def test_records_wait_for_a_server_that_is_away(broker: Broker, tmp_path: Path) 
                 until(lambda: broker.committed("bussrv-hall", "server.tv") == 3)
                 assert uplink.stop() == 0
     assert "in published 2, in skipped 0, in refused 1" in uplink.wait_for("stopped")
+
+
+POLICY = """
+[[rule]]
+users = ["ann"]
+watch = ["tv"]
+provide = ["tv"]
+publish = ["tv"]
+
+[[rule]]
+users = ["bob"]
+provide = ["*"]
+publish = ["*"]
+watch = ["*"]
+"""
+
+
+@pytest.fixture
+def guarded(tmp_path: Path) -> Iterator[ForkedServer]:
+    """A server that asks who clients are, and says what they may do."""
+    (tmp_path / "policy.toml").write_text(POLICY)
+    lines = [user_line(user, f"secret of {user}".encode()) for user in ("ann", "bob")]
+    (tmp_path / "users").write_text("".join(f"{line}\n" for line in lines))
+    (tmp_path / "users").chmod(0o600)
+    for name, text in (("ann", "secret of ann\n"), ("wrong", "another\n")):
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o600)
+    options = ["--auth", f"users:{tmp_path}/users", "--policy", f"{tmp_path}/policy.toml"]
+    with ForkedServer(tmp_path / "journal", options) as found:
+        yield found
+
+
+def test_what_the_policy_denies_is_refused_and_counted(guarded: ForkedServer, broker: Broker, tmp_path: Path) -> None:
+    for topic in ("policy.tv", "policy.radio"):
+        broker.create(topic)
+    login = ("--bus-user", "ann", "--bus-secret-file", str(tmp_path / "ann"))
+    services = ("--service", "tv", "--service", "radio", "--in")
+    with joined(guarded, broker, "policy.", *services, *login) as uplink:
+        uplink.wait_for("are published")
+
+        async def receive() -> list[Message | Gap]:
+            secret = {"user": "bob", "secret": "secret of bob"}
+            async with connect(address(guarded), **secret) as bus, bus.subscribe("tv", "radio") as events:
+                broker.put("policy.radio", b"denied")
+                uplink.wait_for("not-allowed")
+                broker.put("policy.tv", b"allowed")
+                return await take(events, 1)
+
+        (message,) = asyncio.run(receive())
+        assert message == Message("tv", b"allowed", "application/octet-stream", message.raw)
+        assert uplink.stop() == 0
+    assert "in published 1, in skipped 0, in refused 1" in uplink.wait_for("stopped")
+
+
+@pytest.mark.parametrize(
+    ("service", "user", "secret", "sentence"),
+    [
+        ("radio", "ann", "ann", "not-allowed"),
+        ("tv", "ann", "wrong", "the server does not take the uplink: "),
+    ],
+)
+def test_an_uplink_that_may_not_subscribe_ends(
+    guarded: ForkedServer, broker: Broker, tmp_path: Path, service: str, user: str, secret: str, sentence: str
+) -> None:
+    login = ("--bus-user", user, "--bus-secret-file", str(tmp_path / secret))
+    with joined(guarded, broker, "denied.", "--service", service, "--out", *login) as uplink:
+        assert uplink.wait() != 0
+        assert sentence in uplink.lines[-1]
+
+
+def test_a_slow_broker_costs_no_more_than_the_queue(
+    server: ForkedServer, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outgoing, "QUEUE", 50)
+    broker.create("slow.tv")
+
+    async def work() -> Figures:
+        figures, said, stop = Figures(), io.StringIO(), asyncio.Event()
+        cluster, wanted = parse(broker.url, None, TlsFiles()), Wanted("hall", ("tv",), "slow.")
+        sender = Outgoing(cluster, wanted, OutgoingFigures.of(figures), Lines(out=said), stop, max_bytes=10_000)
+        async with connect(address(server)) as bus, connect(address(server)) as other:
+            running = asyncio.ensure_future(sender.run(bus))
+            while "publications go" not in said.getvalue():
+                await asyncio.sleep(0.01)
+            await other.publish("tv", b"first", confirm=True)
+            while not figures.value("out_sent"):
+                await asyncio.sleep(0.01)
+            broker.cut()
+            for number in range(600):
+                await other.publish("tv", b"%d" % number, confirm=True)
+            broker.mend()
+            await other.publish("tv", b"last", confirm=True)
+            stop.set()
+            await running
+        assert "publications are lost: overflow" in said.getvalue()
+        return figures
+
+    figures = asyncio.run(asyncio.wait_for(work(), 60))
+    values = [each.value for each in broker.read("slow.tv")]
+    assert (values[0], values[-1]) == (b"first", b"last")
+    assert len(values) == figures.value("out_sent") == 602 - figures.value("out_lost")
+    assert len(values) < 600

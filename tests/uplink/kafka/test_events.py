@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import MessageSizeTooLargeError, OutOfOrderSequenceNumber
 
 from bussrv.errors import BussrvError
 from bussrv.journal.batch import Rotation
@@ -240,3 +242,32 @@ def test_two_uplinks_of_one_server_make_no_duplicates(broker: Broker, journal: P
     sent(broker, "twice", journal, 0)
     records = values(broker, "twice")
     assert records == lines_of(journal)[: len(records)]
+
+
+def test_what_the_topic_refuses_as_too_large_stops_the_uplink(
+    broker: Broker, journal: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tansu takes records of any size. So the refusal is made up in the client, as Kafka answers: of the record, and of
+    what the same producer sends after it."""
+    broker.create("refuses")
+    server = Kept(journal)
+    write(server, 5)
+    server.write("a" * 3000)
+    write(server, 5)
+    send, broken = AIOKafkaProducer.send, set[AIOKafkaProducer]()
+
+    async def limited(self: AIOKafkaProducer, topic: str, value: bytes, *rest: Any, **named: Any) -> Any:
+        if len(value) < 3000 and self not in broken:
+            return await send(self, topic, value, *rest, **named)
+        future = asyncio.get_running_loop().create_future()
+        future.set_exception(OutOfOrderSequenceNumber() if self in broken else MessageSizeTooLargeError())
+        broken.add(self)
+        return future
+
+    monkeypatch.setattr(AIOKafkaProducer, "send", limited)
+    said = refused(broker, "refuses", journal)
+    assert said.startswith("record 6 of server server has 3")
+    assert "more than the topic takes, and is not left out" in said
+    monkeypatch.undo()
+    sent(broker, "refuses", journal, 6)
+    assert values(broker, "refuses") == lines_of(journal)[:11]
