@@ -61,6 +61,6 @@ def lasting(error: BaseException, topic: str, to: Cluster) -> UplinkError | None
 
 
 def said(error: BaseException) -> str:
-    """An error, for people: the words of Kafka, or its name."""
-    words = " ".join(str(each) for each in error.args) or type(error).__name__
-    return words if isinstance(error, errors.BrokerResponseError) or len(words) > 1 else type(error).__name__
+    """An error, for people: its words or its name, and those of the error that it comes of."""
+    words = " ".join(map(str, error.args)) or type(error).__name__
+    return words if error.__cause__ is None else f"{words}: {said(error.__cause__)}"

@@ -77,6 +77,7 @@ class Incoming:
         self._lines = log
         self._log = RareLines(log)
         self._is_begun = False
+        self._is_first_look = True
         self._stop = stop
         self._retry = Retry(log, cluster.name, figures.failures, stop)
         self._bus_retry = Retry(log, "the server", figures.failures, stop)
@@ -96,8 +97,17 @@ class Incoming:
             if self._stop.is_set():
                 return
             async with self._consumer() as consumer:
+                begun = await self._begin_new(consumer, set())
                 self._retry.worked()
-                await self._take_all(consumer, bus)
+                if not self._is_begun:
+                    self._is_begun = True
+                    self._lines.info(
+                        "uplink: records of topics {prefix}… of {cluster} are published",
+                        event="uplink.in",
+                        prefix=self._wanted.prefix,
+                        cluster=self._cluster.name,
+                    )
+                await self._take_all(consumer, bus, begun)
         except PASSING as error:
             if isinstance(error, BusError):
                 raise
@@ -111,7 +121,7 @@ class Incoming:
             **self._cluster.arguments(),
             group_id=group_of(self._wanted),
             enable_auto_commit=False,
-            auto_offset_reset="latest",
+            auto_offset_reset="earliest",
             isolation_level="read_committed",
             metadata_max_age_ms=REFRESH,
             fetch_max_bytes=FETCH_BYTES,
@@ -128,8 +138,7 @@ class Incoming:
             with suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(consumer.stop(), CLOSE_SECONDS)
 
-    async def _take_all(self, consumer: AIOKafkaConsumer, bus: Bus) -> None:
-        begun: set[TopicPartition] = set()
+    async def _take_all(self, consumer: AIOKafkaConsumer, bus: Bus, begun: set[TopicPartition]) -> None:
         while not self._stop.is_set():
             begun = await self._begin_new(consumer, begun)
             fetched = await consumer.getmany(timeout_ms=POLL, max_records=PAGE)
@@ -139,21 +148,19 @@ class Incoming:
                 await consumer.commit({partition: records[-1].offset + 1})
 
     async def _begin_new(self, consumer: AIOKafkaConsumer, begun: set[TopicPartition]) -> set[TopicPartition]:
-        """Commit the place in partitions that the group has never read. Otherwise it would begin at their ends again
-        after a failure, and leave out what came meanwhile.
+        """Commit the place in partitions that the group has never read: their ends if the group is new, and otherwise
+        their beginnings, since these partitions are new. So no record is left out after a failure.
+
+        :param begun: partitions whose place is committed.
+        :returns: these, as they are now.
         """
         assigned: set[TopicPartition] = set(consumer.assignment())
-        for each in assigned - begun:
-            if await consumer.committed(each) is None:
-                await consumer.commit({each: await consumer.position(each)})
-        if assigned and not self._is_begun:
-            self._is_begun = True
-            self._lines.info(
-                "uplink: records of topics {prefix}… of {cluster} are published",
-                event="uplink.in",
-                prefix=self._wanted.prefix,
-                cluster=self._cluster.name,
-            )
+        unread = [each for each in assigned - begun if await consumer.committed(each) is None]
+        if self._is_first_look and len(unread) == len(assigned):
+            await consumer.seek_to_end(*unread)
+        self._is_first_look = False
+        for each in unread:
+            await consumer.commit({each: await consumer.position(each)})
         return assigned
 
     async def _publish_all(self, records: Sequence[ConsumerRecord], bus: Bus) -> bool:
