@@ -196,7 +196,11 @@ class Outgoing:
                 failure = error
                 break
             self._unsent.popleft()
-        outcomes = await self._retry.watch(_outcomes([future for _, future in given]), self._cluster.check)
+        try:
+            outcomes = await self._retry.watch(_outcomes([future for _, future in given]), self._cluster.check)
+        except asyncio.CancelledError:
+            self._unsent.extendleft(outbound for outbound, _ in reversed(given))
+            raise
         again: list[Outbound] = []
         for (outbound, _), outcome in zip(given, outcomes, strict=True):
             if isinstance(outcome, REFUSED):

@@ -7,6 +7,7 @@ import asyncio
 import io
 import signal
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from bussrv.uplink.kafka.incoming import Incoming, IncomingFigures
 from bussrv.uplink.kafka.outgoing import Outgoing, OutgoingFigures
 from bussrv.uplink.kafka.publications import Wanted
 from bussrv.uplink.lines import Lines
+from bussrv.uplink.stopping import run_jobs
 from tests.forked import ForkedServer
 from tests.uplink.kafka.broker import PRODUCE, Broker
 from tests.uplink.kafka.program import Uplink, until
@@ -324,6 +326,39 @@ def test_an_uplink_that_may_not_subscribe_ends(
         assert sentence in uplink.lines[-1]
 
 
+def outgoing_to(broker: Broker, prefix: str) -> tuple[Outgoing, Figures, io.StringIO, asyncio.Event]:
+    """The part of an uplink that sends publications on ``tv``, in this process."""
+    figures, said, stop = Figures(), io.StringIO(), asyncio.Event()
+    cluster, wanted = parse(broker.url, None, TlsFiles()), Wanted("hall", ("tv",), prefix)
+    made = Outgoing(cluster, wanted, OutgoingFigures.of(figures), Lines(out=said), stop, max_bytes=10_000)
+    return made, figures, said, stop
+
+
+def test_what_cannot_be_sent_in_time_is_counted(server: ForkedServer, broker: Broker) -> None:
+    broker.create("late.tv")
+
+    async def work() -> None:
+        sender, figures, said, stop = outgoing_to(broker, "late.")
+        async with connect(address(server)) as bus, connect(address(server)) as other:
+            running = asyncio.ensure_future(run_jobs([partial(sender.run, bus)], stop, 0.5))
+            while "publications go" not in said.getvalue():
+                await asyncio.sleep(0.01)
+            await other.publish("tv", b"first", confirm=True)
+            while not figures.value("out_sent"):
+                await asyncio.sleep(0.01)
+            broker.cut()
+            for number in range(600):
+                await other.publish("tv", b"%d" % number, confirm=True)
+            stop.set()
+            await running
+        assert (figures.value("out_sent"), figures.value("out_lost")) == (1, 600)
+
+    try:
+        asyncio.run(asyncio.wait_for(work(), 60))
+    finally:
+        broker.mend()
+
+
 def test_a_slow_broker_costs_no_more_than_the_queue(
     server: ForkedServer, broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -331,9 +366,7 @@ def test_a_slow_broker_costs_no_more_than_the_queue(
     broker.create("slow.tv")
 
     async def work() -> Figures:
-        figures, said, stop = Figures(), io.StringIO(), asyncio.Event()
-        cluster, wanted = parse(broker.url, None, TlsFiles()), Wanted("hall", ("tv",), "slow.")
-        sender = Outgoing(cluster, wanted, OutgoingFigures.of(figures), Lines(out=said), stop, max_bytes=10_000)
+        sender, figures, said, stop = outgoing_to(broker, "slow.")
         async with connect(address(server)) as bus, connect(address(server)) as other:
             running = asyncio.ensure_future(sender.run(bus))
             while "publications go" not in said.getvalue():
