@@ -159,9 +159,8 @@ class _Program:
     async def _link(self) -> BusConnection:
         """:raises OSError, LinkRefused, asyncio.TimeoutError: there is no link."""
         loop = asyncio.get_running_loop()
-        bus, token_file = self._settings.bus, self._settings.token_file
-        token = None if token_file is None else token_file.read_text().strip()
-        make = partial(BusConnection, self._settings.node, token, self._settings.max_payload)
+        bus = self._settings.bus
+        make = partial(BusConnection, self._settings.node, self._settings.token, self._settings.max_payload)
         if bus.port is None:
             _, link = await loop.create_unix_connection(make, bus.host)
         else:
