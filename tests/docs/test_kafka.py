@@ -50,7 +50,10 @@ def server() -> Iterator[ForkedServer]:
         yield found
 
 
-@pytest.mark.parametrize(("command", "wanted"), [*examples(PAGE), *((each[7:], "") for each in uplink.examples if "kafka:" in each)])
+EXAMPLES = [(each[7:], "") for each in uplink.examples if "kafka:" in each]
+
+
+@pytest.mark.parametrize(("command", "wanted"), [*examples(PAGE), *EXAMPLES])
 def test_the_commands(
     command: str, wanted: str, broker: Broker, server: ForkedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
