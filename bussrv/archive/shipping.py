@@ -354,8 +354,10 @@ def alone(directory: Path) -> Iterator[None]:
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise JournalError(f"another program ships {directory} already") from error
         except OSError as error:
-            raise JournalError(f"another program ships {directory} already: {error.strerror}") from error
+            raise JournalError(f"cannot lock {directory / LOCK}: {error.strerror}") from error
         yield
     finally:
         os.close(descriptor)
