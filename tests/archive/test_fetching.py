@@ -6,6 +6,7 @@ import os
 import pytest
 
 from bussrv.archive.fetching import at_hand, fetch, staging
+from bussrv.archive.places import LocalPlace
 from bussrv.archive.store import Store
 from bussrv.errors import JournalError
 from bussrv.journal.batch import Rotation
@@ -168,6 +169,40 @@ def test_what_is_missing_there_is_a_fault(here, place, target):
     assert {each.code for each in fetch(store_of(place), target).faults} >= {"segment-missing"}
     assert staging(target).exists()
     assert not target.exists()
+
+
+def test_what_is_being_shipped_is_no_fault(here, place, target, tmp_path):
+    """At any moment of a look, and if one takes place while a journal is fetched."""
+    kept = written(here, *(letter * 5000 for letter in "abc"))
+    moments = []
+
+    def during(verb, name):
+        at = tmp_path / f"moment-{len(moments)}"
+        if (place.directory / MANIFEST_NAME).exists():
+            moments.append(at)
+            assert fetch(Store("file:///there", LocalPlace(place.directory)), at, files=Unsynced()).faults == []
+
+    place.before = during
+    shipper(here, place).look()
+    assert {len(segments(each)) for each in moments} >= {1, 2}
+    place.before = lambda verb, name: None
+    kept.write("d")
+    kept.idle(1)
+    shipped = []
+
+    def ship(verb, name):
+        if verb == "open" and not shipped:
+            shipped.append(name)
+            shipper(here, Hooked(place.directory)).look()
+
+    place.before = ship
+    assert fetch(store_of(place), target).faults == []
+    assert segments(target) == [1, 2, 3, 4]
+    # More than one without seals is a fault.
+    place.before = lambda verb, name: None
+    lines = (here / MANIFEST_NAME).read_bytes().splitlines(keepends=True)
+    (place.directory / MANIFEST_NAME).write_bytes(b"".join(lines[:2]))
+    assert {each.code for each in fetch(store_of(place), tmp_path / "cut").faults} >= {"broken-seal"}
 
 
 def test_only_a_journal_of_the_trusted_key_is_fetched(here, place, target, tmp_path):

@@ -120,6 +120,15 @@ def test_retention_that_waits_is_said_at_once(tmp_path):
     assert kept.upkeep.watch.condition.trouble is None
 
 
+@pytest.mark.parametrize("is_required", [True, False])
+def test_a_file_that_cannot_be_read_is_trouble(tmp_path, is_required):
+    (tmp_path / SHIPPED_NAME).mkdir()
+    kept = days(tmp_path, "monday", "tuesday", policy=replace(WAITING, retain_shipped=is_required))
+    look(kept)
+    assert f"cannot read {tmp_path / SHIPPED_NAME}" in kept.upkeep.watch.condition.trouble
+    assert bool(pruned(tmp_path)) is not is_required
+
+
 @pytest.mark.parametrize("years", [-1, 1])
 def test_a_clock_that_is_set_makes_nothing_late(tmp_path, years):
     kept = Kept(tmp_path, rotation=EACH, policy=replace(WAITING, retain_age=None))
