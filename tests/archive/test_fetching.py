@@ -5,11 +5,12 @@ import os
 
 import pytest
 
+from bussrv import events as ev
 from bussrv.archive.fetching import at_hand, fetch, staging
 from bussrv.archive.places import LocalPlace
 from bussrv.archive.store import Store
 from bussrv.errors import JournalError
-from bussrv.journal.batch import Rotation
+from bussrv.journal.batch import Rotation, make_entry
 from bussrv.journal.files import Files
 from bussrv.journal.keys import generate, read_private
 from bussrv.journal.manifest import MANIFEST_NAME
@@ -22,7 +23,7 @@ from bussrv.registry.state.history import snapshots_by_server
 from bussrv.synth.journal import write_journal
 from tests.archive.stores import EACH, Dying, Hooked, Killed, Unsynced, shipper, written
 from tests.journal.kept import Kept, segments
-from tests.journal.support import contents, every_record
+from tests.journal.support import contents, every_record, stamp
 
 DAY = 86_400
 
@@ -253,6 +254,24 @@ def test_a_store_that_breaks_off_is_tried_again(here, place, target):
     place.open = lambda name: Endless(real(name))
     with pytest.raises(JournalError, match="manifest at the store has more than"):
         fetch(store_of(place), target.with_name("other"))
+
+
+def test_a_record_may_be_older_than_its_segment(here, place):
+    """It waited to be written: the time between is in the segment before."""
+    here.mkdir()
+    kept = Kept(here, rotation=EACH)
+    times = []
+    for name in "abcd":
+        times.append(kept.clock.utc())
+        entry = make_entry([stamp(ev.AuthSucceeded(actor=name), kept.clock)])
+        kept.clock.advance(2)
+        kept.writer.commit([entry])
+        kept.idle(1)
+    kept.end()
+    shipper(here, place).look()
+    for moment in (Moment(time=time + 1_000_000 * add) for time in times for add in (0, 1, 2, 3)):
+        with at_hand([place.directory.as_uri()], [moment]) as found:
+            assert snapshots_by_server(found, [moment]) == snapshots_by_server([here], [moment]), moment
 
 
 def test_the_past_is_the_same_there_as_here(tmp_path):

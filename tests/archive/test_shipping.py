@@ -15,6 +15,7 @@ from bussrv.archive.shipping import Mismatch, alone, beginning, follow
 from bussrv.archive.store import DELAYS, Store, StoreError
 from bussrv.errors import JournalError
 from bussrv.journal import closed
+from bussrv.journal.batch import Rotation
 from bussrv.journal.keys import generate, read_private
 from bussrv.journal.manifest import MANIFEST_NAME
 from bussrv.journal.manifest_file import read_manifest
@@ -507,6 +508,41 @@ def test_following_ships_what_is_closed_later(here, place):
     place.before = lambda verb, name: (_ for _ in ()).throw(FileNotFoundError(errno.ENOENT, "NoSuchBucket"))
     with pytest.raises(StoreError, match="there is no such bucket or file: NoSuchBucket"):
         follow(one, said.append, pause)
+
+
+def test_following_reads_nothing_twice(here, place, monkeypatch):
+    kept = written(here, *"ab")
+    one = shipper(here, place)
+    one.look()
+    kept.writer._rotation = Rotation(bytes=1 << 20)
+    kept.write("c")
+    read = []
+
+    class Counted:
+        def __init__(self, file):
+            self._file = file
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
+            self._file.close()
+
+        def __getattr__(self, name):
+            return getattr(self._file, name)
+
+        def read(self):
+            read.append(self._file.read())
+            return read[-1]
+
+    real = shipping.read_regular
+    monkeypatch.setattr(shipping, "read_regular", lambda path: Counted(real(path)))
+    assert [one.is_more() for _ in range(3)] == [False] * 3
+    # The first seal of a segment that grows.
+    assert [each.count(b"\n") for each in read] == [1, 0, 0]
+    kept.writer.rotate()
+    kept.idle(1)
+    assert one.is_more()
 
 
 def test_a_beginning_names_no_segment_that_is_missing(here):

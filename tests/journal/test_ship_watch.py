@@ -106,6 +106,18 @@ def test_what_is_late_is_said_once_and_so_is_the_end(tmp_path):
     assert [each for each in told if "shipped" in each] == ["journal.not-shipped", "journal.shipped-again"]
 
 
+def test_a_segment_is_as_old_as_its_end(tmp_path):
+    """Its last record may be much older."""
+    kept = Kept(tmp_path, rotation=Rotation(age=3600.0), policy=replace(WAITING, retain_age=None))
+    kept.write("a")
+    kept.idle(3000)
+    kept.idle(700)
+    kept.idle(1)
+    found = kept.upkeep.watch.condition
+    assert (found.segments, found.trouble) == (1, None)
+    assert found.oldest < 10
+
+
 def test_retention_that_waits_is_said_at_once(tmp_path):
     kept = days(tmp_path, "monday", "tuesday", "wednesday", policy=replace(WAITING, ship_within=1e9))
     with capturedLogs() as logs:
