@@ -26,7 +26,7 @@ from typing import Any, BinaryIO, cast
 
 from msgspec import Struct
 
-from bussrv.archive.store import Store, StoreError
+from bussrv.archive.store import Store, StoreError, segment_names
 from bussrv.errors import JournalError
 from bussrv.journal.bounded import bounded, lines_in
 from bussrv.journal.digests import Digests, digests_in, digests_of
@@ -41,7 +41,6 @@ from bussrv.journal.segment import (
     CORRUPT,
     compressed_path,
     first_seq,
-    is_segment_name,
     list_segments,
     segment_name,
 )
@@ -50,9 +49,6 @@ from bussrv.turns.clock import Clock, SystemClock
 
 LOCK = "shipping"
 """The file of a journal directory that is locked while it is shipped."""
-
-SETTLE = 60.0
-"""The longest time between two writes of the manifest, in seconds, while segments are shipped."""
 
 POLL = 5.0
 """The seconds between two looks at the size of the manifest, for one that follows a journal."""
@@ -120,7 +116,8 @@ class Shipper:
         # The names at the store, by the number of the segment; the segments of which are verified there.
         self._names: dict[int, str] = {}
         self._verified: set[int] = set()
-        self._settled_at = 0
+        # Bytes of segments that were shipped after the manifest.
+        self._unsettled = 0
 
     def look(self) -> Backlog:
         """Ship what is closed by now.
@@ -134,12 +131,12 @@ class Shipper:
         self._read()
         if not local and not self._manifest.entries:
             raise JournalError(f"{self._directory} holds no journal: there is no segment in it")
-        self._settled_at = self._clock.mono()
         self._look_there()
         try:
             for number in self._pending(local):
                 self._ship(number)
-                if self._clock.mono() - self._settled_at > SETTLE * 1_000_000:
+                # Thousands of segments do not take as many copies of a long manifest.
+                if self._unsettled >= self._manifest.size:
                     self._settle()
         except Mismatch:
             self._settle()
@@ -204,8 +201,7 @@ class Shipper:
         seals, names = self._manifest.seals, self._store.names()
         if MANIFEST_NAME in names:
             self._check_manifest()
-        # If both files exist, the one that is not compressed comes last, and counts.
-        self._names = {first_seq(Path(each)): each for each in sorted(names, reverse=True) if is_segment_name(each)}
+        self._names = segment_names(names)
         for number, name in self._names.items():
             if number not in seals or not seals[number].closed:
                 raise Mismatch(f"{self._store.at(name)} is not of this journal: one URL holds one journal")
@@ -233,6 +229,7 @@ class Shipper:
             self._names[number] = name
         self._check_there(self._names[number], seal)
         self._verified.add(number)
+        self._unsettled += seal.bytes
         if is_new:
             self._tell(seal, self._store.at(self._names[number]))
 
@@ -272,7 +269,7 @@ class Shipper:
 
     def _settle(self) -> None:
         """Write the manifest there, as far as it may be, and say what is shipped."""
-        self._settled_at = self._clock.mono()
+        self._unsettled = 0
         entries, last = beginning(self._manifest, self._verified)
         if last is None:
             return
@@ -354,8 +351,10 @@ def alone(directory: Path) -> Iterator[None]:
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise JournalError(f"another program ships {directory} already") from error
         except OSError as error:
-            raise JournalError(f"another program ships {directory} already: {error.strerror}") from error
+            raise JournalError(f"cannot lock {directory / LOCK}: {error.strerror}") from error
         yield
     finally:
         os.close(descriptor)
