@@ -198,4 +198,4 @@ def test_audits_are_understood() -> None:
         begin = 2 if words[:2] == ["bussrv", "audit"] else words.index(words[-1])
         given = audit.make_context("audit", words[begin:]).params
         assert given["journals"] in ([()] if given.get("sql") else AUDITED)
-    assert len(found) == 16
+    assert len(found) == 17
