@@ -9,7 +9,6 @@
 - ``publications``: publications as records of Kafka, and back
 - ``running``: runs the parts of an uplink until one fails or the program is told to stop
 - ``sealed``: the sealed records of a journal, in order, while the server writes it
-- ``seals``: the last seal of each segment, while the server seals
 - ``settings``: the settings of an uplink, and their checks
 - ``topics``: names of services as names of topics, and back
 - ``topics_there``: which topics a cluster has

@@ -25,7 +25,7 @@ from bussrv.journal.manifest import Seal, last_seq
 from bussrv.journal.reading import read_header, segments
 from bussrv.journal.record import Record
 from bussrv.journal.segment import CORRUPT, first_seq, list_segments, open_segment
-from bussrv.uplink.kafka.seals import Seals
+from bussrv.uplink.seals import Seals
 
 PAGE_RECORDS = 500
 PAGE_BYTES = 512 << 10

@@ -14,13 +14,14 @@ from typing import Any
 from nats.errors import Error
 from nats.js import JetStreamContext
 
-from bussrv.errors import RemoteProtocolError
+from bussrv.errors import JournalError, RemoteProtocolError
 from bussrv.service_patterns import matches
 from bussrv.uplink.bus_connection import BusConnection
 from bussrv.uplink.crossing.node import Node
 from bussrv.uplink.crossing.peers import read_entry
 from bussrv.uplink.figures import Figures
 from bussrv.uplink.lines import Lines
+from bussrv.uplink.nats.checkpoints import publish_checkpoints
 from bussrv.uplink.nats.connection import Connection
 from bussrv.uplink.nats.directory_stream import DirectoryStream
 from bussrv.uplink.nats.kept import KeptService, Place
@@ -114,6 +115,9 @@ class Session:
         self._connection.received = self._came
         self._link.serve(self._of_server, self._wake.set)
         jobs: list[Callable[[], Awaitable[None]]] = [self._publish, self._beat, self._read, self._check]
+        if (journal := self._settings.journal) is not None:
+            subject = self.subjects.of("seal", self.node.server)
+            jobs.append(partial(publish_checkpoints, self._stream, self.subjects.root, subject, journal))
         self._tasks = [self._loop.create_task(self._forever(job)) for job in jobs]
         self._tasks += [
             self._loop.create_task(self._forever(partial(self._serve_kept, each))) for each in self._kept.values()
@@ -137,7 +141,7 @@ class Session:
         while True:
             try:
                 await job()
-            except (Error, TimeoutError, OSError) as error:
+            except (Error, TimeoutError, OSError, JournalError) as error:
                 said = str(error) or type(error).__name__
                 if said != logged:
                     failing = "uplink: NATS does not do its part, which is tried again: {error}"

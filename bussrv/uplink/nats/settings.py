@@ -97,6 +97,7 @@ class Settings:
     :ivar token: the token that the server is shown; ``None``: it is shown none.
     :ivar lapse: seconds without a heartbeat until a server counts as gone.
     :ivar max_payload: the most bytes of the payload of an object.
+    :ivar journal: the journal directory of the server, whose seals are published; ``None``: they are not.
     :ivar metrics: host and port for Prometheus.
     """
 
@@ -107,6 +108,7 @@ class Settings:
     keep: Keep = Keep()
     lapse: float = LAPSE
     max_payload: int = MAX_PAYLOAD
+    journal: Path | None = None
     metrics: tuple[str, int] | None = None
     log_as_json: bool = False
 
@@ -131,6 +133,7 @@ def settings_of(
     state: Path,
     lapse: float,
     max_payload: int,
+    journal: Path | None,
     nats_user: str | None,
     nats_password_file: str | None,
     nats_credentials: Path | None,
@@ -158,6 +161,7 @@ def settings_of(
         Keep(tuple(map(_kept, dict.fromkeys(keep))), keep_age, keep_size, state),
         lapse,
         max_payload,
+        journal,
         None if metrics is None else metrics_address(metrics),
         log_format == "json",
     )

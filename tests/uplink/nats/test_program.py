@@ -2,9 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
+import nats
 import pytest
+from nats.js.errors import NotFoundError
 
 from bussrv.client.aio import Bus
 from bussrv.client.events import Gap, Message
@@ -270,6 +273,25 @@ def test_what_the_bound_removed_is_told(tmp_path: Any, nats_server: NatsCluster)
                     assert found == list(range(1000 - len(found), 1000))
 
         run(test)
+
+
+def test_seals_are_published_for_others_to_keep(tmp_path: Any, nats_server: NatsCluster) -> None:
+    with joined(tmp_path, "ab", nats_server.urls) as (a, _):
+        a.uplink.kill()
+        journal = tmp_path / "a" / "journal"
+        a.start_uplink("--journal", str(journal))
+        a.uplink.wait_for("has joined")
+
+        async def newest() -> bytes:
+            async with await nats.connect(nats_server.urls[0]) as client:
+                stream = client.jetstream()
+                while True:
+                    with suppress(NotFoundError):
+                        return (await stream.get_last_msg(f"bus_{a.net}_seal", f"bus.{a.net}.seal.a")).data or b""
+                    await asyncio.sleep(0.05)
+
+        line = asyncio.run(asyncio.wait_for(newest(), PATIENCE))
+        assert line in (journal / "manifest").read_bytes().splitlines()
 
 
 def test_what_is_not_kept_crosses_while_the_disks_are_full(tmp_path: Any, nats_server: NatsCluster) -> None:

@@ -125,7 +125,12 @@ _kafka_file = partial(_kafka, metavar="FILE", type=click.Path(path_type=Path))
 @_nats_file("--nats-certificate", help="The certificate to show to NATS.")
 @_nats_file("--nats-key", help="Its private key.")
 @_kafka("--events", is_flag=True, help="Send each sealed record of the journal to a topic, exactly once.")
-@_kafka("--journal", metavar="DIR", type=click.Path(path_type=Path), help="The journal directory; with --events.")
+@click.option(
+    "--journal",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="The journal directory: for Kafka with --events; for NATS its newest seals are published.",
+)
 @_kafka("--topic", metavar="NAME", default="bussrv.events", show_default=True, help="The topic for --events.")
 @_kafka("--from-oldest", is_flag=True, help="Go on although records are gone: with the oldest one that is left.")
 @_kafka(
