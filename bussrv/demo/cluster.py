@@ -182,7 +182,16 @@ def nats_cluster(directory: Path, nodes: int = 3) -> Iterator[list[str]]:
             place.mkdir()
             named = ["--name", f"n{number}", "--addr", "127.0.0.1", "--port", str(client), "--http_port", str(monitor)]
             joined = ["--cluster_name", "demo", "--cluster", f"nats://127.0.0.1:{cluster}", "--routes", routes]
-            command = [program, *named, *(joined if nodes > 1 else []), "-js", "-sd", str(place), "-l", str(place / "log")]
+            command = [
+                program,
+                *named,
+                *(joined if nodes > 1 else []),
+                "-js",
+                "-sd",
+                str(place),
+                "-l",
+                str(place / "log"),
+            ]
             stack.enter_context(_killed_at_end(subprocess.Popen(command)))
         for _, _, monitor in ports:
             _wait_until_healthy(monitor)
