@@ -14,6 +14,7 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -109,6 +110,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _module(nodeid: str) -> str:
     return nodeid.partition("::")[0]
+
+
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    """A directory for UNIX sockets: their paths have at most 107 bytes, which ``tmp_path`` may exceed."""
+    with TemporaryDirectory() as directory:
+        yield Path(directory)
 
 
 @pytest.fixture

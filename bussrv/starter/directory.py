@@ -26,6 +26,9 @@ PRIVATE = 0o600
 SECRET_BYTES = 16
 """The random bytes of a secret of a user."""
 
+MAX_SOCKET = 107
+"""The most bytes of the path of a UNIX socket."""
+
 
 class NewServer(Struct, frozen=True, kw_only=True):
     """The choices for a server to start with.
@@ -120,9 +123,12 @@ def _files(directory: Path, wanted: NewServer, issued: dict[str, str], now: date
 
 
 def _uplink_files(directory: Path, wanted: NewServer, new: NewUplink) -> list[tuple[str, bytes, int]]:
-    """:raises ValueError: a user has the name of the uplink."""
+    """:raises ValueError: a user has the name of the uplink, or the path of its socket is too long."""
     if uplink.USER in wanted.users:
         raise ValueError(f"{uplink.USER} is the user that the uplink is: choose another name")
+    socket = directory / texts.SOCKET
+    if len(os.fsencode(socket)) > MAX_SOCKET:
+        raise ValueError(f"{socket} is too long for a socket, at most {MAX_SOCKET} bytes: choose a shorter directory")
     token = new_token()
     unit = uplink.unit(new, directory, wanted.programs, wanted.system_user)
     return [

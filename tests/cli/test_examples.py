@@ -61,26 +61,26 @@ def clients(place: Place) -> Iterator[Clients]:
 
 
 @pytest.fixture
-def directory(place: Place, clients: Clients, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def directory(place: Place, clients: Clients, short_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The directory of somebody who runs examples."""
-    prepare(tmp_path)
-    token = tmp_path / "bussrv-journal.admin-token"
+    prepare(short_path)
+    token = short_path / "bussrv-journal.admin-token"
     token.write_bytes((place.home / "journal.admin-token").read_bytes())
     token.chmod(0o600)
     port = place.server.port("objects")
-    (tmp_path / "bussrv.toml").write_text(
+    (short_path / "bussrv.toml").write_text(
         f'objects = "tcp:{port}:interface=127.0.0.1"\nbusiness = "off"\nspp = "off"\njournal = "journal"\n'
     )
-    (tmp_path / "policy.toml").write_text(POLICY)
-    (tmp_path / "notes.txt").write_text("one\ntwo\n")
-    (tmp_path / "bin").mkdir()
+    (short_path / "policy.toml").write_text(POLICY)
+    (short_path / "notes.txt").write_text("one\ntwo\n")
+    (short_path / "bin").mkdir()
     program = f"#!{sys.executable}\nimport sys\nfrom bussrv.cli.main import main\nsys.exit(main())\n"
-    (tmp_path / "bin/bussrv").write_text(program)
-    (tmp_path / "bin/bussrv").chmod(0o755)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    (short_path / "bin/bussrv").write_text(program)
+    (short_path / "bin/bussrv").chmod(0o755)
+    monkeypatch.chdir(short_path)
+    monkeypatch.setenv("PATH", f"{short_path}/bin:{os.environ['PATH']}")
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    return tmp_path
+    return short_path
 
 
 @pytest.mark.parametrize("example", examples())

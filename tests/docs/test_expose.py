@@ -148,7 +148,7 @@ def test_another_certificate(made: tuple[Path, str]) -> None:
     assert says(run(CHECK, place), CHECKED)
 
 
-def test_a_server_with_an_uplink(tmp_path: Path) -> None:
-    said = run(JOIN, tmp_path)
+def test_a_server_with_an_uplink(short_path: Path) -> None:
+    said = run(JOIN, short_path)
     assert says(said, JOINED), said
-    assert says(run(CHECK.replace("hall", "attic"), tmp_path), CHECKED.replace("hall", "attic"))
+    assert says(run(CHECK.replace("hall", "attic"), short_path), CHECKED.replace("hall", "attic"))

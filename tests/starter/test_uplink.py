@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 from bussrv.cli.main import main
+from bussrv.errors import ConfigError
 from bussrv.policy.logins.tokens import TOKENS_FILE, digest
 from bussrv.policy.permissions.file import parse_policy
 from bussrv.server.configuration import config
 from bussrv.server.configuration.plugins import installed
 from bussrv.server.configuration.sources import of_command_line
 from bussrv.starter import texts, uplink
-from bussrv.starter.directory import NewServer, make
+from bussrv.starter.directory import MAX_SOCKET, NewServer, make
 from bussrv.starter.uplink import NewUplink
 from tests.tables import each_row
 
@@ -37,8 +38,8 @@ def made(directory: Path, new: NewUplink | None = NEW, users: tuple[str, ...] = 
     return directory
 
 
-def test_an_uplink_gets_three_more_files_and_only_two_are_secret(tmp_path: Path) -> None:
-    with_one, without = made(tmp_path / "with"), made(tmp_path / "without", None)
+def test_an_uplink_gets_three_more_files_and_only_two_are_secret(short_path: Path) -> None:
+    with_one, without = made(short_path / "with"), made(short_path / "without", None)
     names = {each.name for each in with_one.iterdir()}
     assert names - {each.name for each in without.iterdir()} == OWN.keys()
     assert {name: (with_one / name).stat().st_mode & 0o777 for name in OWN} == OWN
@@ -52,19 +53,19 @@ def test_an_uplink_gets_three_more_files_and_only_two_are_secret(tmp_path: Path)
         assert says not in (without / name).read_text()
 
 
-def test_the_server_knows_the_token_and_has_a_socket_of_its_own(tmp_path: Path) -> None:
-    here = made(tmp_path / "a:b=c")
+def test_the_server_knows_the_token_and_has_a_socket_of_its_own(short_path: Path) -> None:
+    here = made(short_path / "a:b=c")
     built = config.build(
         of_command_line({"config": str(here / texts.CONFIGURATION)}), installed().formats, installed().services
     )
     assert built.auth == (f"users:{here / texts.USERS}", f"tokens:{here / uplink.TOKENS}")
-    assert built.endpoints["servers"] == f"unix:{tmp_path}/a\\:b\\=c/servers.sock:mode=600"
+    assert built.endpoints["servers"] == f"unix:{short_path}/a\\:b\\=c/servers.sock:mode=600"
     uses = TOKENS_FILE.read(here / uplink.TOKENS)
     assert uses[digest((here / uplink.TOKEN).read_text().strip())].user == uplink.USER
 
 
-def test_the_policy_lets_the_uplink_link_and_nobody_else(tmp_path: Path) -> None:
-    path = made(tmp_path) / texts.POLICY
+def test_the_policy_lets_the_uplink_link_and_nobody_else(short_path: Path) -> None:
+    path = made(short_path) / texts.POLICY
     rules = parse_policy(path.read_text(), path, ["objects"])
 
     def may(user: str, action: str, target: str) -> bool:
@@ -78,8 +79,8 @@ def test_the_policy_lets_the_uplink_link_and_nobody_else(tmp_path: Path) -> None
     assert not may("uplink", "admin", "read")
 
 
-def test_each_unit_says_the_same_socket_and_the_same_user(tmp_path: Path) -> None:
-    here = made(tmp_path)
+def test_each_unit_says_the_same_socket_and_the_same_user(short_path: Path) -> None:
+    here = made(short_path)
     server, own = ((here / name).read_text() for name in (texts.UNIT, uplink.UNIT))
     assert "--servers unix:/run/bussrv/servers.sock:mode=600\n" in server
     assert "RuntimeDirectory=bussrv\nRuntimeDirectoryMode=0700\n" in server
@@ -91,19 +92,19 @@ def test_each_unit_says_the_same_socket_and_the_same_user(tmp_path: Path) -> Non
     for line in ("User=u", "UMask=0077", "ProtectSystem=strict", "CapabilityBoundingSet=", "NoNewPrivileges=yes"):
         assert f"\n{line}\n" in server
         assert f"\n{line}\n" in own
-    plain = made(tmp_path / "plain", None)
+    plain = made(short_path / "plain", None)
     without = (plain / texts.UNIT).read_text()
     assert "Runtime" not in without
     assert "--servers" not in without
 
 
 @pytest.mark.processes
-def test_systemd_accepts_both_units(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_systemd_accepts_both_units(short_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     program = shutil.which("systemd-analyze")
     if program is None:
         pytest.skip("there is no systemd-analyze")
-    assert main(["init", str(tmp_path / "hall"), "--uplink", NEW.url, "--keep", NEW.keep[1]]) == 0
-    units = [tmp_path / "hall" / name for name in (texts.UNIT, uplink.UNIT)]
+    assert main(["init", str(short_path / "hall"), "--uplink", NEW.url, "--keep", NEW.keep[1]]) == 0
+    units = [short_path / "hall" / name for name in (texts.UNIT, uplink.UNIT)]
     ran = subprocess.run([program, "verify", *units], capture_output=True, text=True, check=False)
     # What it says of other units of this machine does not count.
     assert [line for line in ran.stderr.splitlines() if "bussrv" in line] == []
@@ -122,12 +123,18 @@ def test_systemd_accepts_both_units(tmp_path: Path, capsys: pytest.CaptureFixtur
     ],
 )
 def test_what_an_uplink_cannot_use_makes_nothing(
-    tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+    short_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
 ) -> None:
-    place = tmp_path_factory.mktemp("place")
-    assert main(["init", str(place / "hall"), *arguments]) == 1
+    assert main(["init", str(short_path / "hall"), *arguments]) == 1
     assert said in capsys.readouterr().err
-    assert list(place.iterdir()) == []
+    assert list(short_path.iterdir()) == []
+
+
+def test_a_socket_has_a_short_path(short_path: Path) -> None:
+    longest = MAX_SOCKET - len(str(short_path / "x" / texts.SOCKET)) + 1
+    made(short_path / ("x" * longest))
+    with pytest.raises(ConfigError, match=r"is too long for a socket, at most 107 bytes"):
+        made(short_path / ("x" * (longest + 1)))
 
 
 @each_row("option", ["--net", "--keep"])

@@ -144,6 +144,8 @@ class NatsCluster:
         One alone refuses each message. Of three, the leader of the stream refuses one and steps down; none takes over.
         """
         asyncio.run(self._with_jetstream(lambda stream: _fill(stream, replicas=len(self._nodes))))
+        running = [node for node in self._nodes if node.runs]
+        _until(lambda: len({node.stored() for node in running}) == 1, "all have stored the same", *running)
 
     def empty(self) -> None:
         """Remove the ballast."""
@@ -186,7 +188,7 @@ class NatsCluster:
 async def _failure(work: Awaitable[None]) -> Exception | None:
     try:
         await work
-    except (APIError, NatsTimeout) as failed:
+    except (APIError, NatsTimeout, NoStreamResponseError) as failed:
         return failed
     return None
 
@@ -215,27 +217,22 @@ async def _remove(stream: JetStreamContext, name: str) -> None:
 
 async def _fill(stream: JetStreamContext, replicas: int) -> None:
     await stream.add_stream(name=BALLAST, num_replicas=replicas)
+    # It is new, and this node may not have heard of it yet. From the first message on, no response means no leader.
+    await stream.publish(BALLAST)
     size = _BULK
-    while size:
-        size = size if await _has_room(stream, size) else size // 2
+    with suppress(NoStreamResponseError):
+        while size:
+            size = size if await _has_room(stream, size) else size // 2
 
 
 async def _has_room(stream: JetStreamContext, size: int) -> bool:
     try:
         await stream.publish(BALLAST, bytes(size))
-    except NoStreamResponseError:
-        return False
     except APIError as refused:
         if refused.err_code not in _INSUFFICIENT:
             raise
         return False
     return True
-
-
-async def _remove_streams(stream: JetStreamContext) -> None:
-    for info in await stream.streams_info():
-        assert info.config.name is not None
-        await stream.delete_stream(info.config.name)
 
 
 def _until(condition: Callable[[], bool], what: str, *nodes: _Node) -> None:
@@ -336,6 +333,10 @@ class _Node:
         """The node that leads JetStream, as this one says."""
         cluster = self._asked("jsz").get("meta_cluster") or {}
         return cluster.get("leader") or None
+
+    def stored(self) -> int | None:
+        """The bytes of its streams; ``None`` if it does not say."""
+        return self._asked("jsz").get("storage")
 
     def is_healthy(self) -> bool:
         """Whether JetStream works, and the replicas of streams here have what the others have."""

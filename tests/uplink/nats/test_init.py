@@ -62,9 +62,10 @@ async def ask(client: Bus, service: str) -> bytes:
         await asyncio.sleep(0.05)
 
 
-def test_a_new_server_joins_a_net(nats_server: NatsCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    hall, run, var = tmp_path / "hall", tmp_path / "run", tmp_path / "var"
-    run.mkdir(0o700)
+def test_a_new_server_joins_a_net(
+    nats_server: NatsCluster, short_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hall, run, var = short_path / "hall", short_path, tmp_path / "var"
     assert main(["init", str(hall), "--uplink", nats_server.urls[0], "--net", "made", "--keep", "tv"]) == 0
     (secret,) = re.findall(r"^  ann +(\w+)$", capsys.readouterr().out, re.MULTILINE)
     file = hall / texts.CONFIGURATION
