@@ -154,6 +154,7 @@ def test_of_a_node_that_is_killed_each_loss_is_counted(tmp_path: Any, nats_clust
         assert stream[0].check() == counted(b, "lost") == stream[0].missing
 
 
+@pytest.mark.long
 def test_the_parts_of_a_cluster_that_is_split_join_again(tmp_path: Any, nats_cluster: NatsCluster) -> None:
     with joined(tmp_path, "ab", [[url] for url in nats_cluster.urls[:2]]) as (a, b):
         lines = [len(site.uplink.lines) for site in (a, b)]
@@ -203,6 +204,7 @@ def test_an_uplink_may_be_killed_under_load(tmp_path: Any, nats_server: NatsClus
         run(test)
 
 
+@pytest.mark.long
 def test_clients_do_not_notice_an_engine_that_hangs(tmp_path: Any, nats_server: NatsCluster) -> None:
     with joined(tmp_path, "ab", nats_server.urls) as (a, b):
 
@@ -252,6 +254,7 @@ def test_a_server_that_is_killed_gets_what_is_kept(tmp_path: Any, nats_cluster: 
         run(test)
 
 
+@pytest.mark.long
 def test_what_the_bound_removed_is_told(tmp_path: Any, nats_server: NatsCluster) -> None:
     small = ["--keep", "tv", "--keep-size", "65536"]
     with joined(tmp_path, "ab", nats_server.urls, small) as (a, b):
@@ -275,6 +278,7 @@ def test_what_the_bound_removed_is_told(tmp_path: Any, nats_server: NatsCluster)
         run(test)
 
 
+@pytest.mark.long
 def test_seals_are_published_for_others_to_keep(tmp_path: Any, nats_server: NatsCluster) -> None:
     with joined(tmp_path, "ab", nats_server.urls) as (a, _):
         a.uplink.kill()
@@ -294,6 +298,7 @@ def test_seals_are_published_for_others_to_keep(tmp_path: Any, nats_server: Nats
         assert line in (journal / "manifest").read_bytes().splitlines()
 
 
+@pytest.mark.long
 def test_what_is_not_kept_crosses_while_the_disks_are_full(tmp_path: Any, nats_server: NatsCluster) -> None:
     with joined(tmp_path, "ab", nats_server.urls, KEEP) as (a, b):
         nats_server.fill()
