@@ -424,6 +424,7 @@ class ILinks(Interface):
         tells_all: bool,
         dialed: bool,
         asks_interest: bool = False,
+        takes_names: bool = False,
     ) -> None:
         """A link is up. It is down when its session closes.
 
@@ -431,6 +432,7 @@ class ILinks(Interface):
         :param interest: the objects that the other server wants.
         :param tells_all: whether the other server advertises every session that it can reach.
         :param asks_interest: whether it is to be told what is wanted of the objects that are for everybody.
+        :param takes_names: whether services may be advertised to it several at once.
         """
 
     def receive_interest(session_id: str, fields: dict[str, Any]) -> None:

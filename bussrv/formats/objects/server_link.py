@@ -39,13 +39,16 @@ from bussrv.wire.objects import BusObject
 
 log = Logger()
 
+NAMES = "names"
+"""What servers understand that take advertisements of several services at once."""
+
 FAREWELL = "abboe/close/notify"
 """The event with which a server says that it ends a link, and why."""
 
 NEVER_PASSED_ON = ("routing/subscribe", "routing/subscribe/reply", "routing/announcement/neighbors", INTEREST, GAP)
 """Events between two servers that no client may see."""
 
-UNDERSTOOD = ("interest", "gap")
+UNDERSTOOD = ("interest", "gap", NAMES)
 """What a server with ``directory`` may say to this one, besides what all of them say."""
 
 _REPLIES = (
@@ -141,6 +144,7 @@ class ServerLink:
                 tells_all=tells_all,
                 dialed=self._dialed,
                 asks_interest=fields.get("interest") is True,
+                takes_names=tells_all and NAMES in _understood(fields),
             )
 
     def _own_token(self, peer: str) -> Callable[[], str] | None:
@@ -241,6 +245,12 @@ class ServerLink:
         forwarded = self._bus.forward(self._protocol.session_id, obj)
         if forwarded is not None:
             self._protocol.busy_with(_until(forwarded))
+
+
+def _understood(fields: dict[str, Any]) -> list[Any]:
+    """What a server understands, as its subscription says."""
+    understood = fields.get("understands")
+    return understood if isinstance(understood, list) else []
 
 
 async def _until(event: Deferred[None]) -> None:
