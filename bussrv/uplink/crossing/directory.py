@@ -61,7 +61,7 @@ def _route(fields: dict[str, Any]) -> list[str]:
 def everything(remotes: Iterable[RemoteSession]) -> Iterator[dict[str, Any]]:
     """The advertisements that tell all these sessions to somebody who knows none of them."""
     for remote in remotes:
-        yield from events_between(None, remote, _EVENT)
+        yield from events_between(None, remote, _EVENT, takes_names=True)
 
 
 class Directory:
@@ -69,10 +69,12 @@ class Directory:
 
     :param server: its routing id.
     :param node: the routing id of the net.
+    :param takes_names: whether the server understands several services in one advertisement.
     :ivar version: grows when something changes that decides where an object goes.
     """
 
-    def __init__(self, server: str, node: str) -> None:
+    def __init__(self, server: str, node: str, *, takes_names: bool = False) -> None:
+        self._takes_names = takes_names
         self.server = server
         self.node = node
         self.version = 0
@@ -164,7 +166,7 @@ class Directory:
         if now is not None:
             self._told[routing_id] = now
         self._index(before, now)
-        return events_between(before, now, _EVENT)
+        return events_between(before, now, _EVENT, takes_names=self._takes_names)
 
     def _index(self, before: RemoteSession | None, now: RemoteSession | None) -> None:
         for index, keys in ((self._at, _addresses), (self._providers, _services)):

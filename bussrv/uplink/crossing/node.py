@@ -35,11 +35,11 @@ from bussrv.uplink.crossing.interest import EVERYTHING, INTEREST, Interest, Toge
 from bussrv.uplink.crossing.outgoing import Advertised, Outgoing, Publisher
 from bussrv.uplink.crossing.peers import Beat, Entries, Entry, Peer, encode_entry, read_beat, read_entry
 from bussrv.uplink.crossing.requests import Asked, OpenRequests
+from bussrv.uplink.crossing.server_link import FAREWELL, NAMES
 from bussrv.wire.objects import MAX_METADATA, BadObject, BusObject, ObjectReader, encode, encode_json
 
 GAP = "routing/announcement/gap"
 NEIGHBORS = "routing/announcement/neighbors"
-FAREWELL = "abboe/close/notify"
 
 MOST_TOLD = 500
 """Of how many sessions the server is told in one go."""
@@ -125,7 +125,7 @@ class Node:
         self.boot = boot.hex()
         self.subjects = subjects
         self.counters: Counter[str] = Counter()
-        self.directory = Directory(server, node)
+        self.directory = Directory(server, node, takes_names=NAMES in understood)
         self.outgoing = Outgoing(server, boot)
         self.entries = Entries(self.boot)
         self.to_server: list[bytes] = []
