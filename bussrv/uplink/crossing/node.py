@@ -6,7 +6,7 @@ What comes from the server goes to a subject; what comes from the engine goes to
     advertisements, interest      the directory of this server
     a request                     the server of a provider, in turn; if nobody registered, as any event
     a reply, an error             the server that asked
-    an object with a ``to``       the servers of its addressees; if one is unknown, everybody who wants objects
+    an object with a ``to``       the servers of its addressees; if one is unknown, everybody who wants objects, too
     a publication on K            the subject of K
     any other object              everybody who wants objects
 
@@ -246,14 +246,16 @@ class Node:
 
     def _addressed(self, obj: BusObject, to: str | list[str]) -> None:
         servers: set[str] = set()
+        is_unknown = False
         for address in [to] if isinstance(to, str) else to:
             found = self.directory.servers_at(address)
-            if found is None and not self._is_own(address):
-                self._everybody(obj)
-                return
+            is_unknown |= found is None and not self._is_own(address)
             servers |= found or set()
         for server in sorted(servers):
             self._send(self.subjects.of("to", server), obj)
+        if is_unknown:
+            # Who gets it twice by this has a memory of what came.
+            self._everybody(obj)
 
     def _is_own(self, address: str) -> bool:
         return self._own.best(address) is not None or address == self.server
