@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import nats
@@ -123,6 +124,12 @@ class Stream:
         return self.found[-1] - self.found[0] + 1 - len(self.found)
 
 
+def memory(site: Site) -> int:
+    """The most bytes that an uplink has had in memory."""
+    status = Path(f"/proc/{site.uplink.process.pid}/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) << 10
+
+
 def counted(site: Site, what: str) -> int:
     """A counter in the last line of an uplink that has stopped."""
     return int(site.uplink.lines[-1].partition(f"{what} ")[2].partition(",")[0])
@@ -219,9 +226,12 @@ def test_clients_do_not_notice_an_engine_that_hangs(tmp_path: Any, nats_server: 
                 nats_server.pause(0)
                 try:
                     stream = Stream(here, events)
+                    for _ in range(10):
+                        await here.publish("tv", bytes(4 << 20), confirm=True)
                     await stream.send(50_000)
                     await stream.take_all()
                     assert stream.check() == 0
+                    assert memory(a) < 256 << 20
                 finally:
                     nats_server.resume(0)
 
