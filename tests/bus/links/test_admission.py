@@ -38,7 +38,7 @@ def test_a_newer_link_of_the_same_direction_replaces_the_older(network):
     assert member.names()[-3:].count("routing/disconnect") == 2
 
 
-def test_a_program_that_restarts_replaces_its_link_that_reads_no_more():
+def test_a_program_that_restarts_replaces_its_stuck_link():
     """Over a UNIX socket. Nothing of the older link is left: what it advertised, what it wanted, what waits for it."""
     network = Network(link_allow=("unix",))
     member = network.member()
