@@ -6,7 +6,7 @@ events has these headers; its key is the id of the server, and its value is the 
 | header | value |
 |---|---|
 | ``seq`` | the number of the record, in decimal digits |
-| ``hash`` | the SHA-256 of the value, in hexadecimal digits: ``prev`` of the next record |
+| ``hash`` | the SHA-256 of the value, in hexadecimal digits: ``prev`` of the next line of the journal |
 | ``boot`` | the boot of the server |
 | ``missing`` | only if records are gone: the first and the last of those that should come before, as ``5-17`` |
 """

@@ -223,13 +223,22 @@ class SealedJournal:
         older = [path for path in paths if first_seq(path) <= mark.seq]
         if older:
             self._open(older[-1])
-            self._pass(mark)
+            self._pass_or_skip(mark)
         elif first_seq(paths[0]) > self._next_seq:
             self._leave_out(first_seq(paths[0]), "retention has removed them")
             self._open(paths[0])
         else:
             self._check_link(paths[0], mark)
             self._open(paths[0])
+
+    def _pass_or_skip(self, mark: Mark) -> None:
+        try:
+            self._pass(mark)
+        except OtherJournal:
+            raise
+        except JournalError as error:
+            if not (self._skips_missing and self._go_on(str(error))):
+                raise
 
     def _pass(self, mark: Mark) -> None:
         """Pass the records up to the mark, the last of which it has to be."""
