@@ -33,7 +33,7 @@ from bussrv.journal.digests import Digests, digests_in, digests_of
 from bussrv.journal.files import PRIVATE
 from bussrv.journal.keys import PublicKey
 from bussrv.journal.manifest import MANIFEST_NAME, Manifest, Pruned, Seal, decode, last_seq
-from bussrv.journal.manifest_file import read_manifest
+from bussrv.journal.manifest_file import GrowingManifest
 from bussrv.journal.record import format_time
 from bussrv.journal.regular import open_regular, read_regular
 from bussrv.journal.segment import (
@@ -107,12 +107,12 @@ class Shipper:
         self._directory = directory
         self._store = store
         self._tell = tell
-        self._trusted = trusted
         self._clock = clock or SystemClock()
         self._path = directory / MANIFEST_NAME
+        self._growing = GrowingManifest(self._path, trusted)
         self._manifest = Manifest()
-        # The file that the manifest was read from, and how much of it was looked at since.
-        self._inode = self._seen = 0
+        # Bytes of the manifest at the store.
+        self._there = 0
         # The names at the store, by the number of the segment; the segments of which are verified there.
         self._names: dict[int, str] = {}
         self._verified: set[int] = set()
@@ -157,23 +157,10 @@ class Shipper:
 
     def is_more(self) -> bool:
         """Whether a segment may have been closed since the last look. It reads only what was added to the manifest."""
-        try:
-            with read_regular(self._path) as file:
-                found = os.fstat(file.fileno())
-                if found.st_ino != self._inode or found.st_size < self._seen:
-                    return True
-                file.seek(self._seen)
-                added = file.read()
-        except OSError:
-            return True
-        self._seen += added.rfind(b"\n") + 1
-        return _CLOSED in added
+        return self._growing.may_say(_CLOSED)
 
     def _read(self) -> None:
-        with suppress(OSError):
-            self._inode = self._path.stat().st_ino
-        self._manifest = read_manifest(self._path, self._trusted)
-        self._seen = self._manifest.size
+        self._manifest = self._growing.read()
         for finding in self._manifest.findings:
             place = f"{self._path}, line {finding.line}" if finding.line else str(self._path)
             raise Mismatch(f"{place}: {finding.message}. Nothing is shipped")
@@ -199,8 +186,7 @@ class Shipper:
         :raises Mismatch: there is something of another journal.
         """
         seals, names = self._manifest.seals, self._store.names()
-        if MANIFEST_NAME in names:
-            self._check_manifest()
+        self._there = self._check_manifest() if MANIFEST_NAME in names else 0
         self._names = segment_names(names)
         for number, name in self._names.items():
             if number not in seals or not seals[number].closed:
@@ -275,12 +261,11 @@ class Shipper:
             return
         with _reading(self._path) as near:
             size = sum(map(len, islice(lines_in(near), entries)))
-        there = self._check_manifest() if MANIFEST_NAME in self._store.names() else 0
-        if there < size:
+        if self._there < size:
             self._store.replace(MANIFEST_NAME, partial(_content, self._path, size))
-            there = self._check_manifest()
-        if there < size:
-            raise Mismatch(f"{self._store.at(MANIFEST_NAME)} has {there} bytes of the {size} that were written")
+            self._there = self._check_manifest()
+        if self._there < size:
+            raise Mismatch(f"{self._store.at(MANIFEST_NAME)} has {self._there} bytes of the {size} that were written")
         shipped = self._shipped()
         if shipped is None or shipped.segment != last.segment:
             now = format_time(self._clock.utc())
