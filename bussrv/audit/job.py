@@ -95,7 +95,6 @@ def audit(
     trusted: PublicKey | None = None,
     public_key: Path | None = None,
     checkpoint: Path | None = None,
-    shared: Path | None = None,
     csv: bool = False,
     command: str | None = None,
     every: int | None = None,
@@ -108,12 +107,12 @@ def audit(
         a script calls this under ``if __name__ == "__main__":``.
     :param journals: directories of one or more journals, also of running servers, or URLs: ``s3://…``, or
         what Spark can read.
-    :param out: the directory for tables, summary and report. An earlier audit in it is replaced.
+    :param out: the directory for tables, summary and report. An earlier audit in it is replaced. If Spark runs on
+        several machines, all of them must see the directory that it is in.
     :param since, until: the period of the tables, UTC microseconds since 1970.
     :param trusted: the key that the seals must be traceable to.
     :param public_key: the file of that key, for commands in the report.
     :param checkpoint: a directory that keeps what was read, so that the next audit reads only new records.
-    :param shared: if Spark runs on several machines, a directory that all of them see.
     :param csv: whether the tables are written as CSV, too.
     :param command: the command line that asks for it, for the report.
     :param every: seconds from this audit to the next one, for the summary; ``None``: there is none.
@@ -128,7 +127,7 @@ def audit(
     from bussrv.audit.reading.checkpoint import opened
     from bussrv.audit.reading.stripes import fold_journals
     from bussrv.audit.report.summary import evidence, finish, in_words
-    from bussrv.audit.sql.database import BESIDE_WORKERS, MEMORY, published
+    from bussrv.audit.sql.database import published
 
     locations, out = [str(each) for each in journals], out.resolve()
     period, progress = Period(since, until), progress or Progress()
@@ -143,13 +142,13 @@ def audit(
             trusted=trusted,
             since=since,
             until=until,
-            parent=shared,
+            parent=out.parent if spark is not None and _is_spread(spark) else None,
             index_of=None if kept is None else kept.index_of,
         )
         with taken as snapshot, progress.phase("reading"):
             fold_journals(snapshot, period, place / "facts", workers, kept)
             workers.close()
-        memory = BESIDE_WORKERS if workers.keep_memory else MEMORY
+        memory = _memory(spark, workers)
         with progress.phase("tables"):
             _make_tables(spark, place, period, None if kept is None else kept.write_sessions, memory)
         made = evidence(snapshot.journals, trusted, public_key, command, out, every)
@@ -157,6 +156,21 @@ def audit(
             totals = finish(tables, place, period, made, csv=csv)
         path = publish(out, place, PUBLISHED, totals)
     return Verdict(totals, path, in_words(totals))
+
+
+def _is_spread(spark: SparkSession) -> bool:
+    from bussrv.audit.spark.session import is_spread
+
+    return is_spread(spark)
+
+
+def _memory(spark: SparkSession | None, workers: Workers) -> str:
+    """The most memory that DuckDB takes in this process."""
+    from bussrv.audit.sql.database import BESIDE_CLUSTER, BESIDE_WORKERS, MEMORY
+
+    if spark is not None and _is_spread(spark):
+        return BESIDE_CLUSTER
+    return BESIDE_WORKERS if workers.keep_memory else MEMORY
 
 
 def _workers(spark: SparkSession | None, place: Path, progress: Progress, locations: Sequence[str]) -> Workers:
@@ -178,12 +192,12 @@ def _workers(spark: SparkSession | None, place: Path, progress: Progress, locati
 def _make_tables(
     spark: SparkSession | None, place: Path, period: Period, write_sessions: Keeper | None, memory: str
 ) -> None:
-    """Spark makes them of very large facts, and DuckDB of all others."""
+    """Spark makes them of large facts, and DuckDB of all others. On a cluster, fewer facts are large."""
     facts = place / "facts"
     if spark is not None:
         from bussrv.audit.spark import tables as of_spark
 
-        if of_spark.are_large(facts):
+        if of_spark.are_large(facts, of_spark.LARGEST_ON_CLUSTER if _is_spread(spark) else of_spark.LARGEST):
             of_spark.make_tables(spark, facts, place, period)
             return
     from bussrv.audit.sql.tables import make_tables
@@ -343,7 +357,6 @@ def _audit_once(command: AuditCommand, spark: SparkSession | None, progress: Pro
     :raises BussrvError: the journals cannot be judged; see :func:`audit`.
     :raises OSError: a file cannot be written.
     """
-    is_local = command.remote is None and (command.master or DEFAULT_MASTER).startswith("local")
     return audit(
         spark,
         command.journals,
@@ -353,7 +366,6 @@ def _audit_once(command: AuditCommand, spark: SparkSession | None, progress: Pro
         trusted=None if command.public_key is None else read_public(command.public_key),
         public_key=command.public_key and command.public_key.resolve(),
         checkpoint=command.checkpoint and command.checkpoint.resolve(),
-        shared=None if is_local else command.out.resolve().parent,
         csv=command.csv,
         command=command_line(vars(command)),
         every=command.every,
