@@ -9,6 +9,7 @@ it: an uplink that stops or waits costs the server nothing.
 - ``bus_connection``: the connection of an uplink to its server, on asyncio
 - ``figures``: counters of an uplink, for Prometheus and for its log
 - ``lines``: lines of the log of an uplink
+- ``reporting``: what an uplink reports: its log and its figures
 - ``retry``: tries again after failures, with growing pauses
 - ``seals``: the last seal of each segment, read from a manifest while the server adds to it
 - ``stopping``: the end of an uplink: its parts stop together

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from bussrv.cli.commands.operate.uplink import uplink
+from bussrv.testing.uplink import RunningUplink
 from bussrv.uplink.figures import PREFIX, Figures
 from bussrv.uplink.kafka.events import EventsFigures
 from bussrv.uplink.kafka.incoming import IncomingFigures
@@ -25,7 +26,6 @@ from tests.docs.commands import examples, prepare, says
 from tests.docs.pages import page, rows
 from tests.forked import ForkedServer
 from tests.uplink.kafka.broker import Broker
-from tests.uplink.kafka.program import Uplink
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(60)]
 
@@ -40,8 +40,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         yield found
 
 
-def started(command: str, broker: Broker) -> Uplink:
-    return Uplink(*shlex.split(command.replace(PORT, broker.address))[1:])
+def started(command: str, broker: Broker) -> RunningUplink:
+    return RunningUplink(*shlex.split(command.replace(PORT, broker.address))[1:])
 
 
 @pytest.fixture(scope="module")

@@ -5,15 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
 from aiokafka.errors import KafkaError
 
-from bussrv.addresses import format_address
 from bussrv.client.events import Down, State, Up
-from bussrv.errors import BussrvError, ConfigError
+from bussrv.errors import BussrvError
 from bussrv.uplink.figures import Figures
 from bussrv.uplink.kafka.events import Destination, EventsFigures, EventsSender
 from bussrv.uplink.kafka.faults import UplinkError
@@ -22,6 +20,7 @@ from bussrv.uplink.kafka.outgoing import Outgoing, OutgoingFigures
 from bussrv.uplink.kafka.sealed import SealedJournal
 from bussrv.uplink.kafka.settings import Events, Publications, Settings, settings_of
 from bussrv.uplink.lines import Lines
+from bussrv.uplink.reporting import reported
 from bussrv.uplink.stopping import Job, or_stopped, run_jobs
 
 
@@ -36,19 +35,8 @@ def run(url: str, **options: Any) -> None:
     settings = settings_of(url, **options)
     # Its lines repeat at every attempt, and the uplink says the same in one.
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL + 1)
-    figures, log = Figures(), Lines(settings.log_as_json)
-    with ExitStack() as stack:
-        if settings.metrics is not None:
-            host, port = settings.metrics
-            try:
-                bound = stack.enter_context(figures.served(host, port))
-            except OSError as error:
-                raise ConfigError(f"--metrics {format_address(host, port)}: {error.strerror}") from error
-            log.info("uplink: metrics on {address}", event="uplink.metrics", address=format_address(host, bound))
-        try:
-            asyncio.run(_Running(settings, figures, log).run())
-        finally:
-            log.info("uplink: stopped: {figures}", event="uplink.stopped", figures=figures.summary())
+    with reported(settings.metrics, as_json=settings.log_as_json) as (figures, log):
+        asyncio.run(_Running(settings, figures, log).run())
 
 
 class _Running:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from nats.errors import Error
 
-from bussrv.addresses import format_address
-from bussrv.errors import ConfigError
 from bussrv.uplink.bus_connection import BusConnection
 from bussrv.uplink.crossing.server_link import LinkRefused
 from bussrv.uplink.figures import Figures
@@ -20,7 +18,9 @@ from bussrv.uplink.lines import Lines
 from bussrv.uplink.nats.connection import MOST_PENDING, Connection
 from bussrv.uplink.nats.session import Session, SessionFigures
 from bussrv.uplink.nats.settings import Settings, settings_of
+from bussrv.uplink.reporting import reported
 from bussrv.uplink.retry import Retry
+from bussrv.uplink.stopping import or_stopped
 
 STOPPED = "server-stopped"
 """The reason that the server is told when the uplink stops."""
@@ -42,19 +42,8 @@ def run(url: str, **options: Any) -> None:
     settings = settings_of(url, **options)
     # Its lines repeat at every attempt, and the uplink says the same in one.
     logging.getLogger("nats").setLevel(logging.CRITICAL + 1)
-    figures, log = Figures(), Lines(settings.log_as_json)
-    with ExitStack() as stack:
-        if settings.metrics is not None:
-            host, port = settings.metrics
-            try:
-                bound = stack.enter_context(figures.served(host, port))
-            except OSError as error:
-                raise ConfigError(f"--metrics {format_address(host, port)}: {error.strerror}") from error
-            log.info("uplink: metrics on {address}", event="uplink.metrics", address=format_address(host, bound))
-        try:
-            asyncio.run(_Program(settings, figures, log).run())
-        finally:
-            log.info("uplink: stopped: {figures}", event="uplink.stopped", figures=figures.summary())
+    with reported(settings.metrics, as_json=settings.log_as_json) as (figures, log):
+        asyncio.run(_Program(settings, figures, log).run())
 
 
 class _Program:
@@ -72,12 +61,7 @@ class _Program:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
-        serving, stopping = loop.create_task(self._serve()), loop.create_task(self._stop.wait())
-        await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
-        for task in (serving, stopping):
-            task.cancel()
-        with suppress(asyncio.CancelledError):
-            await serving
+        await or_stopped(self._serve(), self._stop)
 
     async def _serve(self) -> None:
         connection = await self._reach()

@@ -6,9 +6,9 @@ from aiokafka.structs import ConsumerRecord
 
 from bussrv.client.aio import Subscription
 from bussrv.client.events import Gap, Message
+from bussrv.testing.uplink import RunningUplink
 from tests.forked import ForkedServer
 from tests.uplink.kafka.broker import Broker
-from tests.uplink.kafka.program import Uplink
 
 PATIENCE = 30.0
 
@@ -17,9 +17,9 @@ def address(server: ForkedServer) -> str:
     return f"bus://127.0.0.1:{server.port('objects')}"
 
 
-def joined(server: ForkedServer, broker: Broker, prefix: str, *arguments: str) -> Uplink:
+def joined(server: ForkedServer, broker: Broker, prefix: str, *arguments: str) -> RunningUplink:
     """An uplink that runs, and has subscribed."""
-    return Uplink(broker.url, "--bus", address(server), "--id", "hall", "--prefix", prefix, *arguments)
+    return RunningUplink(broker.url, "--bus", address(server), "--id", "hall", "--prefix", prefix, *arguments)
 
 
 def headers_of(record: ConsumerRecord) -> dict[str, bytes]:

@@ -19,6 +19,7 @@ from bussrv.journal.batch import Rotation
 from bussrv.journal.chain import line_hash
 from bussrv.journal.reading import read_end
 from bussrv.journal.upkeep import UpkeepPolicy
+from bussrv.testing.uplink import RunningUplink
 from bussrv.uplink.figures import Figures
 from bussrv.uplink.kafka.cluster import Cluster
 from bussrv.uplink.kafka.events import Destination, EventsFigures, EventsSender
@@ -27,8 +28,8 @@ from bussrv.uplink.lines import Lines
 from tests.forked import ForkedServer
 from tests.journal.kept import Kept
 from tests.uplink.kafka.broker import END_TRANSACTION, PRODUCE, Broker
-from tests.uplink.kafka.program import Uplink, until
 from tests.uplink.kafka.test_sealed import lines_of
+from tests.uplink.kafka.waiting import until
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(120)]
 
@@ -131,13 +132,13 @@ def test_an_uplink_that_is_killed_leaves_no_gap(broker: Broker, journal: Path) -
     draw = random.Random(40)
     for _ in range(5):
         before = len(values(broker, "killed"))
-        with Uplink(broker.url, "--events", "--journal", str(journal), "--topic", "killed") as uplink:
+        with RunningUplink(broker.url, "--events", "--journal", str(journal), "--topic", "killed") as uplink:
             until(lambda before=before: len(values(broker, "killed")) > before)
             until(lambda: draw.random() < 0.3)
             uplink.kill()
         write(server, 300)
     sealed = lines_of(journal)[:4500]
-    with Uplink(broker.url, "--events", "--journal", str(journal), "--topic", "killed") as uplink:
+    with RunningUplink(broker.url, "--events", "--journal", str(journal), "--topic", "killed") as uplink:
         until(lambda: len(values(broker, "killed")) >= 4500)
         assert uplink.stop() == 0
     assert values(broker, "killed") == sealed
@@ -288,11 +289,11 @@ def test_the_topic_follows_a_server_through_a_crash(broker: Broker, tmp_path: Pa
             for each in range(200):
                 client.register(f"service/{number}/{each}")
 
-    uplink: Uplink | None = None
+    uplink: RunningUplink | None = None
     for number in range(3):
         with ForkedServer(journal, options) as server:
             if uplink is None:
-                uplink = Uplink(broker.url, "--events", "--journal", str(journal), "--topic", "follows")
+                uplink = RunningUplink(broker.url, "--events", "--journal", str(journal), "--topic", "follows")
             talk(server, number)
             if number == 1:
                 server.process.kill()

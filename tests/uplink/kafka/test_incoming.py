@@ -19,8 +19,8 @@ from bussrv.uplink.kafka.publications import Wanted
 from bussrv.uplink.lines import Lines
 from tests.forked import ForkedServer
 from tests.uplink.kafka.broker import Broker
-from tests.uplink.kafka.program import until
 from tests.uplink.kafka.talk import address, joined, take
+from tests.uplink.kafka.waiting import until
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(120)]
 

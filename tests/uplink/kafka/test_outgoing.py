@@ -20,8 +20,8 @@ from bussrv.uplink.lines import Lines
 from bussrv.uplink.stopping import run_jobs
 from tests.forked import ForkedServer
 from tests.uplink.kafka.broker import PRODUCE, Broker
-from tests.uplink.kafka.program import until
 from tests.uplink.kafka.talk import address, headers_of, joined
+from tests.uplink.kafka.waiting import until
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(120)]
 

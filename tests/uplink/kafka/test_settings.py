@@ -18,8 +18,8 @@ def test_an_option_of_another_engine_is_refused(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(ENGINES, "other", Engine("other", "none", "none"))
-    assert main(["uplink", "other://hall", "--journal", "x"]) == 2
-    assert "--journal does not go with other://hall: it is an option of kafka" in capsys.readouterr().err
+    assert main(["uplink", "other://hall", "--topic", "x"]) == 2
+    assert "--topic does not go with other://hall: it is an option of kafka" in capsys.readouterr().err
 
 
 def test_an_engine_that_is_not_installed_is_said(

@@ -20,7 +20,7 @@ from bussrv.client.errors import BusError
 from bussrv.client.tls import Tls
 from bussrv.starter import texts, uplink
 from bussrv.testing.server import PATIENCE
-from tests.uplink.kafka.program import Uplink
+from bussrv.testing.uplink import RunningUplink
 from tests.uplink.nats.site import Site
 from tests.uplink.nats_cluster import NatsCluster
 
@@ -83,7 +83,7 @@ def test_a_new_server_joins_a_net(
             assert await asyncio.wait_for(ask(other, "door"), PATIENCE) == b"? yes"
             assert await asyncio.wait_for(ask(ann, "gate"), PATIENCE) == b"? yes"
 
-    with started(words(hall / texts.UNIT, run, var)) as port, Uplink(*options):
+    with started(words(hall / texts.UNIT, run, var)) as port, RunningUplink(*options):
         assert stat.S_IMODE((run / texts.SOCKET).stat().st_mode) == 0o600
         with Site(tmp_path, "cellar", nats_server.urls, "made") as cellar:
             asyncio.run(test(port, cellar))
