@@ -76,6 +76,8 @@ REASONS: dict[str, str] = {
     "too-many-remote-sessions": "linked servers together told of more sessions than the limit",
     "link-full": "a linked server told of more sessions and services than the limit",
     "link-interest-full": "a linked server wants publications on more names than the limit, so it is given everything",
+    "objects-lost": "objects of another server were lost on their way here",
+    "objects-expired": "objects of another server were not kept long enough to be fetched later",
     # Refusals of the registry.
     "no-such-service": "nobody provides a service of that name",
     "provider-gone": "the provider that was given a request went, or gave up the service, before it answered",
@@ -167,6 +169,7 @@ COUNTERS: dict[str, str] = {
     "max-wildcard-characters": "subscriptions refused: their content types with wildcards inside were too long",
     "max-addressees": "objects refused: they were addressed to too many routing ids",
     "max-routing-ids": "subscriptions refused: they had too many further routing ids",
+    "link-lost-objects": "objects of other servers that were lost on their way here, as linked servers say",
     # The admin interface, by the option that sets the limit.
     "admin-max-connections": "connections to the admin interface closed: there were too many",
     "admin-max-rate": "requests to the admin interface refused: there were too many of one user or address",

@@ -212,6 +212,18 @@ class LinkDown(Event, frozen=True, tag="link.down"):
     OUTCOME = "failed"
 
 
+class LinkGap(Event, frozen=True, tag="link.gap"):
+    """A linked server, ``routing_id``, says that objects of the server ``origin`` were lost on their way here.
+
+    ``lost`` is their number, if that is known. They were publications on ``service``, if it names one.
+    """
+
+    OUTCOME = "failed"
+
+    origin: str
+    lost: int | None = None
+
+
 class ConfigReloaded(Event, frozen=True, tag="config.reloaded"):
     """The configuration was read again, and is in effect. ``changed`` has the names of the options that changed."""
 
@@ -306,6 +318,7 @@ AnyEvent = (
     | LimitReached
     | LinkUp
     | LinkDown
+    | LinkGap
     | ConfigReloaded
     | ConfigReloadFailed
     | AdminAction

@@ -362,7 +362,7 @@ class Settings:
         "Seconds between two attempts to dial another server, at most. The delay grows with each failure until then.",
     )
     max_linked: int = LINKS.count(
-        100_000,
+        250_000,
         "Sessions, further routing ids and services that one linked server may advertise. Further ones are ignored, "
         "`link-full`.",
     )

@@ -73,8 +73,9 @@ WITH_PROCESSES = ("tests/attacks/", "tests/end_to_end/", "tests/packaging/")
 WITH_SPARK = frozenset(
     f"tests/audit/test_{name}.py"
     for name in (
-        *("agreement", "checkpoint", "cli", "connect", "docs", "engines", "findings", "mutations", "options"),
-        *("pasted", "query", "remote", "store", "summary", "tamperings", "timeline", "timeline_docs", "versions"),
+        *("agreement", "checkpoint", "cli", "cluster", "connect", "docs", "engines", "findings", "live", "mutations"),
+        *("options", "pasted", "query", "remote", "store", "summary", "tamperings", "timeline", "timeline_docs"),
+        "versions",
     )
 ) | {"tests/audit/source/test_datasource.py", "tests/audit/source/test_docs.py"}
 """The modules with tests that use the one Spark session."""

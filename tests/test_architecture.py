@@ -88,7 +88,7 @@ BESIDE: Table = {
     ),
     "bussrv.uplink": (
         *BASE,
-        *("bussrv.addresses", "bussrv.terminal", "bussrv.client", "bussrv.wire"),
+        *("bussrv.addresses", "bussrv.counts.throttle", "bussrv.terminal", "bussrv.client", "bussrv.wire"),
         *(f"bussrv.journal.{name}" for name in ("bounds", "evidence", "manifest", "reading", "record", "regular")),
         "bussrv.journal.segment",
         # To its server, an uplink is a linked server: it knows what these tell each other.

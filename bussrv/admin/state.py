@@ -9,6 +9,7 @@ from bussrv.admin.figures.figures import Figures
 from bussrv.admin.figures.live import Live
 from bussrv.admin.figures.metrics import Metrics
 from bussrv.admin.interfaces import AdministeredServer
+from bussrv.admin.journal.audit import AuditReader
 from bussrv.admin.journal.events import JournalEvents
 from bussrv.admin.journal.reading import Reading
 from bussrv.journal.record import Record
@@ -28,6 +29,7 @@ class RequestMemory:
     :ivar seq: the number of the last record that is durable.
     :ivar closed: the last records of closed sessions, oldest first.
     :ivar reading: reads the journal, off the reactor's thread.
+    :ivar audit: reads what an audit says that runs beside the server.
     :ivar events: the streams of records.
     :ivar figures: the figures of the server. ``live``: the streams of them. ``metrics``: the figures for Prometheus.
     :ivar denied: the last records of denials and failed logins, oldest first.
@@ -38,6 +40,7 @@ class RequestMemory:
         self.closed: deque[Record] = deque(maxlen=MOST_RECENT)
         self.denied: deque[Record] = deque(maxlen=MOST_RECENT)
         self.reading = Reading(server.reactor)
+        self.audit = AuditReader()
         directory = None if server.place is None else server.place.directory
         # Streams have a reading thread of their own: other requests may read for seconds.
         self.events = JournalEvents(self.seq, directory, Reading(server.reactor).do, server.reactor)

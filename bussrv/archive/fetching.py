@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import BinaryIO
 
-from bussrv.archive.store import Store, open_store
+from bussrv.archive.store import Store, open_store, segment_names
 from bussrv.errors import JournalError
 from bussrv.journal import bounds
 from bussrv.journal.digests import digests_of
@@ -20,7 +20,7 @@ from bussrv.journal.lock import DIRECTORY_MODE
 from bussrv.journal.manifest import MANIFEST_NAME
 from bussrv.journal.manifest_file import read_manifest
 from bussrv.journal.moments import Moment
-from bussrv.journal.segment import CORRUPT, first_seq, is_segment_name, list_segments, write_file
+from bussrv.journal.segment import CORRUPT, first_seq, list_segments, write_file
 from bussrv.journal.verify import Report, verify
 from bussrv.registry.state.fold import RegistryFold
 
@@ -44,19 +44,21 @@ class StoredJournal:
         self.store = store
         self._place = place
         self._files = files
-        there = store.names()
-        # If both files exist, the one that is not compressed comes last, and counts.
-        names = {first_seq(Path(each)): each for each in sorted(there, reverse=True) if is_segment_name(each)}
-        self.names = dict(sorted(names.items()))
-        if not names:
-            raise JournalError(f"{store.url} holds no journal: there is no segment in it, or no such place")
-        manifest = place / MANIFEST_NAME
-        if MANIFEST_NAME in there:
+        if MANIFEST_NAME in store.names():
             self._copy(MANIFEST_NAME, bounds.MANIFEST)
-        self.manifest = read_manifest(manifest, trusted)
+        self.manifest = read_manifest(place / MANIFEST_NAME, trusted)
         for finding in self.manifest.findings:
             line = f", line {finding.line}" if finding.line else ""
             raise JournalError(f"{store.at(MANIFEST_NAME)}{line}: {finding.message}")
+        # In this order: a segment is shipped before its seals.
+        names = segment_names(store.names())
+        if not names:
+            raise JournalError(f"{store.url} holds no journal: there is no segment in it, or no such place")
+        numbers = sorted(names)
+        if self.manifest.entries and numbers[-1] not in self.manifest.seals:
+            # It is being shipped, and the next manifest has its seals.
+            numbers.pop()
+        self.names = {number: names[number] for number in numbers}
 
     def fetch(self, numbers: Iterable[int]) -> None:
         """Copy segments, except for those that are there as their seals say. Others that are there are removed.

@@ -201,8 +201,11 @@ class RemotePlace:
 
 def _how(scheme: str) -> dict[str, Any]:
     """Options of the package that opens URLs of this scheme."""
-    region = os.environ.get("AWS_REGION")
-    if scheme not in ("s3", "s3a") or not region:
+    if scheme not in ("s3", "s3a"):
         return {}
-    # The other clients of S3 look there, too.
-    return {"client_kwargs": {"region_name": region}}
+    # s3fs tries again itself. On top of that, a store that does not answer would take hours.
+    how: dict[str, Any] = {"config_kwargs": {"retries": {"max_attempts": 0}}}
+    if region := os.environ.get("AWS_REGION"):
+        # The other clients of S3 look there, too.
+        how["client_kwargs"] = {"region_name": region}
+    return how

@@ -26,14 +26,14 @@ from typing import Any, BinaryIO, cast
 
 from msgspec import Struct
 
-from bussrv.archive.store import Store, StoreError
+from bussrv.archive.store import Store, StoreError, segment_names
 from bussrv.errors import JournalError
 from bussrv.journal.bounded import bounded, lines_in
 from bussrv.journal.digests import Digests, digests_in, digests_of
 from bussrv.journal.files import PRIVATE
 from bussrv.journal.keys import PublicKey
 from bussrv.journal.manifest import MANIFEST_NAME, Manifest, Pruned, Seal, decode, last_seq
-from bussrv.journal.manifest_file import read_manifest
+from bussrv.journal.manifest_file import GrowingManifest
 from bussrv.journal.record import format_time
 from bussrv.journal.regular import open_regular, read_regular
 from bussrv.journal.segment import (
@@ -41,7 +41,6 @@ from bussrv.journal.segment import (
     CORRUPT,
     compressed_path,
     first_seq,
-    is_segment_name,
     list_segments,
     segment_name,
 )
@@ -50,9 +49,6 @@ from bussrv.turns.clock import Clock, SystemClock
 
 LOCK = "shipping"
 """The file of a journal directory that is locked while it is shipped."""
-
-SETTLE = 60.0
-"""The longest time between two writes of the manifest, in seconds, while segments are shipped."""
 
 POLL = 5.0
 """The seconds between two looks at the size of the manifest, for one that follows a journal."""
@@ -111,16 +107,17 @@ class Shipper:
         self._directory = directory
         self._store = store
         self._tell = tell
-        self._trusted = trusted
         self._clock = clock or SystemClock()
         self._path = directory / MANIFEST_NAME
+        self._growing = GrowingManifest(self._path, trusted)
         self._manifest = Manifest()
-        # The file that the manifest was read from, and how much of it was looked at since.
-        self._inode = self._seen = 0
+        # Bytes of the manifest at the store.
+        self._there = 0
         # The names at the store, by the number of the segment; the segments of which are verified there.
         self._names: dict[int, str] = {}
         self._verified: set[int] = set()
-        self._settled_at = 0
+        # Bytes of segments that were shipped after the manifest.
+        self._unsettled = 0
 
     def look(self) -> Backlog:
         """Ship what is closed by now.
@@ -134,12 +131,12 @@ class Shipper:
         self._read()
         if not local and not self._manifest.entries:
             raise JournalError(f"{self._directory} holds no journal: there is no segment in it")
-        self._settled_at = self._clock.mono()
         self._look_there()
         try:
             for number in self._pending(local):
                 self._ship(number)
-                if self._clock.mono() - self._settled_at > SETTLE * 1_000_000:
+                # Thousands of segments do not take as many copies of a long manifest.
+                if self._unsettled >= self._manifest.size:
                     self._settle()
         except Mismatch:
             self._settle()
@@ -160,23 +157,10 @@ class Shipper:
 
     def is_more(self) -> bool:
         """Whether a segment may have been closed since the last look. It reads only what was added to the manifest."""
-        try:
-            with read_regular(self._path) as file:
-                found = os.fstat(file.fileno())
-                if found.st_ino != self._inode or found.st_size < self._seen:
-                    return True
-                file.seek(self._seen)
-                added = file.read()
-        except OSError:
-            return True
-        self._seen += added.rfind(b"\n") + 1
-        return _CLOSED in added
+        return self._growing.may_say(_CLOSED)
 
     def _read(self) -> None:
-        with suppress(OSError):
-            self._inode = self._path.stat().st_ino
-        self._manifest = read_manifest(self._path, self._trusted)
-        self._seen = self._manifest.size
+        self._manifest = self._growing.read()
         for finding in self._manifest.findings:
             place = f"{self._path}, line {finding.line}" if finding.line else str(self._path)
             raise Mismatch(f"{place}: {finding.message}. Nothing is shipped")
@@ -202,10 +186,8 @@ class Shipper:
         :raises Mismatch: there is something of another journal.
         """
         seals, names = self._manifest.seals, self._store.names()
-        if MANIFEST_NAME in names:
-            self._check_manifest()
-        # If both files exist, the one that is not compressed comes last, and counts.
-        self._names = {first_seq(Path(each)): each for each in sorted(names, reverse=True) if is_segment_name(each)}
+        self._there = self._check_manifest() if MANIFEST_NAME in names else 0
+        self._names = segment_names(names)
         for number, name in self._names.items():
             if number not in seals or not seals[number].closed:
                 raise Mismatch(f"{self._store.at(name)} is not of this journal: one URL holds one journal")
@@ -233,6 +215,7 @@ class Shipper:
             self._names[number] = name
         self._check_there(self._names[number], seal)
         self._verified.add(number)
+        self._unsettled += seal.bytes
         if is_new:
             self._tell(seal, self._store.at(self._names[number]))
 
@@ -272,18 +255,17 @@ class Shipper:
 
     def _settle(self) -> None:
         """Write the manifest there, as far as it may be, and say what is shipped."""
-        self._settled_at = self._clock.mono()
+        self._unsettled = 0
         entries, last = beginning(self._manifest, self._verified)
         if last is None:
             return
         with _reading(self._path) as near:
             size = sum(map(len, islice(lines_in(near), entries)))
-        there = self._check_manifest() if MANIFEST_NAME in self._store.names() else 0
-        if there < size:
+        if self._there < size:
             self._store.replace(MANIFEST_NAME, partial(_content, self._path, size))
-            there = self._check_manifest()
-        if there < size:
-            raise Mismatch(f"{self._store.at(MANIFEST_NAME)} has {there} bytes of the {size} that were written")
+            self._there = self._check_manifest()
+        if self._there < size:
+            raise Mismatch(f"{self._store.at(MANIFEST_NAME)} has {self._there} bytes of the {size} that were written")
         shipped = self._shipped()
         if shipped is None or shipped.segment != last.segment:
             now = format_time(self._clock.utc())
@@ -354,8 +336,10 @@ def alone(directory: Path) -> Iterator[None]:
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise JournalError(f"another program ships {directory} already") from error
         except OSError as error:
-            raise JournalError(f"another program ships {directory} already: {error.strerror}") from error
+            raise JournalError(f"cannot lock {directory / LOCK}: {error.strerror}") from error
         yield
     finally:
         os.close(descriptor)

@@ -11,6 +11,7 @@ from typing import BinaryIO, TypeVar
 
 from bussrv.archive.places import LocalPlace, Place, place_at
 from bussrv.errors import JournalError
+from bussrv.journal.segment import first_seq, is_segment_name
 
 T = TypeVar("T")
 
@@ -135,6 +136,12 @@ def open_store(url: str) -> Store:
     place = place_at(url)
     # A path that is not absolute would be another place for a program that runs elsewhere.
     return Store(place.directory.as_uri() if isinstance(place, LocalPlace) else url, place)
+
+
+def segment_names(names: Iterable[str]) -> dict[int, str]:
+    """The names of segments among others, by the numbers of the segments."""
+    # If both files exist, the one that is not compressed comes last, and counts.
+    return {first_seq(Path(each)): each for each in sorted(names, reverse=True) if is_segment_name(each)}
 
 
 def _said(error: Exception) -> str:

@@ -14,6 +14,7 @@
   that have a Spark session call :func:`audit`
 - ``kinds``: the kinds of findings, how severe they are, and what they mean to people who did not write the server; and
   the meanings of events and reasons
+- ``live``: an audit that is made again and again: ``bussrv audit --every``
 - ``output``: the directory that an audit writes to, and the tables in it
 - ``progress``: the progress of an audit: the duration of each phase, and a bar for it on a terminal
 - ``query``: questions of a reader to the tables of a finished audit: SQL that DuckDB answers, and the tables as CSV

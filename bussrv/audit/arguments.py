@@ -83,6 +83,13 @@ PARAMETERS: tuple[click.Parameter, ...] = (
         help="Keep what was read there, so that the next audit of these journals reads only new records.",
     ),
     click.Option(
+        ["--every"],
+        type=click.IntRange(min=1),
+        metavar="SECONDS",
+        help="Audit again and again, and print a line each time, until a signal ends it (exit status 0). Without "
+        "--checkpoint, that is beside --out, with -checkpoint at the end of its name.",
+    ),
+    click.Option(
         ["--fail-on"],
         type=Converted("WHAT", _bar),
         multiple=True,

@@ -12,9 +12,11 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -31,6 +33,7 @@ from bussrv.audit.spark.failure import INSTALL, SparkFailed, as_failure
 from bussrv.audit.spark.java import why_no_java
 from bussrv.errors import BussrvError
 from bussrv.journal.keys import PublicKey, read_public
+from bussrv.journal.record import format_time
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -92,9 +95,9 @@ def audit(
     trusted: PublicKey | None = None,
     public_key: Path | None = None,
     checkpoint: Path | None = None,
-    shared: Path | None = None,
     csv: bool = False,
     command: str | None = None,
+    every: int | None = None,
     progress: Progress | None = None,
 ) -> Verdict:
     """Audit journals.
@@ -104,14 +107,15 @@ def audit(
         a script calls this under ``if __name__ == "__main__":``.
     :param journals: directories of one or more journals, also of running servers, or URLs: ``s3://…``, or
         what Spark can read.
-    :param out: the directory for tables, summary and report. An earlier audit in it is replaced.
+    :param out: the directory for tables, summary and report. An earlier audit in it is replaced. If Spark runs on
+        several machines, all of them must see the directory that it is in.
     :param since, until: the period of the tables, UTC microseconds since 1970.
     :param trusted: the key that the seals must be traceable to.
     :param public_key: the file of that key, for commands in the report.
     :param checkpoint: a directory that keeps what was read, so that the next audit reads only new records.
-    :param shared: if Spark runs on several machines, a directory that all of them see.
     :param csv: whether the tables are written as CSV, too.
     :param command: the command line that asks for it, for the report.
+    :param every: seconds from this audit to the next one, for the summary; ``None``: there is none.
     :param progress: learns of each phase.
     :raises AuditFailed: if DuckDB fails, or a process that reads journals is killed.
     :raises bussrv.errors.JournalError: if one of ``journals`` is not a journal, holds no record, or is at a URL that
@@ -123,7 +127,7 @@ def audit(
     from bussrv.audit.reading.checkpoint import opened
     from bussrv.audit.reading.stripes import fold_journals
     from bussrv.audit.report.summary import evidence, finish, in_words
-    from bussrv.audit.sql.database import BESIDE_WORKERS, MEMORY, published
+    from bussrv.audit.sql.database import published
 
     locations, out = [str(each) for each in journals], out.resolve()
     period, progress = Period(since, until), progress or Progress()
@@ -138,20 +142,35 @@ def audit(
             trusted=trusted,
             since=since,
             until=until,
-            parent=shared,
+            parent=out.parent if spark is not None and _is_spread(spark) else None,
             index_of=None if kept is None else kept.index_of,
         )
         with taken as snapshot, progress.phase("reading"):
             fold_journals(snapshot, period, place / "facts", workers, kept)
             workers.close()
-        memory = BESIDE_WORKERS if workers.keep_memory else MEMORY
+        memory = _memory(spark, workers)
         with progress.phase("tables"):
             _make_tables(spark, place, period, None if kept is None else kept.write_sessions, memory)
-        made = evidence(snapshot.journals, trusted, public_key, command, out)
+        made = evidence(snapshot.journals, trusted, public_key, command, out, every)
         with progress.phase("report"), published(place, place / "scratch", memory) as tables:
             totals = finish(tables, place, period, made, csv=csv)
         path = publish(out, place, PUBLISHED, totals)
     return Verdict(totals, path, in_words(totals))
+
+
+def _is_spread(spark: SparkSession) -> bool:
+    from bussrv.audit.spark.session import is_spread
+
+    return is_spread(spark)
+
+
+def _memory(spark: SparkSession | None, workers: Workers) -> str:
+    """The most memory that DuckDB takes in this process."""
+    from bussrv.audit.sql.database import BESIDE_CLUSTER, BESIDE_WORKERS, MEMORY
+
+    if spark is not None and _is_spread(spark):
+        return BESIDE_CLUSTER
+    return BESIDE_WORKERS if workers.keep_memory else MEMORY
 
 
 def _workers(spark: SparkSession | None, place: Path, progress: Progress, locations: Sequence[str]) -> Workers:
@@ -173,12 +192,12 @@ def _workers(spark: SparkSession | None, place: Path, progress: Progress, locati
 def _make_tables(
     spark: SparkSession | None, place: Path, period: Period, write_sessions: Keeper | None, memory: str
 ) -> None:
-    """Spark makes them of very large facts, and DuckDB of all others."""
+    """Spark makes them of large facts, and DuckDB of all others. On a cluster, fewer facts are large."""
     facts = place / "facts"
     if spark is not None:
         from bussrv.audit.spark import tables as of_spark
 
-        if of_spark.are_large(facts):
+        if of_spark.are_large(facts, of_spark.LARGEST_ON_CLUSTER if _is_spread(spark) else of_spark.LARGEST):
             of_spark.make_tables(spark, facts, place, period)
             return
     from bussrv.audit.sql.tables import make_tables
@@ -213,6 +232,7 @@ class AuditCommand:
     :ivar as_json: whether the outcome is printed as JSON.
     :ivar csv: whether the tables are written as CSV, too.
     :ivar engine: what computes the tables, one of :data:`bussrv.audit.arguments.ENGINES`, or ``AUTO``.
+    :ivar every: seconds from an audit to the next one; ``None``: there is only one.
     """
 
     journals: Sequence[str]
@@ -227,6 +247,7 @@ class AuditCommand:
     as_json: bool = False
     engine: str = AUTO
     csv: bool = False
+    every: int | None = None
 
 
 def run(command: AuditCommand) -> int:
@@ -238,13 +259,53 @@ def run(command: AuditCommand) -> int:
     if not command.journals:
         raise click.UsageError("Missing argument 'JOURNAL...'.")
     try:
+        if command.every is not None:
+            _audit_live(command, command.every)
+            return CLEAN
         verdict = _audited(command)
     except BussrvError as error:
         return _not_judged(str(error))
     except OSError as error:
-        return _not_judged(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        return _not_judged(_told(error))
     _say(sys.stdout, json.dumps(verdict.summary) if command.as_json else f"{verdict.text}\n{verdict.path}")
     return FINDINGS if verdict.fails(*command.fail_on) else CLEAN
+
+
+def _told(error: OSError) -> str:
+    """An error of the system in a few words, with the file."""
+    return f"{error.filename}: {error.strerror}" if error.filename else str(error)
+
+
+def _audited(command: AuditCommand) -> Verdict:
+    with _engine(command) as spark:
+        return _audit_once(command, spark, _progress(spark))
+
+
+def _audit_live(command: AuditCommand, every: int) -> None:
+    """Audit again and again over a checkpoint, with one engine, and print a line each time."""
+    from bussrv.audit.live import repeat
+    from bussrv.audit.report.summary import in_one_line
+
+    if command.checkpoint is None:
+        command = replace(command, checkpoint=command.out.with_name(f"{command.out.name}-checkpoint"))
+
+    def make_round(spark: SparkSession | None) -> None:
+        begun = time.monotonic()
+        summary = _audit_once(command, spark).summary
+        took = f" ({time.monotonic() - begun:.1f} s)"
+        _say(sys.stdout, json.dumps(summary) if command.as_json else in_one_line(summary) + took)
+        sys.stdout.flush()
+
+    @contextmanager
+    def rounds() -> Iterator[Callable[[], None]]:
+        with _engine(command) as spark:
+            yield partial(make_round, spark)
+
+    def failed(error: Exception) -> None:
+        why = _told(error) if isinstance(error, OSError) else str(error)
+        _say(sys.stderr, f"{format_time(time.time_ns() // 1000)}  not judged, and tried again: {why}")
+
+    repeat(rounds(), every, failed)
 
 
 def _not_judged(why: str) -> int:
@@ -258,12 +319,19 @@ def _say(stream: TextIO, text: str) -> None:
     stream.write(text.encode(encoding, "replace").decode(encoding) + "\n")
 
 
-def _audited(command: AuditCommand) -> Verdict:
-    """Audit with the engine that the command names, or the one that fits."""
+@contextmanager
+def _engine(command: AuditCommand) -> Iterator[SparkSession | None]:
+    """The engine that the command names, or the one that fits: a session of Spark, or ``None``.
+
+    :raises AuditFailed: if it cannot do what is asked, or packages are missing, or Spark fails.
+    :raises bussrv.audit.output.OutputRefused: if nothing can be written to the directory for the result.
+    """
     if command.master is not None and command.remote is not None:
         raise AuditFailed("--remote is not allowed with --master")
     check_output(command.out.resolve())
-    trusted = None if command.public_key is None else read_public(command.public_key)
+    if command.public_key is not None:
+        # Each audit reads it again, but nobody should wait for Spark to learn that it is no key.
+        read_public(command.public_key)
     try:
         prepare()
     except ImportError as error:
@@ -274,27 +342,35 @@ def _audited(command: AuditCommand) -> Verdict:
     for option in ("master", "remote") if engine == EMBEDDED else ():
         if getattr(command, option) is not None:
             raise AuditFailed(f"--{option} is not allowed with --engine {EMBEDDED}, which runs here")
-    is_local = command.remote is None and (command.master or DEFAULT_MASTER).startswith("local")
     opened: AbstractContextManager[SparkSession | None] = nullcontext() if engine == EMBEDDED else _session(command)
     with opened as spark:
-        verdict = audit(
-            spark,
-            command.journals,
-            command.out,
-            since=command.since,
-            until=command.until,
-            trusted=trusted,
-            public_key=command.public_key and command.public_key.resolve(),
-            checkpoint=command.checkpoint and command.checkpoint.resolve(),
-            shared=None if is_local else command.out.resolve().parent,
-            csv=command.csv,
-            command=command_line(vars(command)),
-            progress=_progress(spark),
-        )
+        yield spark
     if why is not None:
         # Not before: a failure is one sentence.
         _say(sys.stderr, f"bussrv audit: --engine {engine}, since {why}")
-    return verdict
+
+
+def _audit_once(command: AuditCommand, spark: SparkSession | None, progress: Progress | None = None) -> Verdict:
+    """Audit as the command says.
+
+    :param spark: what :func:`_engine` gave.
+    :raises BussrvError: the journals cannot be judged; see :func:`audit`.
+    :raises OSError: a file cannot be written.
+    """
+    return audit(
+        spark,
+        command.journals,
+        command.out,
+        since=command.since,
+        until=command.until,
+        trusted=None if command.public_key is None else read_public(command.public_key),
+        public_key=command.public_key and command.public_key.resolve(),
+        checkpoint=command.checkpoint and command.checkpoint.resolve(),
+        csv=command.csv,
+        command=command_line(vars(command)),
+        every=command.every,
+        progress=progress,
+    )
 
 
 def prepare() -> None:

@@ -266,6 +266,7 @@ EVENTS: dict[str, str] = {
     "limit.reached": "a limit was reached",
     "link.up": "a link to another server was established",
     "link.down": "a link to another server was lost",
+    "link.gap": "objects of another server were lost on their way",
     "config.reloaded": "the configuration was reloaded",
     "config.reload-failed": "the configuration could not be reloaded, so nothing changed",
     "admin.action": "an operator did something through the admin interface",

@@ -17,6 +17,7 @@ from bussrv.bus.groups.frames import Delivery
 from bussrv.bus.groups.receivers import Receivers
 from bussrv.bus.interest.interests import Kind, is_request
 from bussrv.bus.interfaces import IBus, IReloadable, ISessionLink, Shown, Withdrawn
+from bussrv.bus.links.gaps import Gaps
 from bussrv.bus.links.links import Links
 from bussrv.bus.links.lost import LostLinks
 from bussrv.bus.origins import Origins
@@ -136,6 +137,7 @@ class Bus:
         self.delivery, self.totals, self.flush_soon = turns.delivery, Totals(), turns.read
         self.poll_ends = turns.poll_ends
         self._hosted = HostedSubscribers(shared, receivers, fanout, turns.wait)
+        self._gaps = Gaps(shared, fanout=fanout, receivers=receivers, wake=turns.wait)
         self.own_topics = OwnTopics(shared, receivers, fanout, turns.wait)
         self._reports: dict[str, Callable[[], object]] = {}
         self._rights = rights = SendRights(registry, self.access, self.counters)
@@ -356,6 +358,10 @@ class Bus:
         """A member says whether it registers every service that it serves; see :class:`IBus`."""
         self._answerers.register_all(session_id, registers_all=registers_all)
 
+    def hear_gaps(self, session_id: str, *, hears_gaps: bool) -> None:
+        """A member says whether it is to be told when objects were lost; see :class:`IBus`."""
+        self._receivers.hear_gaps(session_id, hears_gaps=hears_gaps)
+
     def permissions_changed(self, session_id: str) -> None:
         """A session has other permissions now; see :class:`IBus`."""
         permissions = self._rights.permissions(session_id)
@@ -422,6 +428,12 @@ class Bus:
         """Take an advertisement of a linked server; see :class:`IForwarding`."""
         facts = self._forwarder.route_of(session_id, obj)
         self.links.receive_advertisement(session_id, obj.fields(), facts.route, is_unusable=facts.is_unusable)
+
+    def receive_gap(self, session_id: str, fields: dict[str, Any]) -> None:
+        """Objects were lost on their way here; see :class:`IForwarding`."""
+        link = self.links.get(session_id)
+        assert link is not None, "only linked servers tell of gaps"
+        self._gaps.receive(link, fields)
 
     def route_of(self, session_id: str, obj: BusObject) -> list[str]:
         """The route of an object of a linked server; see :class:`IForwarding`."""

@@ -189,6 +189,9 @@ class IRouting(Interface):
         is for a service that nobody registered.
         """
 
+    def hear_gaps(session_id: str, *, hears_gaps: bool) -> None:
+        """A member says whether it is to be told when objects of other servers were lost on their way."""
+
     def last(service: str, permissions: Permissions) -> bytes:
         """The first payload for a new subscriber: the last one published, or the snapshot of a hosted service.
 
@@ -279,6 +282,12 @@ class IForwarding(Interface):
         """Take an advertisement of a session: an event of :mod:`bussrv.bus.links.advertisement_fields`.
 
         :raises Refused: ``bad-attribute``, ``bad-service-name``, ``reserved-name`` or ``link-full``.
+        """
+
+    def receive_gap(session_id: str, fields: dict[str, Any]) -> None:
+        """Objects were lost on their way here; see :mod:`bussrv.bus.links.gaps`.
+
+        :raises Refused: ``bad-attribute`` or ``bad-service-name``.
         """
 
     def route_of(session_id: str, obj: BusObject) -> list[str]:
@@ -415,6 +424,7 @@ class ILinks(Interface):
         tells_all: bool,
         dialed: bool,
         asks_interest: bool = False,
+        takes_names: bool = False,
     ) -> None:
         """A link is up. It is down when its session closes.
 
@@ -422,6 +432,7 @@ class ILinks(Interface):
         :param interest: the objects that the other server wants.
         :param tells_all: whether the other server advertises every session that it can reach.
         :param asks_interest: whether it is to be told what is wanted of the objects that are for everybody.
+        :param takes_names: whether services may be advertised to it several at once.
         """
 
     def receive_interest(session_id: str, fields: dict[str, Any]) -> None:

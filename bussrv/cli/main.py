@@ -50,7 +50,7 @@ SECTIONS: dict[str, dict[str, Entry]] = {
         ),
     },
     "Join a server to others": {
-        "uplink": Entry("bussrv.cli.commands.operate.uplink", "join a server to Kafka: registry events"),
+        "uplink": Entry("bussrv.cli.commands.operate.uplink", "join a server to Kafka: registry events, publications"),
     },
     "Measure": {
         "bench": Entry("bussrv.cli.commands.talk.bench", "measure a new server on this machine"),

@@ -89,7 +89,8 @@ class Gap(Struct, frozen=True):
 
     :ivar lost: how many, if that is known. While there is no connection, nobody can know.
     :ivar reason: ``overflow``: the queue was full. ``no-sender``: a publication did not name its service. Otherwise the
-        reason for which the connection ended.
+        reason for which the connection ended, or, with the wire formats of objects, ``objects-lost`` or
+        ``objects-expired``: objects of another server were lost on their way to the server of this client.
     """
 
     lost: int | None

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from bussrv.client.business import BusinessClient
 from bussrv.client.events import Gap, Message
 from bussrv.client.inbus import InbusSubscriber
 from bussrv.client.spp import SppClient
-from bussrv.demo.clients import MqttClient, say, show_info, show_object, tell
+from bussrv.demo.clients import MqttClient, say, show_object, tell
 from bussrv.testing.server import RunningServer
 from bussrv.testing.uplink import RunningUplink
 from bussrv.wire import spp
@@ -109,10 +109,11 @@ def show_formats(sites: Sequence[Site], clients: ExitStack) -> None:
     shown = clients.enter_context(page.subscribe("thermometer"))
     screen = clients.enter_context(SppClient(port=attic.server.port("spp")))
     lamp = clients.enter_context(InbusSubscriber("thermometer", attic.server.addresses["inbus"]))
-    say("An Inbus device publishes on 'thermometer' at hall, until the screen at attic is offered it:")
-    wait_for_offer(hall, screen)
+    say("An Inbus device publishes on 'thermometer' at hall. A screen at attic is offered that, and subscribes:")
+    publish_until(hall, screen, lambda event: event == spp.Offer("thermometer"))
     screen.subscribe("thermometer")
-    show_info(screen, "thermometer")
+    publish_until(hall, screen, lambda event: isinstance(event, spp.Info) and event.message == b"21.0 C")
+    tell("spp", "at attic received '21.0 C'")
     say("It publishes once more, and clients of every format see it:")
     inbus.publish("thermometer", b"21.5 C", app_type=7, server=hall.server.addresses["inbus"])
     for site, name, received in ((hall, "objects", seen), (attic, "websocket", shown)):
@@ -124,13 +125,22 @@ def show_formats(sites: Sequence[Site], clients: ExitStack) -> None:
     while (payload := lamp.receive(PATIENCE).payload) != b"21.5 C":
         pass
     tell("inbus", f"at attic received {payload.decode()!r}")
-    show_info(screen, "thermometer")
+    screen.wait_for(lambda event: isinstance(event, spp.Info) and event.message == b"21.5 C")
+    tell("spp", "at attic received '21.5 C'")
 
 
-def wait_for_offer(site: Site, screen: SppClient) -> None:
-    """Publish as a device does, again and again, until a screen at another server knows the service."""
-    inbus.publish("thermometer", b"21.0 C", app_type=7, server=site.server.addresses["inbus"])
-    screen.wait_for(lambda event: event == spp.Offer("thermometer"))
+def publish_until(site: Site, screen: SppClient, is_there: Callable[[spp.Event], bool]) -> None:
+    """Publish as a device does, again and again, until something comes to a screen at another server."""
+    until = time.monotonic() + PATIENCE
+    while True:
+        inbus.publish("thermometer", b"21.0 C", app_type=7, server=site.server.addresses["inbus"])
+        try:
+            screen.wait_for(is_there, timeout=0.2)
+        except TimeoutError:
+            if time.monotonic() > until:
+                raise
+        else:
+            return
 
 
 def _until(received: blocking.Subscription[Message], payload: bytes) -> str:

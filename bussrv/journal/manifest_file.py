@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from contextlib import suppress
 from hashlib import sha256
@@ -27,23 +28,66 @@ def read_manifest(path: Path, trusted: PublicKey | None = None) -> Manifest:
     :param trusted: a key that must have been in force, and have signed something.
     :raises JournalError: if the file cannot be read.
     """
-    judge = EntryJudge(trusted)
-    try:
-        with read_regular(path) as file:
-            judge.found.size = _pass_lines(file, judge)
-    except FileNotFoundError:
-        pass
-    except OSError as error:
-        raise JournalError(f"cannot read the manifest {path}: {error.strerror}") from error
-    return judge.end()
+    return GrowingManifest(path, trusted).read()
 
 
-def _pass_lines(file: BinaryIO, judge: EntryJudge) -> int:
+class GrowingManifest:
+    """The file of a manifest that another program adds to. What was read of it is not read again.
+
+    :param trusted: see :func:`read_manifest`.
+    """
+
+    def __init__(self, path: Path, trusted: PublicKey | None = None) -> None:
+        self._path = path
+        self._trusted = trusted
+        self._judge = EntryJudge(trusted)
+        self._inode = self._asked = 0
+
+    def read(self) -> Manifest:
+        """The manifest as it is now; see :func:`read_manifest`. The next call may change it."""
+        try:
+            with read_regular(self._path) as file:
+                self._read_on(file)
+        except FileNotFoundError:
+            self._judge = EntryJudge(self._trusted)
+        except OSError as error:
+            raise JournalError(f"cannot read the manifest {self._path}: {error.strerror}") from error
+        return self._judge.end()
+
+    def may_say(self, text: bytes) -> bool:
+        """Whether the file is another one, or a text is in what was added to it, as far as nobody asked before."""
+        try:
+            with read_regular(self._path) as file:
+                if self._is_another(file):
+                    return True
+                file.seek(self._asked)
+                added = file.read()
+        except OSError:
+            return True
+        self._asked += added.rfind(b"\n") + 1
+        return text in added
+
+    def _read_on(self, file: BinaryIO) -> None:
+        if self._is_another(file) or self._judge.found.findings:
+            self._judge = EntryJudge(self._trusted)
+        found = self._judge.found
+        file.seek(found.size)
+        found.torn, found.is_torn = 0, True
+        found.size = self._asked = _pass_lines(file, self._judge, found.size)
+        self._inode = os.fstat(file.fileno()).st_ino
+
+    def _is_another(self, file: BinaryIO) -> bool:
+        about = os.fstat(file.fileno())
+        return about.st_ino != self._inode or about.st_size < self._judge.found.size
+
+
+def _pass_lines(file: BinaryIO, judge: EntryJudge, size: int) -> int:
     """Judge the lines of a manifest, as far as it goes or the bounds allow.
 
-    :returns: how many bytes they take.
+    :param size: the bytes of the lines that were judged before.
+    :returns: how many bytes they take now.
     """
-    size = at = 0
+    at = size
     begin, hashed = b"", sha256()
     while text := file.readline(bounds.MANIFEST_LINE):
         if exceeded := _exceeded(judge, at + len(text)):

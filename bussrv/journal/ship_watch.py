@@ -40,12 +40,11 @@ class ShipWatch:
         """See what is shipped by now.
 
         :param sealed: the seals of the segments that are closed, and not removed.
-        :raises OSError: the file cannot be read.
         """
-        self._read()
+        unreadable = self._read()
         shipped = self._shipped
         self._last = shipped.segment if shipped is not None and shipped.is_of(sealed) else 0
-        if shipped is None and not self._is_required:
+        if shipped is None and unreadable is None and not self._is_required:
             self.condition = None
             return
         waiting = {number: seal for number, seal in sealed.items() if number > self._last}
@@ -53,7 +52,9 @@ class ShipWatch:
         oldest = max((self._ages.of(number) for number in waiting), default=0) / 1_000_000
         size = sum(seal.bytes for seal in waiting.values())
         is_held, self._has_held = self._has_held, False
-        trouble = self._trouble(len(waiting), size, oldest, is_held) if is_held or oldest > self._within else None
+        trouble = unreadable
+        if trouble is None and (is_held or oldest > self._within):
+            trouble = self._trouble(len(waiting), size, oldest, is_held)
         was_late = self.condition is not None and self.condition.trouble is not None
         self.condition = ShippingCondition(len(waiting), size, oldest, is_held, trouble)
         if trouble is not None and not was_late:
@@ -67,15 +68,19 @@ class ShipWatch:
         self._has_held |= is_held
         return is_held
 
-    def _read(self) -> None:
+    def _read(self) -> str | None:
+        """Read the file if it is another one. :returns: why it cannot be read."""
+        path = self._directory / SHIPPED_NAME
         try:
-            found = (self._directory / SHIPPED_NAME).stat()
-        except FileNotFoundError:
+            found = path.stat()
+            stamp = (found.st_ino, found.st_size, found.st_mtime_ns)
+            if stamp != self._stamp:
+                self._shipped, self._stamp = read_shipped(self._directory), stamp
+        except OSError as error:
             self._stamp = self._shipped = None
-            return
-        stamp = (found.st_ino, found.st_size, found.st_mtime_ns)
-        if stamp != self._stamp:
-            self._shipped, self._stamp = read_shipped(self._directory), stamp
+            if not isinstance(error, FileNotFoundError):
+                return f"cannot read {path}: {error.strerror}; let `bussrv journal ship` run as the user of the server"
+        return None
 
     def _trouble(self, count: int, size: int, oldest: float, is_held: bool) -> str:
         noun = "closed segment is" if count == 1 else "closed segments are"

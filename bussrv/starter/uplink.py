@@ -85,7 +85,7 @@ def command(wanted: NewUplink, directory: Path, *, socket: Path, state: Path) ->
     :param state: the directory that says how far it is in what is kept.
     """
     words = ["bussrv", "uplink", wanted.url, "--net", wanted.net, "--bus", f"unix:{socket / texts.SOCKET}"]
-    words += ["--token-file", str(directory / TOKEN), "--state", str(state)]
+    words += ["--bus-token-file", str(directory / TOKEN), "--state", str(state)]
     return [*words, *(word for service in wanted.keep for word in ("--keep", service))]
 
 

@@ -10,6 +10,8 @@ it: an uplink that stops or waits costs the server nothing.
 - ``figures``: counters of an uplink, for Prometheus and for its log
 - ``lines``: lines of the log of an uplink
 - ``retry``: tries again after failures, with growing pauses
+- ``seals``: the last seal of each segment, read from a manifest while the server adds to it
+- ``stopping``: the end of an uplink: its parts stop together
 
 Tests: ``tests/uplink``.
 """

@@ -6,9 +6,11 @@ import json
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TextIO
 
+from bussrv.counts.throttle import LOG_BURST, LOG_RATE, Throttle
 from bussrv.terminal import one_line
 
 PART = "uplink"
@@ -54,3 +56,18 @@ class Lines:
         with self._lock:
             self.out.write(f"{line}\n")
             self.out.flush()
+
+
+class RareLines:
+    """Lines that others can cause: of each event some at once, and then one in ten seconds."""
+
+    def __init__(self, log: Lines, seconds: Callable[[], float] = time.monotonic) -> None:
+        self._lines = log
+        self._throttle = Throttle(LOG_RATE, LOG_BURST, seconds)
+
+    def warn(self, text: str, *, event: str, **values: object) -> None:
+        """See :meth:`Lines.warn`. The line has the number of those that were left out before it."""
+        left_out = self._throttle.admit(event)
+        if left_out is not None:
+            more = f" ({left_out} such lines were left out before)" if left_out else ""
+            self._lines.warn(f"{text}{{more}}", event=event, more=more, **values)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
+from typing import Any, TypeVar
 
 from prometheus_client import Counter
 
@@ -11,6 +13,10 @@ from bussrv.client.settings import Backoff
 from bussrv.uplink.lines import Lines
 
 PAUSES = Backoff(0.2, 30.0)
+SLOW_SECONDS = 5.0
+"""Work that takes longer may wait for another side that is away."""
+
+Result = TypeVar("Result")
 
 
 class Retry:
@@ -31,6 +37,32 @@ class Retry:
 
     async def failed(self, error: object) -> None:
         """Log the first failure, and wait before the next attempt. Pauses are jittered, and grow to half a minute."""
+        self._note(error)
+        pause = self._pauses.pause(self._attempts - 1)
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._stop.wait(), pause)
+
+    async def watch(self, work: Coroutine[Any, Any, Result], check: Callable[[], Awaitable[None]]) -> Result:
+        """Wait for work that a library tries again by itself, for as long as it takes.
+
+        :param check: raises an error if the other side is away. It is asked when the work takes long.
+        """
+        task = asyncio.ensure_future(work)
+        try:
+            while not (await asyncio.wait([task], timeout=SLOW_SECONDS))[0]:
+                await self._note_if_away(check)
+        finally:
+            task.cancel()
+        self.worked()
+        return task.result()
+
+    async def _note_if_away(self, check: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await check()
+        except Exception as error:
+            self._note(error)
+
+    def _note(self, error: object) -> None:
         self._failures.inc()
         if not self._attempts:
             self._log.warn(
@@ -39,10 +71,7 @@ class Retry:
                 whom=self._whom,
                 error=error,
             )
-        pause = self._pauses.pause(self._attempts)
         self._attempts += 1
-        with suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._stop.wait(), pause)
 
     def worked(self) -> None:
         """It works. Log so if it had failed."""

@@ -5,10 +5,12 @@ import os
 
 import pytest
 
+from bussrv import events as ev
 from bussrv.archive.fetching import at_hand, fetch, staging
+from bussrv.archive.places import LocalPlace
 from bussrv.archive.store import Store
 from bussrv.errors import JournalError
-from bussrv.journal.batch import Rotation
+from bussrv.journal.batch import Rotation, make_entry
 from bussrv.journal.files import Files
 from bussrv.journal.keys import generate, read_private
 from bussrv.journal.manifest import MANIFEST_NAME
@@ -21,7 +23,7 @@ from bussrv.registry.state.history import snapshots_by_server
 from bussrv.synth.journal import write_journal
 from tests.archive.stores import EACH, Dying, Hooked, Killed, Unsynced, shipper, written
 from tests.journal.kept import Kept, segments
-from tests.journal.support import contents, every_record
+from tests.journal.support import contents, every_record, stamp
 
 DAY = 86_400
 
@@ -170,6 +172,40 @@ def test_what_is_missing_there_is_a_fault(here, place, target):
     assert not target.exists()
 
 
+def test_what_is_being_shipped_is_no_fault(here, place, target, tmp_path):
+    """At any moment of a look, and if one takes place while a journal is fetched."""
+    kept = written(here, *(letter * 5000 for letter in "abc"))
+    moments = []
+
+    def during(verb, name):
+        at = tmp_path / f"moment-{len(moments)}"
+        if (place.directory / MANIFEST_NAME).exists():
+            moments.append(at)
+            assert fetch(Store("file:///there", LocalPlace(place.directory)), at, files=Unsynced()).faults == []
+
+    place.before = during
+    shipper(here, place).look()
+    assert {len(segments(each)) for each in moments} >= {1, 2}
+    place.before = lambda verb, name: None
+    kept.write("d")
+    kept.idle(1)
+    shipped = []
+
+    def ship(verb, name):
+        if verb == "open" and not shipped:
+            shipped.append(name)
+            shipper(here, Hooked(place.directory)).look()
+
+    place.before = ship
+    assert fetch(store_of(place), target).faults == []
+    assert segments(target) == [1, 2, 3, 4]
+    # More than one without seals is a fault.
+    place.before = lambda verb, name: None
+    lines = (here / MANIFEST_NAME).read_bytes().splitlines(keepends=True)
+    (place.directory / MANIFEST_NAME).write_bytes(b"".join(lines[:2]))
+    assert {each.code for each in fetch(store_of(place), tmp_path / "cut").faults} >= {"broken-seal"}
+
+
 def test_only_a_journal_of_the_trusted_key_is_fetched(here, place, target, tmp_path):
     mine, other = (generate(tmp_path / name) for name in ("mine", "other"))
     written(here, *"ab", key=read_private(tmp_path / "mine")).end()
@@ -218,6 +254,24 @@ def test_a_store_that_breaks_off_is_tried_again(here, place, target):
     place.open = lambda name: Endless(real(name))
     with pytest.raises(JournalError, match="manifest at the store has more than"):
         fetch(store_of(place), target.with_name("other"))
+
+
+def test_a_record_may_be_older_than_its_segment(here, place):
+    """It waited to be written: the time between is in the segment before."""
+    here.mkdir()
+    kept = Kept(here, rotation=EACH)
+    times = []
+    for name in "abcd":
+        times.append(kept.clock.utc())
+        entry = make_entry([stamp(ev.AuthSucceeded(actor=name), kept.clock)])
+        kept.clock.advance(2)
+        kept.writer.commit([entry])
+        kept.idle(1)
+    kept.end()
+    shipper(here, place).look()
+    for moment in (Moment(time=time + 1_000_000 * add) for time in times for add in (0, 1, 2, 3)):
+        with at_hand([place.directory.as_uri()], [moment]) as found:
+            assert snapshots_by_server(found, [moment]) == snapshots_by_server([here], [moment]), moment
 
 
 def test_the_past_is_the_same_there_as_here(tmp_path):

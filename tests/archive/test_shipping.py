@@ -14,7 +14,8 @@ from bussrv.archive.fetching import fetch
 from bussrv.archive.shipping import Mismatch, alone, beginning, follow
 from bussrv.archive.store import DELAYS, Store, StoreError
 from bussrv.errors import JournalError
-from bussrv.journal import closed
+from bussrv.journal import closed, manifest_file
+from bussrv.journal.batch import Rotation
 from bussrv.journal.keys import generate, read_private
 from bussrv.journal.manifest import MANIFEST_NAME
 from bussrv.journal.manifest_file import read_manifest
@@ -311,8 +312,8 @@ def test_a_store_that_lies_is_not_believed(here, place, monkeypatch):
 
 def test_a_store_that_drops_the_manifest_is_not_believed(here, place, monkeypatch):
     written(here, *"ab")
+    whole = Hooked.replace
     monkeypatch.setattr(Hooked, "replace", lambda self, name, parts: whole(self, name, [next(iter(parts))[:100]]))
-    whole = Hooked.create
     with pytest.raises(Mismatch, match="has 100 bytes of the"):
         shipper(here, place).look()
     assert claim(here) == 0
@@ -454,18 +455,17 @@ def test_one_journal_is_shipped_to_one_url(here, place):
         shipper(here / "empty", place).look()
 
 
-def test_thousands_of_segments_take_few_listings(here, place, monkeypatch):
+def test_many_segments_take_few_listings_and_manifests(here, place):
     written(here, *(["x"] * 400))
+    said = []
+    place.before = lambda verb, name: said.append(claim(here))
     assert shipper(here, place).look().segments == 0
-    assert [verb for verb, _ in place.calls].count("names") == 2
-    monkeypatch.setattr(shipping, "SETTLE", -1.0)
-    for each in (here / SHIPPED_NAME, *place.directory.iterdir()):
-        each.unlink()
-    at = []
-    place.before = lambda verb, name: at.append(claim(here))
-    shipper(here, place).look()
+    verbs = [verb for verb, _ in place.calls]
+    assert verbs.count("create") == 400
     # What was shipped is said while more is on its way.
-    assert len({*at}) > 100
+    assert 1 < verbs.count("replace") < 10
+    assert len({*said}) == verbs.count("replace")
+    assert verbs.count("names") == 1
 
 
 class Over(Exception):
@@ -508,6 +508,41 @@ def test_following_ships_what_is_closed_later(here, place):
     place.before = lambda verb, name: (_ for _ in ()).throw(FileNotFoundError(errno.ENOENT, "NoSuchBucket"))
     with pytest.raises(StoreError, match="there is no such bucket or file: NoSuchBucket"):
         follow(one, said.append, pause)
+
+
+def test_following_reads_nothing_twice(here, place, monkeypatch):
+    kept = written(here, *"ab")
+    one = shipper(here, place)
+    one.look()
+    kept.writer._rotation = Rotation(bytes=1 << 20)
+    kept.write("c")
+    read = []
+
+    class Counted:
+        def __init__(self, file):
+            self._file = file
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
+            self._file.close()
+
+        def __getattr__(self, name):
+            return getattr(self._file, name)
+
+        def read(self):
+            read.append(self._file.read())
+            return read[-1]
+
+    real = manifest_file.read_regular
+    monkeypatch.setattr(manifest_file, "read_regular", lambda path: Counted(real(path)))
+    assert [one.is_more() for _ in range(3)] == [False] * 3
+    # The first seal of a segment that grows.
+    assert [each.count(b"\n") for each in read] == [1, 0, 0]
+    kept.writer.rotate()
+    kept.idle(1)
+    assert one.is_more()
 
 
 def test_a_beginning_names_no_segment_that_is_missing(here):

@@ -19,6 +19,7 @@ from tests.size import sized
 
 FLOOD = sized(6000)
 SERVICES = 5000
+SITES = sized(100, 10)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
@@ -62,6 +63,35 @@ def test_a_flood_of_sessions_over_a_link_makes_nobody_wait(tmp_path: Path) -> No
                 member.wait_for(lambda each: each.metadata.get("event") == "routing/disconnect", timeout=60)
                 gone += 1
         assert waits.worst() < max(0.1, 10 * idle.worst())
+        assert server.stop() == 0
+
+
+def test_a_directory_of_many_servers_makes_nobody_wait(tmp_path: Path) -> None:
+    """A link advertises servers with 10 sessions and 1,000 services each, and goes."""
+    told: list[dict[str, object]] = []
+    for server_id in (f"site-{number:02}" for number in range(SITES)):
+        about: dict[str, object] = {"event": "routing/subscribe/notification", "route": [server_id, "foreign"]}
+        told.append({**about, "routing-id": server_id, "role": "server", "directory": True})
+        for client in (f"{server_id}-{number}" for number in range(10)):
+            told.append({**about, "routing-id": client})
+            for begin in range(0, 100, 50):
+                names = [f"{client}/{number:02}" for number in range(begin, begin + 50)]
+                route = [client, server_id, "foreign"]
+                told.append({"event": "services/register", "routing-id": client, "names": names, "route": route})
+    with (
+        ForkedServer(tmp_path / "journal", ["--link-allow", "127.0.0.1"]) as server,
+        ForeignServer("foreign", ["*"]) as foreign,
+        Watchers(server, 1) as watchers,
+    ):
+        foreign.dial(server.port("objects"))
+
+        def come_and_go() -> None:
+            foreign.send_bytes(b"".join(map(encode, told)))
+            watchers.wait(spp.offer(f"site-{SITES - 1:02}-9/99"))
+            foreign.hang_up()
+            watchers.wait(spp.removed(f"site-{SITES - 1:02}-9/99"))
+
+        nobody_waits(server, come_and_go)
         assert server.stop() == 0
 
 

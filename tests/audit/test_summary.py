@@ -72,6 +72,7 @@ def test_the_summary_tells_totals(audited: Audited) -> None:
     }
     assert summary == {
         "format": 3,
+        "every": None,
         "version": VERSION,
         "command": "bussrv audit hall barn --engine embedded",
         "verdict": "incidents",

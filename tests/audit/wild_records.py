@@ -70,6 +70,7 @@ def _event(random: Random) -> ev.Event:
         lambda: ev.LimitReached(limit="max-sessions", value=3, peer="192.0.2.9"),
         lambda: ev.LinkUp(**about),
         lambda: ev.LinkDown(**about, reason="connection-lost"),
+        lambda: ev.LinkGap(**about, service=service, origin="attic", lost=random.choice((None, 3)), suppressed=2),
         lambda: ev.ServerStarted(version="1"),
         lambda: ev.ServerRecovered(sessions_closed=1),
         ev.ServerStopped,

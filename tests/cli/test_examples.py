@@ -36,7 +36,10 @@ ENDLESS = (
 ELSEWHERE = ("audit", "timeline", "uplink")
 """Their own tests run them."""
 
-NEED = {"--delete": 'printf "a secret of ann\\n" | bussrv passwd users ann --stdin && bussrv token tokens ann'}
+NEED = {
+    "journal fetch": "bussrv journal ship bussrv-journal file:archive/hall",
+    "--delete": 'printf "a secret of ann\\n" | bussrv passwd users ann --stdin && bussrv token tokens ann',
+}
 """What has to be done before an example with such a word."""
 
 POLICY = '[[rule]]\nusers = ["ann"]\npublish = ["tv"]\n'

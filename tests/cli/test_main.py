@@ -210,6 +210,7 @@ RELATIVE = {
     "audit of a URL, with a directory for its tables": "bussrv audit --out here s3://bucket/hall",
     "timeline": "bussrv timeline tv here",
     "pub": "bussrv pub tv --file here",
+    "uplink": "bussrv uplink kafka://127.0.0.1:1 --events --journal here",
     "a server": "twistd -n bussrv",
     "TLS of a server": "twistd -n --pidfile= bussrv --journal off --objects ssl:0:privateKey=here:certKey=here",
 }

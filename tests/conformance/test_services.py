@@ -570,6 +570,8 @@ WORDS_OF_SERVERS = [
     "routing/disconnect",
     "routing/announcement/neighbors",
     "routing/announcement/interest",
+    "routing/announcement/gap",
+    "services/gap",
     "routing/neighbors/reply",
     "client/register/reply",
     "clients/register/reply",

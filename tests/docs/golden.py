@@ -261,6 +261,8 @@ def write_salvaged(directory: Path) -> None:
     ann = {"protocol": "admin", "actor": "ann", "peer": "127.0.0.1:50009"}
     say(ev.AdminAction(action="close-session", target="e77a0b3c5d12.1", **ann))
     _durable_session(say)
+    net = {"protocol": "objects", "routing_id": "uplink/office", "peer": "unix"}
+    say(ev.LinkGap(origin="attic", service="gate", lost=12, reason="objects-lost", **net), asked=False)
     say.stop()
 
 

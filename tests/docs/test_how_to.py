@@ -34,7 +34,7 @@ AUDITED = [
         *("./bussrv-journal", "/srv/archive/hall"),
         *("s3://bus-archive/hall", "hdfs://namenode.example:8020/bus/hall"),
     )
-]
+] + [("/srv/archive/hall", "/srv/archive/barn")]
 ENVIRONMENT = {
     **os.environ,
     "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
@@ -189,13 +189,14 @@ def test_every_start_is_understood(command: str, tmp_path: Path) -> None:
 
 def test_audits_are_understood() -> None:
     """To run them takes Spark, which the tests of the audit start."""
-    pages = [f"docs/how-to/{name}.md" for name in ("audit", "audit-hdfs", "audit-object-store")]
+    pages = [f"docs/how-to/{name}.md" for name in ("audit", "audit-cluster", "audit-hdfs", "audit-object-store")]
     found = [shown for page in pages for block in blocks(page, "console") for shown, _ in commands(block)]
     # The page on object stores also names variables; its test runs it.
     found = [shown for shown in found if not shown.startswith("export ")]
     for shown in found:
         words = shlex.split(shown)
-        begin = 2 if words[:2] == ["bussrv", "audit"] else words.index(words[-1])
+        is_program = (word.startswith("$(python") for word in words)
+        begin = 2 if words[:2] == ["bussrv", "audit"] else [*is_program].index(True) + 1
         given = audit.make_context("audit", words[begin:]).params
         assert given["journals"] in ([()] if given.get("sql") else AUDITED)
-    assert len(found) == 16
+    assert len(found) == 21

@@ -26,6 +26,8 @@ RESERVED = (
     "routing/disconnect",
     "routing/announcement/neighbors",
     "routing/announcement/interest",
+    "routing/announcement/gap",
+    "services/gap",
     "routing/neighbors/reply",
     "client/register/reply",
     "clients/register/reply",

@@ -137,6 +137,8 @@ FORGERIES = (
             "routing/disconnect",
             "routing/announcement/neighbors",
             "routing/announcement/interest",
+            "routing/announcement/gap",
+            "services/gap",
         )
     ),
     Row(

@@ -2,6 +2,7 @@ import errno
 import json
 import os
 from itertools import pairwise
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -14,7 +15,7 @@ from bussrv.journal.evidence import findings
 from bussrv.journal.files import Files
 from bussrv.journal.keys import PrivateKey
 from bussrv.journal.manifest import MANIFEST_NAME, KeyEntry, Pruned, Seal, decode, encode
-from bussrv.journal.manifest_file import ManifestFile, read_manifest
+from bussrv.journal.manifest_file import GrowingManifest, ManifestFile, read_manifest
 from bussrv.journal.outside_changes import Changed
 from tests.size import sized
 from tests.tables import each_row
@@ -226,6 +227,28 @@ def test_what_is_no_entry_is_a_fault_and_reading_goes_on(path):
     assert found.findings[0].message.startswith("not a manifest entry: ")
     assert (found.findings[1].segment, found.findings[1].message) == (9, UNCHAINED)
     assert sorted(found.seals) == [1, 9]
+
+
+WHOLE = Path(__file__).parents[2] / "docs/reference/journal-format/whole" / MANIFEST_NAME
+
+
+@settings(max_examples=sized(50))
+@given(st.lists(st.integers(0, WHOLE.stat().st_size), min_size=1, max_size=8), st.booleans())
+def test_one_that_grows_is_read_as_a_whole_one(tmp_path_factory, cuts, is_replaced):
+    """Wherever it ended before, also if another file takes its place."""
+    path = tmp_path_factory.mktemp("growing") / MANIFEST_NAME
+    growing, text = GrowingManifest(path), WHOLE.read_bytes()
+    assert growing.read() == read_manifest(path)
+    for cut in sorted(cuts):
+        with path.open("ab") as file:
+            file.write(text[file.tell() : cut])
+        assert growing.read() == read_manifest(path)
+    if is_replaced:
+        path.rename(path.with_name("before"))
+        path.write_bytes(b"no entry\n" + text)
+    assert growing.read() == growing.read() == read_manifest(path)
+    path.unlink()
+    assert growing.read() == read_manifest(path)
 
 
 def test_lines_dropped_doubled_and_exchanged_are_noticed(path):

@@ -56,6 +56,8 @@ def test_what_is_long_ago_does_not_count():
         ({"retain_bytes": TB}, {"bytes-per-day": 8_600_000, "days-left": 12.0}),
         ({"retain_age": 10 * DAY}, {"bytes-per-day": 8_600_000, "bounded": True}),
         ({"retain_age": 100 * DAY}, {"bytes-per-day": 8_600_000, "days-left": 12.0}),
+        # Retention that waits keeps nothing small.
+        ({"retain_age": 10 * DAY, "is_held": lambda: True}, {"bytes-per-day": 8_600_000, "days-left": 12.0}),
     ],
 )
 def test_days_are_free_space_by_rate_unless_retention_bounds_it(tmp_path, retention, wanted):

@@ -106,6 +106,18 @@ def test_what_is_late_is_said_once_and_so_is_the_end(tmp_path):
     assert [each for each in told if "shipped" in each] == ["journal.not-shipped", "journal.shipped-again"]
 
 
+def test_a_segment_is_as_old_as_its_end(tmp_path):
+    """Its last record may be much older."""
+    kept = Kept(tmp_path, rotation=Rotation(age=3600.0), policy=replace(WAITING, retain_age=None))
+    kept.write("a")
+    kept.idle(3000)
+    kept.idle(700)
+    kept.idle(1)
+    found = kept.upkeep.watch.condition
+    assert (found.segments, found.trouble) == (1, None)
+    assert found.oldest < 10
+
+
 def test_retention_that_waits_is_said_at_once(tmp_path):
     kept = days(tmp_path, "monday", "tuesday", "wednesday", policy=replace(WAITING, ship_within=1e9))
     with capturedLogs() as logs:
@@ -118,6 +130,15 @@ def test_retention_that_waits_is_said_at_once(tmp_path):
     look(kept)
     assert not kept.upkeep.watch.condition.is_held
     assert kept.upkeep.watch.condition.trouble is None
+
+
+@pytest.mark.parametrize("is_required", [True, False])
+def test_a_file_that_cannot_be_read_is_trouble(tmp_path, is_required):
+    (tmp_path / SHIPPED_NAME).mkdir()
+    kept = days(tmp_path, "monday", "tuesday", policy=replace(WAITING, retain_shipped=is_required))
+    look(kept)
+    assert f"cannot read {tmp_path / SHIPPED_NAME}" in kept.upkeep.watch.condition.trouble
+    assert bool(pruned(tmp_path)) is not is_required
 
 
 @pytest.mark.parametrize("years", [-1, 1])

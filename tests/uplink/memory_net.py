@@ -126,6 +126,7 @@ class MemoryUplink:
         if self.node is not None:
             for subject, data in self.node.beats():
                 self._engine.publish(self, subject, data)
+            self.node.directory.end_loans()
             self.node.lapsed(self._clock.seconds() - LAPSE)
             self.flush()
         self._clock.callLater(BEAT, self._beat)

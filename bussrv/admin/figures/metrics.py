@@ -180,6 +180,13 @@ METRICS: tuple[Metric, ...] = (
         samples=_one(lambda moment: moment.look.links),
     ),
     Metric(
+        name="bussrv_link_lost_objects_total",
+        kind="counter",
+        help="Objects of other servers that were lost on their way here, as linked servers say; those of unknown "
+        "number are not counted.",
+        samples=_one(lambda moment: moment.server.bus.counters["link-lost-objects"]),
+    ),
+    Metric(
         name="bussrv_received_objects_total",
         kind="counter",
         help="Objects, packets and datagrams that clients sent.",

@@ -1,5 +1,6 @@
 """Views of the journal: its condition, its records, and the past.
 
+- ``audit``: the last summary of an audit that runs beside the server: ``bussrv audit --every``
 - ``events``: ``/api/v1/events``: every record of the journal, as it is written, as server-sent events
 - ``past``: the past, read from the journal: the history of a session, and the registry at a moment
 - ``reading``: reading the journal for a request: off the reactor's thread, one request at a time, and for a limited

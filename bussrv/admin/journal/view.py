@@ -7,6 +7,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from bussrv.admin.http.routes import Call
+from bussrv.admin.journal.audit import AuditView
 from bussrv.journal.closed import stored_size
 from bussrv.journal.manifest import Seal
 from bussrv.journal.record import format_time
@@ -43,6 +44,7 @@ class JournalView(Struct, frozen=True, kw_only=True):
     :ivar free_bytes: the bytes that are free on the volume.
     :ivar oldest_wait: the seconds for which the oldest entry has waited to be written.
     :ivar degraded: the reason why changes are refused; ``None``: they are not refused.
+    :ivar audit: what an audit says that runs beside the server; ``None``: none is named (``--audit-summary``).
     """
 
     directory: str
@@ -56,6 +58,7 @@ class JournalView(Struct, frozen=True, kw_only=True):
     waiting: int
     oldest_wait: float
     degraded: str | None
+    audit: AuditView | None
 
 
 async def show(call: Call) -> JournalView:
@@ -65,6 +68,7 @@ async def show(call: Call) -> JournalView:
     """
     place = call.journal
     segments, size = await call.shared.reading.do(_size, place.directory)
+    audit = await call.shared.reading.do(call.shared.audit.view, call.server.bus.utc())
     head, condition = place.head(), call.server.journal_condition()
     return JournalView(
         directory=str(place.directory),
@@ -78,6 +82,7 @@ async def show(call: Call) -> JournalView:
         waiting=condition.waiting,
         oldest_wait=condition.oldest_wait,
         degraded=condition.trouble,
+        audit=audit,
     )
 
 

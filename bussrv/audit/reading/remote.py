@@ -86,10 +86,6 @@ def take_remote(directory: RemoteDirectory, url: str, index: int, root: Path, tr
     if url.endswith((SUFFIX, COMPRESSED_SUFFIX)):
         raise JournalError(f"{url} is a segment: name the directory that holds it")
     files = {file.name: file for file in directory.files()}
-    segments = _segments(files.values(), url.rstrip("/"), index)
-    _fetch_last(directory, segments, root)
-    if not any(segment.bytes for segment in segments):
-        raise JournalError(f"{url} holds no journal records")
     manifest_path = root / f"{index}-{MANIFEST_NAME}"
     if MANIFEST_NAME in files:
         size = files[MANIFEST_NAME].bytes
@@ -99,6 +95,16 @@ def take_remote(directory: RemoteDirectory, url: str, index: int, root: Path, tr
             )
         directory.fetch(MANIFEST_NAME, manifest_path)
     manifest = read_manifest(manifest_path, trusted)
+    segments = _segments(files.values(), url.rstrip("/"), index)
+    if not (manifest.seals.keys() - manifest.pruned.keys()) <= {segment.number for segment in segments}:
+        # A segment is shipped before its seals. So those that came meanwhile are there now.
+        segments = _segments(directory.files(), url.rstrip("/"), index)
+    if manifest.entries and segments and segments[-1].number not in manifest.seals:
+        # It is being shipped, and the next manifest has its seals.
+        segments.pop()
+    _fetch_last(directory, segments, root)
+    if not any(segment.bytes for segment in segments):
+        raise JournalError(f"{url} holds no journal records")
     numbers = frozenset(segment.number for segment in segments)
     return Journal(url, tuple(segments), numbers, manifest, manifest)
 

@@ -64,6 +64,7 @@ class Evidence(Struct, frozen=True):
     :ivar public_key: the file of that key.
     :ivar command: the command line; ``None``: a program made it.
     :ivar out: the directory of the audit.
+    :ivar every: seconds from this audit to the next one; ``None``: there is none.
     """
 
     seals: tuple[journals.LastSeal, ...] = ()
@@ -72,6 +73,7 @@ class Evidence(Struct, frozen=True):
     public_key: str | None = None
     command: str | None = None
     out: str = str(DEFAULT_OUT)
+    every: int | None = None
 
 
 class Facts(Struct, frozen=True, kw_only=True):
@@ -111,6 +113,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     public_key: str | None = None
     command: str | None = None
     out: str = str(DEFAULT_OUT)
+    every: int | None = None
     last_seals: tuple[journals.LastSeal, ...] = ()
 
     protocols: Listing[activity.Protocol] = Listing()

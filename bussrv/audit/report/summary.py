@@ -57,12 +57,18 @@ _SEALS = f"""{count_if("sealed <> 'none'")} AS sealed, {count_if("vouched")} AS 
 
 
 def evidence(
-    journals: Sequence[Journal], trusted: PublicKey | None, public_key: Path | None, command: str | None, out: Path
+    journals: Sequence[Journal],
+    trusted: PublicKey | None,
+    public_key: Path | None,
+    command: str | None,
+    out: Path,
+    every: int | None = None,
 ) -> Evidence:
     """How an audit of these journals was made.
 
     :param trusted: the key that the seals had to be signed with, or with its successors.
     :param public_key: the file that it was read from.
+    :param every: seconds from this audit to the next one; ``None``: there is none.
     """
     manifests = [(in_utf8(each.location), each.late) for each in journals]
     found = (_last_seal(*each) for each in manifests)
@@ -73,6 +79,7 @@ def evidence(
         None if public_key is None else in_utf8(str(public_key)),
         None if command is None else in_utf8(command),
         in_utf8(str(out)),
+        every,
     )
 
 
@@ -131,6 +138,7 @@ def summarize(tables: Tables, made: Evidence, happened: Happened) -> dict[str, A
         "format": FORMAT,
         "version": VERSION,
         "audited": format_time(time.time_ns() // 1000),
+        "every": made.every,
         "command": made.command,
         "verdict": "findings" if not is_intact else "incidents" if happened.total else "clean",
         "integrity": "intact" if is_intact else "findings",
@@ -202,10 +210,21 @@ def _activity_lines(summary: Mapping[str, Any]) -> Iterator[str]:
         yield f"  {protocol:<10}" + "".join(f"{counts[state]:>9}" for state in _STATES)
 
 
-def _verdict_lines(summary: Mapping[str, Any]) -> Iterator[str]:
+def in_one_line(summary: Mapping[str, Any]) -> str:
+    """A summary in one line: when it was made, and both verdicts."""
+    incidents = sum(summary["incident_kinds"].values())
+    words = _many(incidents, "INCIDENT", "S") if incidents else "NO INCIDENTS"
+    return f"{summary['audited']}  {_integrity(summary)}; {words}; {_many(summary['records'], 'record')}"
+
+
+def _integrity(summary: Mapping[str, Any]) -> str:
     counts = [_many(number, severity) for severity, number in summary["severities"].items() if number]
-    integrity = "JOURNAL INTACT" if summary["integrity"] == "intact" else "FINDINGS"
-    yield f"{integrity}: {', '.join(counts) or 'nothing was found'}"
+    verdict = "JOURNAL INTACT" if summary["integrity"] == "intact" else "FINDINGS"
+    return f"{verdict}: {', '.join(counts) or 'nothing was found'}"
+
+
+def _verdict_lines(summary: Mapping[str, Any]) -> Iterator[str]:
+    yield _integrity(summary)
     for finding in summary["findings"][:MOST_SHOWN]:
         line = "" if finding["line"] is None else f", line {finding['line']}"
         place = f" ({finding['file']}{line})" if finding["file"] else ""

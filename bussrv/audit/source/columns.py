@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from bussrv.audit.fold.lines import FoldLine
 from bussrv.events import EVENT_CLASSES, event_name
+from bussrv.journal.record import parse_time
 
 JOURNAL = "journal"
 """The column with the directory of a record's journal."""
@@ -61,11 +62,10 @@ SCHEMA = ", ".join(f"`{name}` {kind}" for name, (kind, _) in _COLUMNS.items())
 """The columns as Spark names them."""
 
 
-def table_of(journal: str, records: Sequence[FoldLine], moments: Sequence[int]) -> pa.RecordBatch:
+def table_of(journal: str, records: Sequence[FoldLine]) -> pa.RecordBatch:
     """Records as rows.
 
     :param journal: the directory of their journal.
-    :param moments: their times, UTC microseconds since 1970.
     """
     columns: dict[str, list[Any]] = {name: [None] * len(records) for name in _KINDS}
     for place, record in enumerate(records):
@@ -74,7 +74,7 @@ def table_of(journal: str, records: Sequence[FoldLine], moments: Sequence[int]) 
             columns[name][place] = default if value is None else _as_text(value) if name in _AS_JSON else value
     for name in _STAMPS.keys() - {JOURNAL, "time"}:
         columns[name] = [getattr(each, name) for each in records]
-    columns |= {JOURNAL: [journal] * len(records), "time": [*moments]}
+    columns |= {JOURNAL: [journal] * len(records), "time": [parse_time(each.time) for each in records]}
     return pa.RecordBatch.from_pydict(columns, schema=_SCHEMA)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
@@ -24,8 +23,8 @@ from bussrv.journal.record import parse_time
 from bussrv.journal.segment import CORRUPT, open_segment
 from bussrv.journal.versions import FIRST_WITH_CLAIMS
 
-ROWS = 10_000
-"""So many rows are handed over at once."""
+ROWS, BYTES = 10_000, 8 << 20
+"""At most so many rows are handed over at once, and those of about so many bytes of lines."""
 
 _BLOCK = 1 << 20
 
@@ -37,10 +36,16 @@ def read_slice(part: Slice, *, fail_on_loss: bool) -> Iterator[pa.RecordBatch]:
         left out.
     :raises JournalError: if the segment cannot be read.
     """
-    records = _SliceReader(part, fail_on_loss).records()
-    while some := [*islice(records, ROWS)]:
-        lines, moments = zip(*some, strict=True)
-        yield table_of(part.journal, lines, moments)
+    some: list[FoldLine] = []
+    size = 0
+    for record, length in _SliceReader(part, fail_on_loss).records():
+        some.append(record)
+        size += length
+        if len(some) >= ROWS or size >= BYTES:
+            yield table_of(part.journal, some)
+            some, size = [], 0
+    if some:
+        yield table_of(part.journal, some)
 
 
 class _SliceReader:
@@ -55,7 +60,7 @@ class _SliceReader:
         self._at, self._hash = part.begin, part.hash
 
     def records(self) -> Iterator[tuple[FoldLine, int]]:
-        """The records and their times."""
+        """The records, and how long their lines are."""
         path = Path(self._part.path)
         try:
             with open_segment(path) as file:
@@ -77,7 +82,7 @@ class _SliceReader:
             self._at += len(text)
             self._hash = line_hash(text)
             if isinstance(found, FoldLine):
-                yield found, parse_time(found.time)
+                yield found, len(text)
 
     def _judged(self, text: bytes) -> FoldLine | Header | Part | None:
         """What a line says; ``None``: it is no line of a journal."""

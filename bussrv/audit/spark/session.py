@@ -21,10 +21,13 @@ from pyspark.sql import SparkSession
 
 from bussrv.audit.spark.failure import SparkFailed, in_one_line, is_sparks, killed_in, reason_in
 from bussrv.audit.spark.java import why_no_java
-from bussrv.audit.spark.surroundings import java_options, user_name, variables
+from bussrv.audit.spark.surroundings import LOOPBACK, java_options, user_name, variables
 
 HEAP = "2g"
 """The memory of Spark on this machine. Larger data goes to disk."""
+
+DIRECTING_HEAP = "512m"
+"""The same if Spark runs on a cluster. Its workers then do all that needs memory."""
 
 ANSWERED_WITHIN = 15.0
 """Seconds for a Spark Connect server, or the master of a cluster, to answer the first time."""
@@ -81,12 +84,17 @@ def _open(master: str, scratch: Path, quick_start: bool) -> SparkSession:
         context = SparkContext.getOrCreate() if is_submitted else _start(master, scratch, quick_start)
         spark = SparkSession(context)
         spark.conf.set("spark.sql.session.timeZone", "UTC")
-        if not re.fullmatch(_HERE, context.master or ""):
+        if is_spread(spark):
             _ship(spark, scratch)
         return spark
     except Exception as error:
         _stop(before)
         raise SparkUnavailable(f"Spark does not start: {_reason(error, scratch / _LOG)}") from error
+
+
+def is_spread(spark: SparkSession) -> bool:
+    """Whether the workers of a session may be on other machines: on a cluster, or behind Spark Connect."""
+    return not isinstance(spark, SparkSession) or not re.fullmatch(_HERE, spark.sparkContext.master or "")
 
 
 def _reason(error: Exception, log: Path) -> str:
@@ -221,18 +229,20 @@ def _is_not_py4j(record: logging.LogRecord) -> bool:
 
 def _start(master: str, scratch: Path, quick_start: bool) -> SparkContext:
     options = f"{_COMPILE_ALL} {_QUICK_START}" if quick_start else _COMPILE_ALL
+    is_here = re.fullmatch(_HERE, master) is not None
+    # The executors of a cluster have to reach this process.
+    address = dict.fromkeys(("spark.driver.host", "spark.driver.bindAddress"), LOOPBACK) if is_here else {}
     settings = {
+        **address,
         "spark.app.name": "bussrv-audit",
         "spark.master": master,
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         # With more partitions, each stage of a small audit takes longer to start than to run.
         "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2)),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.sql.codegen.cache.maxEntries": str(COMPILED_QUERIES),
-        "spark.driver.memory": HEAP,
+        "spark.driver.memory": HEAP if is_here else DIRECTING_HEAP,
         "spark.driver.extraJavaOptions": " ".join([options, *java_options(os.environ, scratch)]),
         "spark.executor.extraJavaOptions": options,
     }

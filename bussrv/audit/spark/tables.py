@@ -22,6 +22,9 @@ LARGEST = 1 << 30
 """The largest facts, in bytes, that are left to DuckDB: those of about 40 million events. It needs no more memory for
 larger ones, but one machine then takes minutes."""
 
+LARGEST_ON_CLUSTER = 64 << 20
+"""The same if Spark runs on a cluster. This process may then have little memory, and a disk that only it sees."""
+
 AT_ONCE = 4
 """The most tables made at the same time. For small ones, planning takes longest."""
 
@@ -57,9 +60,12 @@ _TABLE = re.compile(r"@(\w+)")
 _NAMES_OF = re.compile(r"names_of\((\w+)\)")
 
 
-def are_large(facts: Path) -> bool:
-    """Whether Spark makes tables of these facts, and not DuckDB."""
-    return _size_of(facts) > LARGEST
+def are_large(facts: Path, largest: int) -> bool:
+    """Whether Spark makes tables of these facts, and not DuckDB.
+
+    :param largest: ``LARGEST`` or ``LARGEST_ON_CLUSTER``.
+    """
+    return _size_of(facts) > largest
 
 
 def make_tables(spark: SparkSession, facts: Path, place: Path, period: Period) -> None:

@@ -24,6 +24,7 @@ from bussrv.audit.reading.processes import size_of
 from bussrv.audit.reading.remote import RemoteFile
 from bussrv.audit.reading.stripes import COMPRESSED
 from bussrv.audit.spark.failure import in_one_line, is_sparks
+from bussrv.audit.spark.session import is_spread
 from bussrv.audit.spark.store import literal, set_for
 from bussrv.errors import JournalError
 from bussrv.journal.segment import COMPRESSED_SUFFIX
@@ -45,7 +46,7 @@ _ONE_BY_ONE = {"spark.sql.execution.arrow.maxRecordsPerBatch": "1"}
 _NOT_COMPILED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
 SMALL = STRIPE
-"""Up to this size, in bytes, tasks are done by the process that was started."""
+"""Up to this size, in bytes, tasks are done by the process that was started, unless it only directs a cluster."""
 
 T = TypeVar("T")
 
@@ -81,7 +82,7 @@ class SparkWorkers:
     def perform(self, tasks: Sequence[Task]) -> Iterator[Done]:
         """Do tasks."""
         sources = [_far(task) for task in tasks]
-        if size_of(tasks) <= SMALL and not any(sources):
+        if size_of(tasks) <= SMALL and not any(sources) and not is_spread(self._spark):
             yield from (perform(task, NOTHING_STORED) for task in tasks)
             return
         for frame in self.frames([*zip(sources, tasks, strict=True)], _answer, _SCHEMA):

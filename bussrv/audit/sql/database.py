@@ -19,6 +19,9 @@ MEMORY = "2GB"
 BESIDE_WORKERS = "1250MB"
 """The most memory that it takes while there are other processes that keep theirs."""
 
+BESIDE_CLUSTER = "256MB"
+"""The most memory that it takes on the machine that only directs a cluster."""
+
 _PARTITION = "/".join(f"{name}=([^/]*)" for name in PARTITIONED)
 """The directories of a file's partition. They are the last of its path: those before may have such names, too."""
 

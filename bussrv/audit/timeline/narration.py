@@ -224,5 +224,6 @@ _WHAT: dict[str, str | Callable[[_Narration], str]] = {
     "admin.action": _Narration._administered,
     "link.up": "the link to {who} was established",
     "link.down": "the link to {who} was lost",
+    "link.gap": "objects of another server were lost on their way, said {who}",
 }
 """The sentence for each event. A word in braces is a field of the record, or its client."""

@@ -71,6 +71,7 @@ class Group:
 
     :ivar interest: the interest of its members; ``None`` for the subscribers of a service.
     :ivar services: names and patterns: its members want the publications on these, too, whatever they are.
+    :ivar hears_gaps: whether its members are told when objects were lost.
     :ivar wants_addressed: whether its members want objects of a kind that are for them alone; the subscribers of a
         service want none.
     :ivar no_echo: whether its members do not get their own objects.
@@ -87,6 +88,7 @@ class Group:
         "encoding",
         "except_for",
         "has_joined",
+        "hears_gaps",
         "interest",
         "links",
         "no_echo",
@@ -106,8 +108,10 @@ class Group:
         vocabulary: str | None = None,
         permissions: Permissions = EVERYTHING,
         services: Set[str] = frozenset(),
+        hears_gaps: bool = False,
     ) -> None:
         self.encoding = encoding
+        self.hears_gaps = hears_gaps
         self.interest = interest
         self.permissions = permissions
         self.services = services

@@ -43,7 +43,7 @@ MAX_KIND_LENGTH = 1024
 
 NO_SERVICES: frozenset[str] = frozenset()
 
-_InterestKey = tuple[IEncoding, Interest, str | None, Permissions, frozenset[str]]
+_InterestKey = tuple[IEncoding, Interest, str | None, Permissions, frozenset[str], bool]
 
 
 class Receiver(Struct, eq=False):
@@ -52,11 +52,13 @@ class Receiver(Struct, eq=False):
     :ivar group: its group, once it is a member of the object network.
     :ivar joined: its number in the order in which sessions became members, or took part in exchanges otherwise, from
         1; 0: it did not.
+    :ivar hears_gaps: see :class:`Group`.
     """
 
     link: ISessionLink
     group: Group | None = None
     joined: int = 0
+    hears_gaps: bool = False
 
 
 class KindGroups(Struct):
@@ -154,7 +156,7 @@ class Receivers:
         if isinstance(interest, ModeInterest) and interest.receive == "none":
             services = NO_SERVICES
         encoding = receiver.link.encoding_for(None)
-        key = (encoding, interest, vocabulary, permissions, services)
+        key = (encoding, interest, vocabulary, permissions, services, receiver.hears_gaps)
         group = self._member_groups.get(key)
         if group is None:
             group = self._member_groups[key] = Group(*key)
@@ -173,6 +175,20 @@ class Receivers:
         group = self.group_of(session_id)
         if group is not None and group.permissions is not permissions:
             self._regroup(session_id, group, permissions, frozenset(group.services))
+
+    def hear_gaps(self, session_id: str, *, hears_gaps: bool) -> None:
+        """A member is told of lost objects, or is not, from now on."""
+        receiver = self._receivers.get(session_id)
+        if receiver is None or receiver.hears_gaps == hears_gaps:
+            return
+        receiver.hears_gaps = hears_gaps
+        if receiver.group is not None:
+            self._regroup(session_id, receiver.group, receiver.group.permissions, frozenset(receiver.group.services))
+
+    def hearing_gaps(self, service: str | None) -> list[Group]:
+        """The groups of members that are told of lost publications on a service; ``None``: of all lost objects."""
+        groups = self._member_groups.values() if service is None else self.members_on(service)
+        return [group for group in groups if group.hears_gaps and not group.is_deaf]
 
     def _regroup(self, session_id: str, group: Group, permissions: Permissions, services: frozenset[str]) -> None:
         """A member of ``group`` has these permissions, and is subscribed to these services, from now on."""
@@ -264,7 +280,9 @@ class Receivers:
         self._fanout.leave(group, session_id)
         if not group.links and group.interest is not None:
             services = frozenset(group.services)
-            del self._member_groups[group.encoding, group.interest, group.vocabulary, group.permissions, services]
+            who = (group.encoding, group.interest, group.vocabulary)
+            about = (*who, group.permissions, services, group.hears_gaps)
+            del self._member_groups[about]
             self._came_at.pop(group, None)
             self._members_on.remove(group)
             self.total.interest_went(group.interest)

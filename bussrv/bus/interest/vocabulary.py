@@ -24,6 +24,8 @@ SERVERS_ONLY = (
     "routing/disconnect",
     "routing/announcement/neighbors",
     "routing/announcement/interest",
+    "routing/announcement/gap",
+    "services/gap",
     "routing/neighbors/reply",
     "client/register/reply",
     "clients/register/reply",

@@ -4,6 +4,7 @@
   can reach
 - ``advertisements``: advertising: this server tells linked servers which sessions can be reached from here
 - ``facts``: facts of a link to another server, for other parts of the server
+- ``gaps``: a linked server says that objects of other servers were lost on their way here
 - ``interest_fields``: interest over a link: the event in which a server says what it wants of the objects that are for
   everybody
 - ``interests``: linked servers say what they want of the objects that are for everybody, and are told the same

@@ -9,13 +9,15 @@ for services the provider and then that server. Attributes in brackets may be le
     routing/disconnect               [routing-id] [session] [left] route                          it is gone
     services/register                name [routing-id] [protocol] [answers] route                 it provides this
     services/unregister              [name] [routing-id] route                                    no longer; or nothing
+    both                             names instead of name                                        several at once
 
-In all of them, ``session`` is the id that a session has at its home. ``left`` is true if the session has ended;
-otherwise it may still be reached over another link. ``directory`` is true for servers that advertise all sessions they
-can reach. Of a member, ``answers`` is false if it only observes: it does not answer requests for services that nobody
-registered. Of a service, ``answers`` is true if its provider takes requests, though its wire format is one in which
-publishers provide services under a lease. Other servers leave out attributes: without ``routing-id``, the first id of
-``route`` is the session. A path ends with the neighbour that sent the advertisement, even if its route does not.
+``names`` is an array; only servers that understand it are told so. In all of them, ``session`` is the id that a session
+has at its home. ``left`` is true if the session has ended; otherwise it may still be reached over another link.
+``directory`` is true for servers that advertise all sessions they can reach. Of a member, ``answers`` is false if it
+only observes: it does not answer requests for services that nobody registered. Of a service, ``answers`` is true if its
+provider takes requests, though its wire format is one in which publishers provide services under a lease. Other servers
+leave out attributes: without ``routing-id``, the first id of ``route`` is the session. A path ends with the neighbour
+that sent the advertisement, even if its route does not.
 """
 
 from __future__ import annotations
@@ -37,6 +39,14 @@ UNREGISTER = "services/unregister"
 
 MAX_SESSION_ID = 64
 
+FEWEST_NAMES = 3
+"""Fewer services of a session are advertised one by one."""
+
+MOST_NAMES = 64
+"""The most services that one event advertises: as many as are journaled together. With the longest names, it is as
+large as other servers take events for certain.
+"""
+
 _LEFT = {"left": True}
 
 ADVERTISEMENTS = (*NOTIFY, DISCONNECT, REGISTER, UNREGISTER)
@@ -44,7 +54,12 @@ ADVERTISEMENTS = (*NOTIFY, DISCONNECT, REGISTER, UNREGISTER)
 
 
 def events_between(
-    before: RemoteSession | None, now: RemoteSession | None, notify: str, *, has_ended: bool = False
+    before: RemoteSession | None,
+    now: RemoteSession | None,
+    notify: str,
+    *,
+    has_ended: bool = False,
+    takes_names: bool = False,
 ) -> Iterator[dict[str, Any]]:
     """The advertisements of a session that has changed from ``before`` to ``now``.
 
@@ -52,6 +67,7 @@ def events_between(
     :param now: ``None``: it can no longer be reached from here.
     :param notify: the event for a member: one of ``NOTIFY``.
     :param has_ended: whether the session of ``before`` has ended; otherwise it may be reached over another link.
+    :param takes_names: whether services may be advertised several at once.
     """
     if now is None:
         if before is not None:
@@ -64,12 +80,11 @@ def events_between(
     advertised = before.services if before is not None else frozenset()
     if now.is_member and (moved or before is None or replace(before, services=now.services) != now):
         yield _member(now, notify)
-    for name in sorted(advertised - now.services):
-        yield _service(UNREGISTER, now, name)
+    yield from _services(UNREGISTER, now, advertised - now.services, takes_names)
     answered = before.answered if before is not None else frozenset()
     anew = now.services if moved else now.services - (advertised - (answered ^ now.answered))
-    for name in sorted(anew):
-        yield _service(REGISTER, now, name)
+    yield from _services(REGISTER, now, anew & now.answered, takes_names)
+    yield from _services(REGISTER, now, anew - now.answered, takes_names)
 
 
 def _gone(remote: RemoteSession) -> Iterator[dict[str, Any]]:
@@ -94,6 +109,20 @@ def _member(remote: RemoteSession, notify: str) -> dict[str, Any]:
     return {key: value for key, value in fields.items() if value is not None}
 
 
+def _services(event: str, remote: RemoteSession, names: frozenset[str], takes_names: bool) -> Iterator[dict[str, Any]]:
+    """Advertise services that are alike."""
+    ordered = sorted(names)
+    if not takes_names or len(ordered) < FEWEST_NAMES:
+        for name in ordered:
+            yield _service(event, remote, name)
+        return
+    for begin in range(0, len(ordered), MOST_NAMES):
+        some = ordered[begin : begin + MOST_NAMES]
+        about = _service(event, remote, some[0])
+        del about["name"]
+        yield {**about, "names": some}
+
+
 def _service(event: str, remote: RemoteSession, name: str | None) -> dict[str, Any]:
     named: dict[str, Any] = {} if name is None else {"name": name}
     about = {"routing-id": remote.routing_id, "protocol": remote.protocol, **_session(remote)}
@@ -109,7 +138,8 @@ def _session(remote: RemoteSession) -> dict[str, str]:
 def ended(fields: dict[str, Any]) -> str | None:
     """The id of the session that has ended, if an event says so."""
     session = _session_of(fields)
-    is_end = fields["event"] == DISCONNECT or (fields["event"] == UNREGISTER and "name" not in fields)
+    is_named = "name" in fields or "names" in fields
+    is_end = fields["event"] == DISCONNECT or (fields["event"] == UNREGISTER and not is_named)
     return session if is_end and fields.get("left") is True else None
 
 
@@ -163,21 +193,40 @@ def learn(
             answered=answered,
         )
     if event == REGISTER:
-        name = check_service_name(fields.get("name"))
-        if name in reserved:
-            raise Refused("reserved-name", f"{name!r} belongs to each server itself")
+        names = _new_names(fields, reserved)
         known = before or RemoteSession(routing_id=routing_id, path=path)
         protocol = _protocol(fields) if "protocol" in fields else known.protocol
         session = _session_of(fields) or known.session
         # The route of a server's own service begins with that server, and does not say it again as its home.
         passed = known.path if known.role == SERVER_ROLE else path
-        answered = known.answered | {name} if fields.get("answers") is True else known.answered - {name}
-        services = known.services | {name}
+        answered = known.answered | names if fields.get("answers") is True else known.answered - names
+        services = known.services | names
         return replace(known, path=passed, protocol=protocol, session=session, services=services, answered=answered)
     if before is None:
         return None
-    left = before.services - {check_known_name(fields["name"])} if "name" in fields else frozenset()
+    left = before.services - _known_names(fields) if "name" in fields or "names" in fields else frozenset()
     return replace(before, services=left, answered=before.answered & left) if left or before.is_member else None
+
+
+def _new_names(fields: dict[str, Any], reserved: Container[str]) -> frozenset[str]:
+    """The services that a session provides from now on. Of several, those that belong to each server are left out."""
+    if "names" in fields:
+        return frozenset(each for each in map(check_service_name, _array(fields)) if each not in reserved)
+    name = check_service_name(fields.get("name"))
+    if name in reserved:
+        raise Refused("reserved-name", f"{name!r} belongs to each server itself")
+    return frozenset((name,))
+
+
+def _known_names(fields: dict[str, Any]) -> frozenset[str]:
+    return frozenset(map(check_known_name, _array(fields) if "names" in fields else (fields["name"],)))
+
+
+def _array(fields: dict[str, Any]) -> list[Any]:
+    names = fields["names"]
+    if not isinstance(names, list) or not names:
+        raise Refused("bad-attribute", "names is an array of names of services")
+    return names
 
 
 def path_of(fields: dict[str, Any], route: list[str], routing_id: str, neighbour: str) -> tuple[str, ...]:

@@ -90,7 +90,8 @@ class Advertisements:
         else:
             link.advertised[routing_id] = now
         has_ended = ended_session is not None and before is not None and before.session == ended_session
-        return list(events_between(before, now, link.notify, has_ended=has_ended))
+        events = events_between(before, now, link.notify, has_ended=has_ended, takes_names=link.takes_names)
+        return list(events)
 
     def _as_seen_over(self, link: Link, routing_id: str) -> RemoteSession | None:
         """A session as the server at the other end can reach it through this one.

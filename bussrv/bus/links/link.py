@@ -24,6 +24,7 @@ class Link(LinkFacts, eq=False):
         object.
     :ivar denied: the actions and targets that the other server was not allowed: what it may not tell of.
     :ivar is_released: whether this server ends it for good: then it is not missed.
+    :ivar takes_names: whether services may be advertised to the other server several at once.
     :ivar asks_interest: whether the other server is to be told what is wanted of the objects that are for everybody.
     :ivar interest: what it wants of these itself.
     :ivar has_too_much_interest: whether it was journaled that it named more services than it may.
@@ -37,6 +38,7 @@ class Link(LinkFacts, eq=False):
     denied: set[tuple[Action, str]] = field(default_factory=set)
     is_full: bool = False
     is_released: bool = False
+    takes_names: bool = False
     asks_interest: bool = False
     interest: LinkInterest = field(default_factory=LinkInterest)
     has_too_much_interest: bool = False

@@ -195,6 +195,7 @@ class Links:
         tells_all: bool,
         dialed: bool,
         asks_interest: bool = False,
+        takes_names: bool = False,
     ) -> None:
         """A link stands: advertise every session that can be reached from here."""
         session = self._registry.state.sessions[session_id]
@@ -202,7 +203,8 @@ class Links:
         group.links[session_id] = way
         notify = NOTIFY[session.vocabulary == "rules"]
         about = (session_id, session.routing_id, session.peer, dialed)
-        link = Link(*about, group=group, notify=notify, tells_all=tells_all, asks_interest=asks_interest)
+        link = Link(*about, group=group, notify=notify, tells_all=tells_all)
+        link.asks_interest, link.takes_names = asks_interest, takes_names
         self._links[session_id] = link
         self._lost.forget(link.server_id)
         self._links_changed()

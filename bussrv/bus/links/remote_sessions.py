@@ -151,8 +151,8 @@ class RemoteSessions:
             )
             changes.append(self._registry.identify(claims, None))
         before, now = known.services, entry.remote.services
-        changes += [self._registry.register_service(entry.session_id, name) for name in sorted(now - before)]
-        changes += [self._registry.unregister_service(entry.session_id, name) for name in sorted(before - now)]
+        if now != before:
+            changes.append(self._registry.change_remote_services(entry.session_id, now - before, before - now))
         if changes:
             self._pending.add(remote.routing_id)
             done = DeferredList(changes, fireOnOneErrback=False, consumeErrors=True)

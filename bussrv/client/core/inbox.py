@@ -79,12 +79,19 @@ class Inbox(Generic[Item]):
             self._overflowed(size)
         self.wake()
 
-    def gap(self, reason: str) -> None:
-        """Items may be missing from here on; how many, nobody knows."""
+    def gap(self, reason: str, lost: int | None = None) -> None:
+        """Items are missing here.
+
+        :param lost: how many; ``None``: nobody knows, or whether any are.
+        """
         last = self._items[-1] if self._items else None
-        if self.error is None and not (isinstance(last, Gap) and last.lost is None):
-            self._items.append(Gap(None, reason))
-            self.wake()
+        if self.error is not None or (isinstance(last, Gap) and last.lost is None):
+            return
+        if isinstance(last, Gap):
+            lost = None if lost is None else lost + (last.lost or 0)
+            self._items.pop()
+        self._items.append(Gap(lost, reason))
+        self.wake()
 
     def end(self, error: BusError) -> None:
         """Nothing more comes. Items that wait can still be taken."""
@@ -139,7 +146,8 @@ class Inbox(Generic[Item]):
         while self._is_over(size):
             oldest = self._items.popleft()
             if isinstance(oldest, Gap):
-                lost, reason = None, oldest.reason
+                lost = None if lost is None or oldest.lost is None else lost + oldest.lost
+                reason = oldest.reason
             else:
                 self._bytes -= _size(oldest)
                 self.dropped += 1

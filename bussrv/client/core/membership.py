@@ -132,7 +132,7 @@ class Membership:
     def _ask(self, wanted: Wanted) -> None:
         self._is_changing, self.is_settled = True, False
         login, is_business = self._settings.login, self._is_business
-        fields: dict[str, Any] = {"event": self.event, **login.credentials(), "services": wanted.services}
+        fields: dict[str, Any] = {"event": self.event, **login.credentials(), "services": wanted.services, "gaps": True}
         if is_business:
             fields |= {"receive": "all", "subscribe": wanted.rules or "none"}
         else:

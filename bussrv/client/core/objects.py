@@ -339,10 +339,19 @@ class ObjectsCore(Core):
             seconds = decode_fields(each.raw).get("seconds")
             within = min(2 * _MAX_LEAVE, seconds) if isinstance(seconds, (int, float)) else 0
             self._leave_by = now + max(0, within) / 2
+        elif event == "services/gap":
+            self._take_gap(each)
         elif event in _CHANGES and self._watchers:
             self._take_change(each)
         if self._observer is not None:
             self._take_observed(each, self._observer)
+
+    def _take_gap(self, each: Arrived) -> None:
+        """Objects of another server were lost on their way to this one: of one service, or of any."""
+        metadata = decode_fields(each.raw)
+        lost, reason = metadata.get("lost"), metadata.get("reason")
+        for inbox in self._each_inbox() if each.name is None else self._inboxes_on(each.name):
+            inbox.gap(reason if isinstance(reason, str) else "objects-lost", lost if type(lost) is int else None)
 
     def _take_error(self, each: Arrived) -> None:
         error = error_of(*said_in(decode_fields(each.raw)))

@@ -422,6 +422,7 @@ class MemberProtocol(StreamProtocol):
             if claims.claimed == self.session().actor:
                 claims = replace(claims, claimed=None)
             may_share, check = self.bus.may_share(self.session_id), partial(self.check_may, "watch")
+            self.bus.hear_gaps(self.session_id, hears_gaps=obj.fields().get("gaps") is True)
             session = await registry.identify(claims, interest, may_share, named or (), check)
         except Refused as refusal:
             self._not_joined(obj, refusal)

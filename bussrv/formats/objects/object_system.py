@@ -4,7 +4,7 @@ The framing is that of :mod:`bussrv.wire.objects`. Attributes in brackets may be
 
     -> routing/subscribe   [id] [receive_mode] [types] [routing-id] [routing-ids] [role]
                            or, in the deployed dialect, [subscriptions] instead of receive_mode and types
-                           and, an extension, [services]
+                           and, as extensions, [services] [gaps]
     <- routing/subscribe/reply          [in-reply-to] routing-id routing-ids [subscriptions] [services]
     <- routing/subscribe/notify         routing-id routing-ids [role]      of another member
     <- routing/subscribe/notification   the same, in the deployed dialect
@@ -17,6 +17,7 @@ The framing is that of :mod:`bussrv.wire.objects`. Attributes in brackets may be
     -> services/discovery   [id] [name]                 <- services/discovery/reply    [in-reply-to] name routing-id
                                                                                        protocol route
     -> ping                 [id]                        <- pong                        [in-reply-to] routing-id
+    <- services/gap         [name] [lost] reason sender-server, if it subscribed with gaps
     <- error                [in-reply-to] reason message
 
 Every other object is routed as it is, with ``route``, and with ``id`` if it has none.

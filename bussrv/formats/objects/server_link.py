@@ -9,6 +9,7 @@
     -> routing/subscribe/reply
     <> the events of bussrv.bus.links.advertisement_fields, about every session that each can reach
     <> routing/announcement/neighbors   neighbors        the servers that one is linked with; told to nobody else
+    <> routing/announcement/gap         objects of another server were lost: bussrv.bus.links.gaps
     <> routing/announcement/interest    what one wants of objects for everybody: bussrv.bus.links.interest_fields
     <> every other object, with the ``route`` it has, to which each server adds itself
 
@@ -27,6 +28,7 @@ from twisted.logger import Logger
 
 from bussrv.addresses import host_of, is_in, peer_text
 from bussrv.bus.links.advertisement_fields import ADVERTISEMENTS
+from bussrv.bus.links.gaps import GAP
 from bussrv.bus.links.interest_fields import INTEREST
 from bussrv.counts.throttle import Throttle
 from bussrv.formats.objects.members import Identify, MemberProtocol
@@ -37,13 +39,16 @@ from bussrv.wire.objects import BusObject
 
 log = Logger()
 
+NAMES = "names"
+"""What servers understand that take advertisements of several services at once."""
+
 FAREWELL = "abboe/close/notify"
 """The event with which a server says that it ends a link, and why."""
 
-NEVER_PASSED_ON = ("routing/subscribe", "routing/subscribe/reply", "routing/announcement/neighbors", INTEREST)
+NEVER_PASSED_ON = ("routing/subscribe", "routing/subscribe/reply", "routing/announcement/neighbors", INTEREST, GAP)
 """Events between two servers that no client may see."""
 
-UNDERSTOOD = ("interest",)
+UNDERSTOOD = ("interest", "gap", NAMES)
 """What a server with ``directory`` may say to this one, besides what all of them say."""
 
 _REPLIES = (
@@ -139,6 +144,7 @@ class ServerLink:
                 tells_all=tells_all,
                 dialed=self._dialed,
                 asks_interest=fields.get("interest") is True,
+                takes_names=tells_all and NAMES in _understood(fields),
             )
 
     def _own_token(self, peer: str) -> Callable[[], str] | None:
@@ -161,8 +167,8 @@ class ServerLink:
             if obj.head.event in ADVERTISEMENTS:
                 self._bus.receive_advertisement(self._protocol.session_id, obj)
                 self._wait_for_room()
-            elif obj.head.event == INTEREST:
-                self._hear_interest(obj)
+            elif obj.head.event in (INTEREST, GAP):
+                self._hear_neighbour(obj)
             elif not self._is_for_this_server(obj, self._bus.route_of(self._protocol.session_id, obj)):
                 self._forward(obj)
         except Refused as refusal:
@@ -175,10 +181,13 @@ class ServerLink:
             fields = {"event": FAREWELL, "reason": reason, "route": [self._bus.server_id]}
             self._bus.tell(self._protocol.session_id, fields)
 
-    def _hear_interest(self, obj: BusObject) -> None:
-        """What the neighbour itself wants. Servers that go by the route alone would not be given what they pass on."""
-        if self._is_bus and len(self._bus.route_of(self._protocol.session_id, obj)) == 1:
-            self._bus.links.receive_interest(self._protocol.session_id, obj.fields())
+    def _hear_neighbour(self, obj: BusObject) -> None:
+        """What the neighbour itself wants, or says was lost. Others than bussrv are not listened to."""
+        session_id = self._protocol.session_id
+        if not self._is_bus or len(self._bus.route_of(session_id, obj)) > 1:
+            return
+        receive = self._bus.links.receive_interest if obj.head.event == INTEREST else self._bus.receive_gap
+        receive(session_id, obj.fields())
 
     def _hear_farewell(self, obj: BusObject) -> None:
         reason = obj.fields().get("reason")
@@ -236,6 +245,12 @@ class ServerLink:
         forwarded = self._bus.forward(self._protocol.session_id, obj)
         if forwarded is not None:
             self._protocol.busy_with(_until(forwarded))
+
+
+def _understood(fields: dict[str, Any]) -> list[Any]:
+    """What a server understands, as its subscription says."""
+    understood = fields.get("understands")
+    return understood if isinstance(understood, list) else []
 
 
 async def _until(event: Deferred[None]) -> None:

@@ -123,6 +123,10 @@ class Registry:
         """Journal a refusal, or a limit that a client reached, at a limited rate."""
         for each in self.refusal_observers:
             each(event, times)
+        self.note_often(event, times)
+
+    def note_often(self, event: ev.Event, times: int = 1) -> None:
+        """Journal what others may cause often, at a limited rate."""
         if self._journal.unavailable is not None:
             self._strangers.leave_out(event, times)
         elif (suppressed := self._strangers.admit(event, times)) is not None:
@@ -399,6 +403,30 @@ class Registry:
             self._refuse(ev.ServiceRefused, session_id, service, refusal, on_done)
             return
         self._ahead.change(session_id, [ev.ServiceUnregistered(service=service, **session.about())], on_done)
+
+    def change_remote_services(self, session_id: str, came: Iterable[str], gone: Iterable[str]) -> Deferred[None]:
+        """Register and unregister services of a session of another server in one change: all, or none.
+
+        :param came: names that a service may have.
+        :param gone: services that the session provides, or will once pending changes are durable.
+        :returns: fires when it is durable; fails with :class:`bussrv.errors.Refused` if one of them may not be changed.
+        """
+        return as_deferred(partial(self._change_remote_services, session_id, sorted(came), sorted(gone)))
+
+    def _change_remote_services(self, session_id: str, came: list[str], gone: list[str], on_done: OnDone) -> None:
+        name = ""
+        try:
+            about = rules.open_session(self._planned, session_id).about()
+            for name in came:
+                rules.may_register(name, self.reserved)
+            for name in gone:
+                rules.may_unregister(self._planned, session_id, name)
+        except Refused as refusal:
+            self._refuse(ev.ServiceRefused, session_id, name, refusal, on_done)
+            return
+        changes: list[ev.Event] = [ev.ServiceRegistered(service=name, **about) for name in came]
+        changes += [ev.ServiceUnregistered(service=name, **about) for name in gone]
+        self._ahead.change(session_id, changes, on_done)
 
     def unregister_services(self, session_id: str) -> Deferred[None]:
         """Unregister all services of a session.

@@ -179,6 +179,14 @@ class ServerOptions:
         unset="beside the journal, named after it with `.admin-token` at the end",
         example="/etc/bussrv/hall.admin-token",
     )
+    audit_summary: Path | None = ADMIN.option(
+        FILE,
+        None,
+        "The file `summary.json` of an audit that runs beside the server. The dashboard shows what it says of the "
+        "journal. The file need not be there at the start.",
+        unset="the dashboard shows no audit",
+        example="/var/lib/bussrv/bussrv-audit/summary.json",
+    )
     journal: Path | None = JOURNAL.option(
         JournalDirectory(),
         Path("bussrv-journal"),

@@ -177,12 +177,13 @@ class AdminInterface:
             token = None if path is None else _read_or_make(path)
         except ConfigError as error:
             raise ConfigError(f"{config.place('admin-token-file')}: {error}") from error
-        return partial(self._use, path, token, config.admin_host)
+        return partial(self._use, config, path, token)
 
-    def _use(self, path: Path | None, token: str | None, hosts: tuple[str, ...]) -> Effects | None:
+    def _use(self, config: Config, path: Path | None, token: str | None) -> Effects | None:
         before, self._token = self._token, token
         if self.port is not None:
-            self.port.site.hosts = frozenset(each.lower() for each in hosts)
+            self.port.site.hosts = frozenset(each.lower() for each in config.admin_host)
+            self.port.site.shared.audit.file = config.audit_summary
         is_other = token is not None and before is not None and token != before
         return Effects((f"admin token in {path}: another one",)) if is_other else None
 

@@ -18,6 +18,12 @@ from bussrv.errors import Refused
 from bussrv.registry.state.session import SERVER_ROLE
 
 _EVENT = NOTIFY[1]
+_LOANS = ""
+"""Whom loans are known from: no server has such a routing id."""
+
+_LENT = "mqtt"
+"""The wire format of loans: one of those whose clients publish under a lease, and take no requests."""
+
 _MOST_ROUTING_IDS = 10_000
 """The server that advertises a session has a limit of its own."""
 
@@ -55,7 +61,7 @@ def _route(fields: dict[str, Any]) -> list[str]:
 def everything(remotes: Iterable[RemoteSession]) -> Iterator[dict[str, Any]]:
     """The advertisements that tell all these sessions to somebody who knows none of them."""
     for remote in remotes:
-        yield from events_between(None, remote, _EVENT)
+        yield from events_between(None, remote, _EVENT, takes_names=True)
 
 
 class Directory:
@@ -63,10 +69,12 @@ class Directory:
 
     :param server: its routing id.
     :param node: the routing id of the net.
+    :param takes_names: whether the server understands several services in one advertisement.
     :ivar version: grows when something changes that decides where an object goes.
     """
 
-    def __init__(self, server: str, node: str) -> None:
+    def __init__(self, server: str, node: str, *, takes_names: bool = False) -> None:
+        self._takes_names = takes_names
         self.server = server
         self.node = node
         self.version = 0
@@ -108,6 +116,23 @@ class Directory:
         """
         self._note(fold(self.others, server, fields, self.server))
 
+    def lend(self, sender: str, path: tuple[str, ...], service: str) -> None:
+        """Tell of a session that publishes on a service, though its server does not, or not yet, or no more.
+
+        Otherwise what it has published would be no publication to the server.
+        """
+        if self.server in path or service in self.others.services_of(sender, path):
+            return
+        lent = self.others.heard(_LOANS, sender)
+        services = frozenset((service,)) if lent is None else lent.services | {service}
+        loan = RemoteSession(routing_id=sender, path=path, protocol=_LENT, services=services)
+        self._note(sender if self.others.receive_advertisement(_LOANS, loan) else None)
+
+    def end_loans(self) -> None:
+        """What these sessions have published was taken."""
+        for routing_id in self.others.drop(_LOANS):
+            self._note(routing_id)
+
     def _note(self, routing_id: str | None) -> None:
         if routing_id is not None:
             self._changed[routing_id] = None
@@ -141,7 +166,7 @@ class Directory:
         if now is not None:
             self._told[routing_id] = now
         self._index(before, now)
-        return events_between(before, now, _EVENT)
+        return events_between(before, now, _EVENT, takes_names=self._takes_names)
 
     def _index(self, before: RemoteSession | None, now: RemoteSession | None) -> None:
         for index, keys in ((self._at, _addresses), (self._providers, _services)):
@@ -159,7 +184,12 @@ class Directory:
     def servers_at(self, address: str) -> set[str] | None:
         """The servers of the net on the way to the sessions with an address; ``None``: none is known."""
         found = self._at.get(address)
-        return None if found is None else {each for rid in found if (each := self.others.link_to(rid)) is not None}
+        return None if found is None else {each for rid in found if (each := self._towards(rid)) is not None}
+
+    def _towards(self, routing_id: str) -> str | None:
+        """The server of the net on the way to a session."""
+        link, best = self.others.link_to(routing_id), self.others.best(routing_id)
+        return best.home if link == _LOANS and best is not None else link
 
     def provider(self, service: str) -> tuple[str, str] | None:
         """A provider of a service that takes requests, in turn: its routing id, and the server on the way to it."""
@@ -168,7 +198,7 @@ class Directory:
             for routing_id in self._providers.get(service, ())
             if (remote := self.others.best(routing_id)) is not None
             and remote.answers(service)
-            and (link := self.others.link_to(routing_id)) is not None
+            and (link := self._towards(routing_id)) is not None
         ]
         if not able:
             return None

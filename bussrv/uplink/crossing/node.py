@@ -6,7 +6,7 @@ What comes from the server goes to a subject; what comes from the engine goes to
     advertisements, interest      the directory of this server
     a request                     the server of a provider, in turn; if nobody registered, as any event
     a reply, an error             the server that asked
-    an object with a ``to``       the servers of its addressees; if one is unknown, everybody who wants objects
+    an object with a ``to``       the servers of its addressees; if one is unknown, everybody who wants objects, too
     a publication on K            the subject of K
     any other object              everybody who wants objects
 
@@ -35,11 +35,11 @@ from bussrv.uplink.crossing.interest import EVERYTHING, INTEREST, Interest, Toge
 from bussrv.uplink.crossing.outgoing import Advertised, Outgoing, Publisher
 from bussrv.uplink.crossing.peers import Beat, Entries, Entry, Peer, encode_entry, read_beat, read_entry
 from bussrv.uplink.crossing.requests import Asked, OpenRequests
+from bussrv.uplink.crossing.server_link import FAREWELL, NAMES
 from bussrv.wire.objects import MAX_METADATA, BadObject, BusObject, ObjectReader, encode, encode_json
 
 GAP = "routing/announcement/gap"
 NEIGHBORS = "routing/announcement/neighbors"
-FAREWELL = "abboe/close/notify"
 
 MOST_TOLD = 500
 """Of how many sessions the server is told in one go."""
@@ -125,7 +125,7 @@ class Node:
         self.boot = boot.hex()
         self.subjects = subjects
         self.counters: Counter[str] = Counter()
-        self.directory = Directory(server, node)
+        self.directory = Directory(server, node, takes_names=NAMES in understood)
         self.outgoing = Outgoing(server, boot)
         self.entries = Entries(self.boot)
         self.to_server: list[bytes] = []
@@ -146,6 +146,12 @@ class Node:
         self._max_payload = max_payload
         self._senders: dict[bytes, Sender] = {}
         self._objects = subjects.of("obj", server)
+
+    def keep(self, services: Iterable[str]) -> None:
+        """The engine keeps what is published on these services. So it is wanted, also while nobody is there."""
+        names = frozenset(services)
+        self.kept = frozenset(map(self.subjects.publication, names))
+        self._wanted.set("", Interest(events=False, types=frozenset(), services=names))
 
     # From the server.
 
@@ -171,10 +177,7 @@ class Node:
 
     def _sender(self, raw: bytes) -> Sender:
         """The sender of objects with this route."""
-        try:
-            route = _decode_route(raw) if raw else []
-        except msgspec.MsgspecError:
-            route = []
+        route = _route(raw)
         if len(self._senders) >= MOST_ROUTES:
             self._senders.clear()
         sender = self._senders.setdefault(raw, Sender())
@@ -229,7 +232,7 @@ class Node:
             "ping": {"event": "pong", "routing-id": self.node},
             "routing/neighbors": {"event": "routing/neighbors/reply", "neighbors": sorted(self.peers)},
         }
-        route = _decode_route(obj.head.route) if obj.head.route else []
+        route = _route(bytes(obj.head.route))
         if name == "pong":
             self.pongs.append(str(obj.fields().get("in-reply-to")))
         elif name in answers and route:
@@ -243,14 +246,16 @@ class Node:
 
     def _addressed(self, obj: BusObject, to: str | list[str]) -> None:
         servers: set[str] = set()
+        is_unknown = False
         for address in [to] if isinstance(to, str) else to:
             found = self.directory.servers_at(address)
-            if found is None and not self._is_own(address):
-                self._everybody(obj)
-                return
+            is_unknown |= found is None and not self._is_own(address)
             servers |= found or set()
         for server in sorted(servers):
             self._send(self.subjects.of("to", server), obj)
+        if is_unknown:
+            # Who gets it twice by this has a memory of what came.
+            self._everybody(obj)
 
     def _is_own(self, address: str) -> bool:
         return self._own.best(address) is not None or address == self.server
@@ -363,12 +368,16 @@ class Node:
         taken = self.arrivals.take(subject, frame)
         self._lost(subject, frame.origin, taken.lost)
         if taken.body:
-            self._check(taken.body, frame.origin)
+            objs = self._checked(taken.body)
+            self._note_all(objs, frame.origin)
+            peer = self.peers.get(frame.origin)
+            if subject in self.kept or peer is None or not peer.is_known:
+                self._lend(objs, self.subjects.service(subject))
             self.tell()
             self.to_server.append(taken.body)
 
-    def _check(self, body: bytes, origin: str) -> None:
-        """Check what another server sent, since this one would end the link for what is malformed.
+    def _checked(self, body: bytes) -> list[BusObject]:
+        """The objects that another server sent. What is malformed would end the link with the server.
 
         :raises RemoteProtocolError: it is no whole objects.
         """
@@ -383,9 +392,21 @@ class Node:
             if not reader.is_empty:
                 raise RemoteProtocolError("bad-frame", "the last object of a frame is cut off")
         self.counters["received"] += len(events)
-        for event in events:
-            if isinstance(event, BusObject) and event.head.event is not None:
-                self._note(event, origin)
+        return [each for each in events if isinstance(each, BusObject)]
+
+    def _lend(self, objs: list[BusObject], service: str | None) -> None:
+        """Tell of the senders of publications that their server has not told of."""
+        if service is None:
+            return
+        for raw in {bytes(obj.head.route) for obj in objs}:
+            route = _route(raw)
+            if len(route) > 1:
+                self.directory.lend(route[0], tuple(route[1:]), service)
+
+    def _note_all(self, objs: list[BusObject], origin: str) -> None:
+        for obj in objs:
+            if obj.head.event is not None:
+                self._note(obj, origin)
 
     def _note(self, obj: BusObject, origin: str) -> None:
         """Remember who asked, and that a reply came."""
@@ -396,19 +417,16 @@ class Node:
             self._requests.answered(obj.fields().get("in-reply-to"))
 
     def _lost(self, subject: str, origin: str, lost: int) -> None:
-        """Objects of an origin did not come."""
-        if lost:
-            self.counters["lost"] += lost
-            self.tell_gap(origin, self.subjects.service(subject), lost, "engine-lost")
-
-    def tell_gap(self, origin: str, service: str | None, lost: int | None, reason: str) -> None:
-        """Tell the server that objects are missing.
-
-        :param lost: how many; ``None``: it is not known.
-        """
-        about: dict[str, Any] = {} if service is None else {"service": service}
-        about |= {} if lost is None else {"lost": lost}
-        self._tell({"event": GAP, "from": origin, **about, "reason": reason, "route": [self.node]})
+        """Objects of an origin did not come: tell the server."""
+        if not lost:
+            return
+        self.counters["lost"] += lost
+        if "gap" in self._understood:
+            service = self.subjects.service(subject)
+            about: dict[str, Any] = {} if service is None else {"service": service}
+            # What is kept is lost by its bounds of age and size.
+            reason = "objects-expired" if subject in self.kept else "objects-lost"
+            self._tell({"event": GAP, "from": origin, **about, "lost": lost, "reason": reason, "route": [self.node]})
 
     def beaten(self, server: str, beat: Beat, now: float) -> None:
         """A heartbeat came."""
@@ -527,3 +545,11 @@ class Node:
 
     def _tell(self, fields: dict[str, Any]) -> None:
         self.to_server.append(encode(fields))
+
+
+def _route(raw: bytes) -> list[str]:
+    """A route; empty if it is none."""
+    try:
+        return _decode_route(raw) if raw else []
+    except msgspec.MsgspecError:
+        return []

@@ -2,7 +2,8 @@
 
 ``->`` is the uplink; see :mod:`bussrv.formats.objects.server_link`::
 
-    -> routing/subscribe         id role:"server" routing-id subscriptions:["*"] directory interest route [token]
+    -> routing/subscribe         id role:"server" routing-id subscriptions:["*"] directory interest understands route
+                                 [token]
     <- routing/subscribe/reply, then the server subscribes, too
     -> routing/subscribe/reply
     <> objects, advertisements, and what each wants
@@ -14,6 +15,9 @@ from typing import Any, Protocol
 
 from bussrv.errors import RemoteProtocolError
 from bussrv.wire.objects import MAX_METADATA, BadObject, BusObject, ObjectReader, encode
+
+NAMES = "names"
+"""Several services in one advertisement are understood."""
 
 FAREWELL = "abboe/close/notify"
 
@@ -73,6 +77,7 @@ class ServerLink:
             "subscriptions": ["*"],
             "directory": True,
             "interest": True,
+            "understands": [NAMES],
             "route": [self._node],
         }
         return encode(fields | ({} if token is None else {"token": token}))

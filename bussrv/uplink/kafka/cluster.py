@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import ssl
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from aiokafka.conn import create_conn
-from aiokafka.errors import KafkaConnectionError
+from aiokafka.errors import AuthenticationFailedError, KafkaConnectionError
 
 from bussrv.addresses import is_local
 from bussrv.errors import ConfigError
@@ -19,6 +20,11 @@ PORT = 9092
 
 REQUEST_TIMEOUT = 20_000
 """Milliseconds for which a client of Kafka waits for an answer, and tries to send a batch."""
+
+OPEN_SECONDS, CLOSE_SECONDS = 60.0, 5.0
+"""The limits for opening and for closing a client of Kafka."""
+
+_SERVER = re.compile(r"(\[[^\[\]]+\]|[^\[\]:]+)(?::([0-9]{1,5}))?")
 
 MECHANISMS = {"plain": "PLAIN", "scram-sha-256": "SCRAM-SHA-256", "scram-sha-512": "SCRAM-SHA-512"}
 
@@ -81,7 +87,8 @@ class Cluster:
     async def check(self) -> None:
         """Connect to one of the brokers, and log in. The clients of aiokafka do not say why they cannot.
 
-        :raises KafkaError: none of them accepts the connection.
+        :raises KafkaConnectionError: none of them accepts the connection.
+        :raises AuthenticationFailedError: one of them does not accept the login.
         """
         errors: list[str] = []
         for host, port in self.servers:
@@ -100,6 +107,11 @@ class Cluster:
             return str(error.args[0]) if error.args else "the connection was closed"
         except ssl.SSLError as error:
             return f"TLS: {getattr(error, 'verify_message', None) or error.reason}"
+        except (KeyError, ValueError) as error:
+            if self.sasl is None:
+                raise
+            # The client of Kafka does not expect that SCRAM is answered by an error.
+            raise AuthenticationFailedError("the broker does not know the user, or the password is wrong") from error
         except asyncio.TimeoutError:
             return "no answer in time"
         except OSError as error:
@@ -134,14 +146,11 @@ def parse(url: str, sasl: Sasl | None, files: TlsFiles, *, insecure: bool = Fals
 
 
 def _server(text: str, url: str) -> tuple[str, int]:
-    if text.startswith("["):
-        host, _, rest = text[1:].partition("]")
-        port = rest.removeprefix(":") if rest.startswith(":") else rest and "bad"
-    else:
-        host, _, port = text.partition(":")
-    if not host or (port and not (port.isascii() and port.isdecimal() and 0 < int(port) < 1 << 16)):
+    found = _SERVER.fullmatch(text)
+    port = PORT if found is None or found[2] is None else int(found[2])
+    if found is None or not 0 < port < 1 << 16:
         raise ConfigError(f"{url}: {text!r} is no HOST or HOST:PORT")
-    return host, int(port) if port else PORT
+    return found[1].strip("[]"), port
 
 
 def _context(files: TlsFiles) -> ssl.SSLContext:

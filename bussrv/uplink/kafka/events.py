@@ -12,35 +12,33 @@ After any failure these steps are done anew. So there is no gap, and who reads c
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from itertools import takewhile
+from typing import Any
 
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import IllegalOperation, KafkaError, MessageSizeTooLargeError
 from prometheus_client import Counter, Gauge
 
 from bussrv.uplink.figures import Figures
-from bussrv.uplink.kafka.cluster import Cluster
-from bussrv.uplink.kafka.faults import UplinkError, lasting, said
+from bussrv.uplink.kafka.cluster import CLOSE_SECONDS, OPEN_SECONDS, Cluster
+from bussrv.uplink.kafka.faults import PASSING, UplinkError, lasting, said
 from bussrv.uplink.kafka.position import find_position, headers_of
 from bussrv.uplink.kafka.sealed import SealedJournal, SealedRecord
 from bussrv.uplink.lines import Lines
 from bussrv.uplink.retry import Retry
+from bussrv.uplink.stopping import or_stopped
 
 POLL_SECONDS = 0.2
 """The seconds between two looks for further seals."""
 
 SEND_SECONDS = 60.0
-"""The limit for a page, or for opening a producer. After it, everything is done anew."""
-
-CLOSE_SECONDS = 5.0
+"""The limit for a page. After it, everything is done anew."""
 
 MOST_OF_HEADERS = 1000
 """The most bytes of a record besides its value: key, headers, and what Kafka adds."""
-
-PASSING = (KafkaError, IllegalOperation, OSError, asyncio.TimeoutError)
 
 TRANSACTION_TIMEOUT = 60_000
 """Milliseconds after which a broker aborts a transaction of an uplink that does not end it."""
@@ -123,14 +121,14 @@ class EventsSender:
     async def _attempt(self) -> None:
         """Send over one producer, until something fails or ``stop`` is set."""
         try:
-            await self._to.cluster.check()
+            await or_stopped(self._to.cluster.check(), self._stop)
+            if self._stop.is_set():
+                return
             async with self._producer() as producer:
                 await self._begin()
                 await self._send_all(producer)
         except PASSING as error:
-            cluster = self._to.cluster
-            user = cluster.sasl.user if cluster.sasl else None
-            if (sentence := lasting(error, self._to.topic, cluster.name, user)) is not None:
+            if (sentence := lasting(error, self._to.topic, self._to.cluster)) is not None:
                 raise sentence from error
             await self._retry.failed(said(error))
 
@@ -143,7 +141,7 @@ class EventsSender:
             max_request_size=self._to.max_bytes,
         )
         try:
-            await asyncio.wait_for(producer.start(), SEND_SECONDS)
+            await asyncio.wait_for(producer.start(), OPEN_SECONDS)
             yield producer
         finally:
             with suppress(asyncio.TimeoutError):
@@ -186,13 +184,16 @@ class EventsSender:
             self._figures.last_sealed.set(self._journal.last_sealed)
             fitting = list(takewhile(self._fits, page))
             if fitting:
-                await asyncio.wait_for(self._send(producer, fitting), SEND_SECONDS)
+                await asyncio.wait_for(self._watched(self._send(producer, fitting)), SEND_SECONDS)
                 self._count(fitting)
             if len(fitting) < len(page):
                 raise self._too_large(page[len(fitting)])
             if not page:
                 with suppress(asyncio.TimeoutError):
                     await asyncio.wait_for(self._stop.wait(), POLL_SECONDS)
+
+    async def _watched(self, sending: Coroutine[Any, Any, None]) -> None:
+        await self._retry.watch(sending, self._to.cluster.check)
 
     def _fits(self, record: SealedRecord) -> bool:
         return record.seq != self._refused and len(record.text) <= self._to.max_bytes - MOST_OF_HEADERS

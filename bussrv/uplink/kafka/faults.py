@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from aiokafka import errors
 
 from bussrv.errors import BussrvError
+from bussrv.uplink.kafka.cluster import Cluster
 
 DENIED = (
     errors.TopicAuthorizationFailedError,
@@ -21,6 +24,9 @@ LOGIN = (
     errors.IllegalSaslStateError,
 )
 
+PASSING = (errors.KafkaError, errors.IllegalOperation, OSError, asyncio.TimeoutError)
+"""Errors that may pass, unless :func:`lasting` has a sentence about them."""
+
 FENCED = (errors.ProducerFenced, errors.InvalidProducerEpoch)
 
 
@@ -28,14 +34,13 @@ class UplinkError(BussrvError):
     """The uplink cannot go on: one sentence, for an operator."""
 
 
-def lasting(error: BaseException, topic: str, cluster: str, user: str | None) -> UplinkError | None:
+def lasting(error: BaseException, topic: str, to: Cluster) -> UplinkError | None:
     """The sentence about an error that does not pass by itself; ``None``: it may pass.
 
     :param topic: the topic that it is about.
-    :param cluster: the address of the cluster.
-    :param user: the user of the login.
     """
-    who = "this uplink, which has no login," if user is None else f"user {user}"
+    cluster = to.name
+    who = "this uplink, which has no login," if to.sasl is None else f"user {to.sasl.user}"
     if isinstance(error, LOGIN):
         return UplinkError(f"{cluster} does not accept the login of {who}: {said(error)}")
     if isinstance(error, errors.TransactionalIdAuthorizationFailed):
@@ -56,6 +61,6 @@ def lasting(error: BaseException, topic: str, cluster: str, user: str | None) ->
 
 
 def said(error: BaseException) -> str:
-    """An error, for people: the words of Kafka, or its name."""
-    words = " ".join(str(each) for each in error.args) or type(error).__name__
-    return words if isinstance(error, errors.BrokerResponseError) or len(words) > 1 else type(error).__name__
+    """An error, for people: its words or its name, and those of the error that it comes of."""
+    words = " ".join(map(str, error.args)) or type(error).__name__
+    return words if error.__cause__ is None else f"{words}: {said(error.__cause__)}"

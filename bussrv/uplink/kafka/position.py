@@ -6,7 +6,7 @@ events has these headers; its key is the id of the server, and its value is the 
 | header | value |
 |---|---|
 | ``seq`` | the number of the record, in decimal digits |
-| ``hash`` | the SHA-256 of the value, in hexadecimal digits: ``prev`` of the next record |
+| ``hash`` | the SHA-256 of the value, in hexadecimal digits: ``prev`` of the next line of the journal |
 | ``boot`` | the boot of the server |
 | ``missing`` | only if records are gone: the first and the last of those that should come before, as ``5-17`` |
 """
@@ -17,13 +17,14 @@ from collections.abc import Iterable, Sequence
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.errors import KafkaError, NoError, UnknownTopicOrPartitionError, for_code
+from aiokafka.errors import NoError, UnknownTopicOrPartitionError
 from aiokafka.structs import ConsumerRecord
 from msgspec import Struct
 
 from bussrv.uplink.kafka.cluster import Cluster
 from bussrv.uplink.kafka.faults import UplinkError
 from bussrv.uplink.kafka.sealed import Mark, SealedRecord
+from bussrv.uplink.kafka.topics_there import describe
 
 WINDOW = 100
 """So many offsets before the end are looked at first. A window without a record of the server is followed by a larger
@@ -65,16 +66,14 @@ async def partitions_of(cluster: Cluster, topic: str) -> list[TopicPartition]:
     admin = AIOKafkaAdminClient(**cluster.arguments())
     try:
         await admin.start()
-        (found,) = await admin.describe_topics([topic])
+        kind, found = await describe(admin, topic)
     finally:
         await admin.close()
-    kind = for_code(found["error_code"])
     if kind is UnknownTopicOrPartitionError:
         raise UplinkError(f"{cluster.name} has no topic {topic}, and does not create it by itself: create it first")
     if kind is not NoError:
-        error: KafkaError = kind(topic)
-        raise error
-    return [TopicPartition(topic, each["partition"]) for each in found["partitions"]]
+        raise kind(topic)
+    return [TopicPartition(topic, each) for each in found]
 
 
 async def find_position(cluster: Cluster, topic: str, server: str) -> Position:

@@ -25,7 +25,7 @@ from bussrv.journal.manifest import Seal, last_seq
 from bussrv.journal.reading import read_header, segments
 from bussrv.journal.record import Record
 from bussrv.journal.segment import CORRUPT, first_seq, list_segments, open_segment
-from bussrv.uplink.kafka.seals import Seals
+from bussrv.uplink.seals import Seals
 
 PAGE_RECORDS = 500
 PAGE_BYTES = 512 << 10
@@ -223,13 +223,22 @@ class SealedJournal:
         older = [path for path in paths if first_seq(path) <= mark.seq]
         if older:
             self._open(older[-1])
-            self._pass(mark)
+            self._pass_or_skip(mark)
         elif first_seq(paths[0]) > self._next_seq:
             self._leave_out(first_seq(paths[0]), "retention has removed them")
             self._open(paths[0])
         else:
             self._check_link(paths[0], mark)
             self._open(paths[0])
+
+    def _pass_or_skip(self, mark: Mark) -> None:
+        try:
+            self._pass(mark)
+        except OtherJournal:
+            raise
+        except JournalError as error:
+            if not (self._skips_missing and self._go_on(str(error))):
+                raise
 
     def _pass(self, mark: Mark) -> None:
         """Pass the records up to the mark, the last of which it has to be."""

@@ -1,5 +1,6 @@
 """The engine NATS.
 
+- ``checkpoints``: the newest seal of a journal, for whoever wants to hold it against the journal later
 - ``connection``: the connection to NATS: nats-py's, which gives what comes on subjects of this net away at once, in
   order
 - ``directory_stream``: the stream with the directories of a net, for servers that come later, or were away

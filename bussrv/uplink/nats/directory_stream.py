@@ -6,6 +6,7 @@ come since the last snapshot, the server publishes another one, and what was bef
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
 
@@ -89,7 +90,7 @@ class DirectoryStream:
             while True:
                 try:
                     messages = await consumer.fetch(_BATCH, timeout=_PATIENCE)
-                except (NatsTimeoutError, TimeoutError):
+                except (NatsTimeoutError, asyncio.TimeoutError):
                     return
                 for message in messages:
                     yield message.subject, message.data

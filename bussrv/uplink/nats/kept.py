@@ -183,7 +183,7 @@ class KeptService:
         headers = {"Nats-Msg-Id": frame_id}
         try:
             await self._stream.publish(self.subject, frame, timeout=_WAIT, stream=self.name, headers=headers)
-        except (Error, TimeoutError) as error:
+        except (Error, asyncio.TimeoutError) as error:
             self._complain("takes nothing", error)
             return False
         return True

@@ -17,7 +17,7 @@ from bussrv.uplink.bus_connection import BusConnection
 from bussrv.uplink.crossing.server_link import LinkRefused
 from bussrv.uplink.figures import Figures
 from bussrv.uplink.lines import Lines
-from bussrv.uplink.nats.connection import Connection
+from bussrv.uplink.nats.connection import MOST_PENDING, Connection
 from bussrv.uplink.nats.session import Session, SessionFigures
 from bussrv.uplink.nats.settings import Settings, settings_of
 from bussrv.uplink.retry import Retry
@@ -128,6 +128,8 @@ class _Program:
             no_echo=True,
             connect_timeout=_CONNECT,
             max_reconnect_attempts=-1,
+            # Beyond it nats-py would wait for NATS at each message.
+            pending_size=2 * MOST_PENDING,
             reconnect_time_wait=AGAIN,  # type: ignore[arg-type]
             tls=None if engine.tls is None else engine.tls.context(),
             user=engine.user,
@@ -159,9 +161,8 @@ class _Program:
     async def _link(self) -> BusConnection:
         """:raises OSError, LinkRefused, asyncio.TimeoutError: there is no link."""
         loop = asyncio.get_running_loop()
-        bus, token_file = self._settings.bus, self._settings.token_file
-        token = None if token_file is None else token_file.read_text().strip()
-        make = partial(BusConnection, self._settings.node, token, self._settings.max_payload)
+        bus = self._settings.bus
+        make = partial(BusConnection, self._settings.node, self._settings.token, self._settings.max_payload)
         if bus.port is None:
             _, link = await loop.create_unix_connection(make, bus.host)
         else:

@@ -14,16 +14,17 @@ from typing import Any
 from nats.errors import Error
 from nats.js import JetStreamContext
 
-from bussrv.errors import RemoteProtocolError
+from bussrv.errors import JournalError, RemoteProtocolError
 from bussrv.service_patterns import matches
 from bussrv.uplink.bus_connection import BusConnection
 from bussrv.uplink.crossing.node import Node
 from bussrv.uplink.crossing.peers import read_entry
 from bussrv.uplink.figures import Figures
 from bussrv.uplink.lines import Lines
+from bussrv.uplink.nats.checkpoints import publish_checkpoints
 from bussrv.uplink.nats.connection import Connection
 from bussrv.uplink.nats.directory_stream import DirectoryStream
-from bussrv.uplink.nats.kept import KeptService, Place
+from bussrv.uplink.nats.kept import KeptService
 from bussrv.uplink.nats.settings import BEAT, Settings
 from bussrv.uplink.nats.subjects import covers
 from bussrv.wire.objects import BusObject
@@ -94,8 +95,9 @@ class Session:
         self._stream: JetStreamContext = connection.jetstream(timeout=5)
         self._directory = DirectoryStream(self._stream, self.subjects.root)
         self._kept = {self.subjects.publication(name): self._keep(name) for name in settings.keep.services}
-        self.node.kept = frozenset(self._kept)
+        self.node.keep(settings.keep.services)
         self._seen: set[str] = set()
+        self._interest_changed = asyncio.Event()
         self._wake = asyncio.Event()
         self._reading = asyncio.Event()
         self._pongs: dict[str, asyncio.Future[None]] = {}
@@ -114,6 +116,9 @@ class Session:
         self._connection.received = self._came
         self._link.serve(self._of_server, self._wake.set)
         jobs: list[Callable[[], Awaitable[None]]] = [self._publish, self._beat, self._read, self._check]
+        if (journal := self._settings.journal) is not None:
+            subject = self.subjects.of("seal", self.node.server)
+            jobs.append(partial(publish_checkpoints, self._stream, self.subjects.root, subject, journal))
         self._tasks = [self._loop.create_task(self._forever(job)) for job in jobs]
         self._tasks += [
             self._loop.create_task(self._forever(partial(self._serve_kept, each))) for each in self._kept.values()
@@ -137,7 +142,7 @@ class Session:
         while True:
             try:
                 await job()
-            except (Error, TimeoutError, OSError) as error:
+            except (Error, asyncio.TimeoutError, OSError, JournalError) as error:
                 said = str(error) or type(error).__name__
                 if said != logged:
                     failing = "uplink: NATS does not do its part, which is tried again: {error}"
@@ -157,7 +162,7 @@ class Session:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        with suppress(Error, TimeoutError):
+        with suppress(Error, asyncio.TimeoutError):
             await self._connection.give(self._own_beat, self.node.beat(left=True))
             await self._connection.listen(set())
             await asyncio.wait_for(self._connection.flush(), 1)
@@ -192,12 +197,14 @@ class Session:
                 self._told_at = self._loop.time()
                 self._tasks.append(self._loop.create_task(self._compact(node.entries.number - number)))
             if node.entries.number > number:
+                changed, self._interest_changed = self._interest_changed, asyncio.Event()
+                changed.set()
                 await self._listen()
             self._tell()
 
     async def _compact(self, keep: int) -> None:
         """Remove what was before a snapshot, once the engine has taken it."""
-        with suppress(Error, TimeoutError):
+        with suppress(Error, asyncio.TimeoutError):
             await self._connection.flush()
             await self._directory.compact(self._own_entries, keep)
 
@@ -243,6 +250,8 @@ class Session:
     async def _beat(self) -> None:
         """Give a sign of life, and look for others'."""
         while True:
+            if not self._pongs:
+                self.node.directory.end_loans()
             for subject, data in self.node.beats():
                 await self._connection.give(subject, data)
             for server in self.node.lapsed(self._loop.time() - self._settings.lapse):
@@ -287,7 +296,7 @@ class Session:
                     if server in self.node.unknown:
                         self.node.came(on, data, self._loop.time())
                         self._tell()
-        except (Error, TimeoutError) as error:
+        except (Error, asyncio.TimeoutError) as error:
             self._log.info(
                 "uplink: the stream of directories cannot be read: {error}",
                 event="uplink.engine-failed",
@@ -318,24 +327,23 @@ class Session:
         self.node.arrivals.continue_at(kept.subject, place.origins)
         publishing = self._loop.create_task(kept.publish_all(self._not_kept))
         consuming: asyncio.Task[None] | None = None
+        changed: asyncio.Task[Any] | None = None
         try:
             while True:
+                changed = self._loop.create_task(self._interest_changed.wait())
+                if self._wants(service) and consuming is None:
+                    consuming = self._loop.create_task(kept.consume(place, self))
+                elif consuming is not None and not self._wants(service):
+                    consuming.cancel()
+                    consuming = None
+                waited: set[asyncio.Task[Any]] = {changed} if consuming is None else {changed, consuming}
+                await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
                 if consuming is not None and consuming.done():
                     consuming.result()
-                if self._wants(service) != (consuming is not None):
-                    consuming = self._consuming(consuming, kept, place)
-                await asyncio.sleep(BEAT / 4)
         finally:
-            for task in (publishing, consuming):
+            for task in (publishing, consuming, changed):
                 if task is not None:
                     task.cancel()
-
-    def _consuming(self, task: asyncio.Task[None] | None, kept: KeptService, place: Place) -> asyncio.Task[None] | None:
-        """Begin, or end, to give the server what is kept."""
-        if task is None:
-            return self._loop.create_task(kept.consume(place, self))
-        task.cancel()
-        return None
 
     def _wants(self, service: str) -> bool:
         own = self.node.own
@@ -360,6 +368,8 @@ class Session:
         self.node.ping(ping_id)
         self._tell()
         await waiting
+        self.node.directory.end_loans()
+        self._tell()
 
     def origins(self, subject: str) -> dict[str, tuple[str, int]]:
         """What is expected of each origin now."""

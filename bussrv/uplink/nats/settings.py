@@ -29,6 +29,9 @@ LAPSE = 5.0
 _SCHEMES = ("nats", "tls")
 _UNIX = "unix:"
 
+LOCAL = "bus://127.0.0.1"
+"""The server, if ``--bus`` is not said."""
+
 
 @dataclass(frozen=True)
 class Place:
@@ -91,19 +94,21 @@ class Settings:
 
     :ivar bus: the server that it joins to the net.
     :ivar subjects: those of the net. All servers of one net see each other.
-    :ivar token_file: a file with the token that the server is shown; ``None``: it is shown none.
+    :ivar token: the token that the server is shown; ``None``: it is shown none.
     :ivar lapse: seconds without a heartbeat until a server counts as gone.
     :ivar max_payload: the most bytes of the payload of an object.
+    :ivar journal: the journal directory of the server, whose seals are published; ``None``: they are not.
     :ivar metrics: host and port for Prometheus.
     """
 
     engine: Engine
     bus: Place
     subjects: Subjects
-    token_file: Path | None = None
+    token: str | None = None
     keep: Keep = Keep()
     lapse: float = LAPSE
     max_payload: int = MAX_PAYLOAD
+    journal: Path | None = None
     metrics: tuple[str, int] | None = None
     log_as_json: bool = False
 
@@ -116,11 +121,11 @@ class Settings:
 def settings_of(
     url: str,
     *,
-    bus: str,
+    bus: str | None,
     bus_ca: Path | None,
     bus_certificate: Path | None,
     bus_key: Path | None,
-    token_file: Path | None,
+    bus_token_file: str | None,
     net: str,
     keep: tuple[str, ...],
     keep_age: float,
@@ -128,6 +133,7 @@ def settings_of(
     state: Path,
     lapse: float,
     max_payload: int,
+    journal: Path | None,
     nats_user: str | None,
     nats_password_file: str | None,
     nats_credentials: Path | None,
@@ -139,22 +145,23 @@ def settings_of(
 ) -> Settings:
     """The settings that options of ``bussrv uplink`` say.
 
-    :param nats_password_file: the password in the file.
+    :param nats_password_file, bus_token_file: the secret in the file.
     :raises ConfigError: an option cannot be used.
     """
     password = nats_password_file or os.environ.get(PASSWORD) or None
     tls = _tls(nats_ca, nats_certificate, nats_key)
-    place = _place(bus, _tls(bus_ca, bus_certificate, bus_key))
-    if token_file is not None and not place.is_private:
+    place = _place(bus or LOCAL, _tls(bus_ca, bus_certificate, bus_key))
+    if bus_token_file is not None and not place.is_private:
         raise ConfigError(f"the token would be sent to {place} in the clear: use buss://")
     return Settings(
         _engine(url, tls, nats_credentials, nats_user, password),
         place,
         _subjects(net),
-        token_file,
+        bus_token_file,
         Keep(tuple(map(_kept, dict.fromkeys(keep))), keep_age, keep_size, state),
         lapse,
         max_payload,
+        journal,
         None if metrics is None else metrics_address(metrics),
         log_format == "json",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import socket
 import time
@@ -15,9 +16,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from bussrv.audit.job import audit
 from bussrv.client.objects import ObjectsClient
 from bussrv.errors import REASONS
 from bussrv.journal.record import format_time
+from bussrv.synth.journal import write_journal
 from tests.admin.dashboard.conftest import LONG, MARKUP, OPTIONS, REVERSED, address
 from tests.admin.test_tap import actions
 from tests.browser import serious_findings
@@ -335,3 +338,32 @@ def test_names_hide_nothing_and_are_cut(dashboard: Page) -> None:
         "",
     ]
     assert max(length for _, length in shown) < 200
+
+
+def test_the_journal_shows_what_an_audit_says(page: Page, tmp_path: Path) -> None:
+    """Both verdicts, what was found, and when; also that there should be a newer one by now."""
+    write_journal(tmp_path / "hall", events=500, attacks=["password-guessing"], faults=["session-never-closed"])
+    file = tmp_path / "audit" / "summary.json"
+    with ForkedServer(tmp_path / "journal", [*OPTIONS, "--audit-summary", str(file)]) as server:
+        page.goto(address(server, "journal"))
+        page.get_by_text("There is no audit yet").wait_for()
+        audit(None, [tmp_path / "hall"], tmp_path / "audit", every=3600)
+        card = page.locator(".card", has=page.get_by_role("heading", name="Audit"))
+        card.get_by_text("3 errors, 0 warnings").wait_for()
+        card.get_by_text("incidents need a look").wait_for()
+        card.get_by_text("was never closed").first.wait_for()
+        assert "failed logins" in card.get_by_role("listitem").filter(has_text="admin").first.inner_text()
+        assert card.get_by_text("Stale").count() == 0
+        page.get_by_role("navigation").get_by_role("link", name="Journal !").wait_for()
+        assert serious_findings(page) == []
+        found = json.loads(file.read_text())
+        well = {"integrity": "intact", "security": "quiet", "findings": [], "incidents": [], "incident_kinds": {}}
+        file.write_text(json.dumps(found | well | {"severities": {"error": 0, "warning": 0, "notice": 0}}))
+        card.get_by_text("The journal is intact").wait_for()
+        card.get_by_text("Nothing needs a look").wait_for()
+        file.write_text(json.dumps(found | {"audited": "2026-11-01T00:00:00.000000Z", "every": 60}))
+        card.get_by_text("Stale: the audit has stopped, or fails").wait_for()
+        file.write_text(json.dumps(found | {"findings": [found["findings"][0] | {"message": MARKUP + REVERSED}]}))
+        card.get_by_text("<b>bold</b>‹U+202E›").wait_for()
+        file.write_text("{")
+        card.get_by_text("Input data was truncated").wait_for()

@@ -38,6 +38,39 @@ def test_a_newer_link_of_the_same_direction_replaces_the_older(network):
     assert member.names()[-3:].count("routing/disconnect") == 2
 
 
+def test_a_program_that_restarts_replaces_its_stuck_link():
+    """Over a UNIX socket. Nothing of the older link is left: what it advertised, what it wanted, what waits for it."""
+    network = Network(link_allow=("unix",))
+    member = network.member()
+
+    def links():
+        about = {"routing-id": "uplink", "directory": True, "interest": True, "subscriptions": ["*"]}
+        server, heads = ask(network, None, **about)
+        server.routing_id = "uplink"
+        return server, heads
+
+    older, _ = links()
+    notify(older, "ann")
+    provide(older, "ann", "tv")
+    older.send({"event": "routing/announcement/interest", "anew": True, "events": False, "types": "none"})
+    assert homes(network) == {"ann": "uplink"}
+    older.connection.protocol.link.pauseProducing()
+    member.send({"event": "note", "to": "ann"}, b"x" * 100_000)
+    newer, heads = links()
+    assert heads[0]["event"] == "routing/subscribe/reply"
+    assert network.events(ev.LinkDown)[-1].reason == "replaced"
+    assert (homes(network), network.bus.links.neighbors()) == ({}, ["uplink"])
+    assert "tv" not in network.registry.state.services
+    heads += newer.heads()
+    assert "routing/announcement/interest" in [each["event"] for each in heads]
+    member.send({"type": "a/b"})
+    assert newer.names() == ["a/b"]
+    provide(newer, "ann", "tv")
+    assert homes(network) == {"ann": "uplink"}
+    network.reactor.advance(10)
+    assert not older.connection.is_open
+
+
 @pytest.mark.parametrize(("name", "reason"), [("hall", "link-to-itself"), ("cellar", "link-not-allowed")])
 def test_a_link_is_refused_and_closed(network, name, reason):
     server, (error,) = ask(network, "10.0.0.9", id="s", **{"routing-id": name})

@@ -28,7 +28,7 @@ RESERVED = ReservedNames()
 paths = st.lists(st.sampled_from(["attic", "shed", "barn"]), max_size=3, unique=True).map(
     lambda servers: (*servers, NEIGHBOUR)
 )
-services = st.frozensets(st.sampled_from(["tv", "radio", "lamp"]))
+services = st.frozensets(st.sampled_from(["tv", "radio", "lamp", "door", "gate", "bell"]))
 protocols = st.sampled_from(["objects", "spp", "mqtt"])
 words = st.sampled_from(NOTIFY)
 
@@ -81,10 +81,10 @@ def is_provider_of_another_protocol(before, now):
     return before.protocol != now.protocol and bool(before.services & now.services)
 
 
-@given(known, known, words)
-def test_what_is_told_is_what_is_learned(before, now, notify):
+@given(known, known, words, st.booleans())
+def test_what_is_told_is_what_is_learned(before, now, notify, takes_names):
     assume(not is_provider_of_another_protocol(before, now))
-    assert hear(before, events_between(before, now, notify)) == now
+    assert hear(before, events_between(before, now, notify, takes_names=takes_names)) == now
 
 
 @each_row("path", [(NEIGHBOUR,), ("attic", NEIGHBOUR)])

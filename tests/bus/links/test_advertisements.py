@@ -46,3 +46,43 @@ def test_members_are_told_of_the_members_of_other_servers(network, dialect):
     told = [(head["event"], head["routing-id"]) for head in member.heads()]
     assert told[:2] == [(WORDS[dialect], "bob"), ("routing/disconnect", "ann")]
     assert sorted(told[2:]) == [("routing/disconnect", "bob"), ("routing/disconnect", "cellar")]
+
+
+def test_services_are_told_together_to_whoever_understands_it(network):
+    ann, names = network.member(**{"routing-id": "ann"}), [f"s{number:03}" for number in range(150)]
+    for name in names:
+        ann.send({"event": "services/register", "name": name})
+    asked = {"subscriptions": ["*"], "directory": True, "understands": ["else", "names"]}
+    cellar, heads = ask(network, **{"routing-id": "cellar", **asked})
+    told = [each for each in (*heads, *cellar.heads()) if each["event"] == "services/register"]
+    assert [len(each["names"]) for each in told] == [64, 64, 22]
+    assert [name for each in told for name in each["names"]] == names
+    assert {(each["routing-id"], tuple(each["route"])) for each in told} == {("ann", ("ann", "hall"))}
+    # One change is told as before.
+    ann.send({"event": "services/unregister", "name": "s001"})
+    assert [each["name"] for each in cellar.heads()] == ["s001"]
+    for odd in ({"understands": "names"}, {"understands": ["names"], "directory": False}, {}):
+        cellar.connection.close()
+        cellar, heads = ask(network, **{"routing-id": "cellar", **asked, "understands": None, **odd})
+        told = [each for each in (*heads, *cellar.heads()) if each["event"] == "services/register"]
+        assert [each["name"] for each in told] == [name for name in names if name != "s001"]
+
+
+def test_many_services_are_learned_together(network):
+    cellar, member = network.server("cellar", directory=True), network.member()
+    network.bus.registry.reserved.add("weather")
+    names = [f"s{number:03}" for number in range(200)]
+    state = network.registry.state
+
+    def learned():
+        return sorted(name for name in state.services if not name.startswith("bus/"))
+
+    fields = {"routing-id": "ann", "route": ["ann", "cellar"]}
+    cellar.send({"event": "services/register", "names": [*names, "weather"], **fields})
+    assert learned() == names
+    cellar.send({"event": "services/unregister", "names": [*names[:150], "unknown"], **fields})
+    assert learned() == names[150:]
+    member.send({"event": "services/discovery", "name": "s199"})
+    assert member.heads()[-1]["route"] == ["ann", "cellar"]
+    cellar.send({"event": "services/unregister", **fields})
+    assert learned() == []

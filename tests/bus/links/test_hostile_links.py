@@ -98,6 +98,17 @@ ATTRIBUTES = [
     ),
 ]
 
+SEVERAL = [
+    *(
+        Row(f"{brief(odd)} as several services", said(REGISTER, routing_id="ann", names=odd), "bad-attribute")
+        for odd in (7, "tv", {}, [], None)
+    ),
+    *(
+        Row(f"{brief(odd)} among several", said(REGISTER, routing_id="ann", names=["tv", odd]), "bad-service-name")
+        for odd in ODD_NAMES
+    ),
+]
+
 FORGED = [
     *(
         Row(f"{event} over {name}", said(event, ("ann", *route), routing_id="ann", name="tv"))
@@ -142,7 +153,7 @@ FLOODS = [
     Row("1,000 objects that were here", obj(event="x", route=[SELF, FOE]) * 1000, "link-loop"),
 ]
 
-ROWS = [*FRAMING, *ATTRIBUTES, *FORGED, *WORDS_OF_SERVERS, *FLOODS]
+ROWS = [*FRAMING, *ATTRIBUTES, *SEVERAL, *FORGED, *WORDS_OF_SERVERS, *FLOODS]
 
 
 class Foe(Intruder):

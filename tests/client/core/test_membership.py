@@ -123,6 +123,7 @@ def test_a_member_says_who_it_is_and_takes_its_old_id() -> None:
         pair.lose()
     first, second = ({key: value for key, value in each.items() if key != "id"} for each in pair.server.joins)
     said = {"event": "routing/subscribe", "user": "ann", "secret": "old", "name": "lamp", "routing-ids": ["lamps"]}
+    said["gaps"] = True
     rules = ["@services/reply", "@error"]
     assert first == {**said, "services": [], "subscriptions": rules}
     assert second == {**first, "secret": "new", "routing-id": OWN_ID}
@@ -135,7 +136,13 @@ def test_a_business_client_says_the_same_in_its_own_words() -> None:
         pair.connect()
         pair.lose()
     first, second = ({key: value for key, value in each.items() if key != "id"} for each in pair.server.joins)
-    assert first == {"event": "client/register", "services": ["a"], "receive": "all", "subscribe": "none"}
+    assert first == {
+        "event": "client/register",
+        "services": ["a"],
+        "gaps": True,
+        "receive": "all",
+        "subscribe": "none",
+    }
     assert second == {**first, "unique-routing-id": OWN_ID}
 
 

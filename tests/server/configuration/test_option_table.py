@@ -294,7 +294,7 @@ def test_every_row_is_written_for_people() -> None:
 def test_what_is_opened_at_the_start_is_not_reloadable() -> None:
     fixed = {each.name for each in TABLE if not each.reloadable}
     files = {each.name for each in TABLE if isinstance(each.kind, (option_kinds.Endpoint, kinds.FilePath))}
-    assert files - {"policy", "link-token", "admin-token-file"} <= fixed
+    assert files - {"policy", "link-token", "admin-token-file", "audit-summary"} <= fixed
     assert {"journal", "journal-sync", "server-id", "listen-backlog", "inbus-receive-buffer"} <= fixed
     assert fixed.isdisjoint({"link", "policy", "max-connects", "max-services", "trusted-network"})
 

@@ -486,7 +486,7 @@ def test_every_option_that_a_reload_changes_is_shown_to() -> None:
     others = {each.name for each in table(FORMATS, SERVICES) if each.reloadable} - {each.name for each in NUMBERED}
     assert others == {
         *("strict", "link", "link-token", "link-user", "auth", "inbus-user", "policy", "log-level", "max-sessions"),
-        *("admin-host", "admin-token-file", "websocket-origin", "expect-link"),
+        *("admin-host", "admin-token-file", "audit-summary", "websocket-origin", "expect-link"),
     }
 
 

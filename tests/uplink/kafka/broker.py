@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 import struct
 import subprocess
 import threading
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -42,15 +43,16 @@ class Relay:
     :ivar swallowed: how many were.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self.port = self.target = 0
+        self._tls = tls
         self.swallow: int | None = None
         self.swallowed = 0
         self._is_open = True
         self._writers: set[asyncio.StreamWriter] = set()
 
     async def start(self) -> None:
-        server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self._tls)
         self.port = server.sockets[0].getsockname()[1]
 
     async def set_open(self, is_open: bool) -> None:
@@ -125,10 +127,16 @@ def _newer(frame: bytes) -> bytes:
 
 
 class Broker:
-    """The broker and its relay, each test with topics of its own."""
+    """The broker and its relay, each test with topics of its own.
 
-    def __init__(self, log: Path) -> None:
-        self.relay = Relay()
+    :param tls: whether clients reach it over TLS, which ends at the relay.
+    :param options: further options of the broker.
+    """
+
+    def __init__(self, log: Path, tls: ssl.SSLContext | None = None, options: Sequence[str] = ()) -> None:
+        self.relay = Relay(tls)
+        self._options = options
+        self.host = "localhost" if tls else "127.0.0.1"
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._log = log
@@ -151,10 +159,19 @@ class Broker:
             free.bind(("127.0.0.1", 0))
             self.relay.target = free.getsockname()[1]
         addresses = ("--listener-url", f"tcp://127.0.0.1:{self.relay.target}")
-        advertised = ("--advertised-listener-url", f"tcp://127.0.0.1:{self.relay.port}")
+        advertised = ("--advertised-listener-url", f"tcp://{self.host}:{self.relay.port}")
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                [TANSU, "broker", *addresses, *advertised, "--storage-engine", "memory://tansu/", "--silent"],
+                [
+                    TANSU,
+                    "broker",
+                    *addresses,
+                    *advertised,
+                    "--storage-engine",
+                    "memory://tansu/",
+                    "--silent",
+                    *self._options,
+                ],
                 stdout=log,
                 stderr=log,
             )
@@ -177,11 +194,11 @@ class Broker:
 
     @property
     def address(self) -> str:
-        return f"127.0.0.1:{self.relay.port}"
+        return f"{self.host}:{self.relay.port}"
 
     @property
     def url(self) -> str:
-        return f"kafka://{self.address}"
+        return f"kafka{'s' * (self.host == 'localhost')}://{self.address}"
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
         """Do something in the loop of the broker, and wait for it."""
@@ -211,6 +228,18 @@ class Broker:
             await producer.stop()
 
         self.run(put())
+
+    def committed(self, group: str, topic: str) -> int | None:
+        """The offset that a consumer group has committed in the first partition of a topic."""
+
+        async def ask() -> int | None:
+            consumer = AIOKafkaConsumer(bootstrap_servers=self.address, group_id=group, enable_auto_commit=False)
+            await consumer.start()
+            found: int | None = await consumer.committed(TopicPartition(topic, 0))
+            await consumer.stop()
+            return found
+
+        return self.run(ask())
 
     def read(self, topic: str, partitions: int = 1) -> list[ConsumerRecord]:
         """All records of a topic, partition after partition."""

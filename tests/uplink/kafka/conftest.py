@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.forked import ForkedServer
 from tests.uplink.kafka.broker import Broker
 
 
@@ -22,3 +23,9 @@ def journal(tmp_path: Path) -> Path:
     directory = tmp_path / "journal"
     directory.mkdir()
     return directory
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkedServer]:
+    with ForkedServer(tmp_path_factory.mktemp("server") / "journal") as found:
+        yield found

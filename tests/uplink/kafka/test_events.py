@@ -10,16 +10,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import MessageSizeTooLargeError, OutOfOrderSequenceNumber
 
+from bussrv.client.objects import ObjectsClient
 from bussrv.errors import BussrvError
 from bussrv.journal.batch import Rotation
 from bussrv.journal.chain import line_hash
+from bussrv.journal.reading import read_end
 from bussrv.journal.upkeep import UpkeepPolicy
 from bussrv.uplink.figures import Figures
 from bussrv.uplink.kafka.cluster import Cluster
 from bussrv.uplink.kafka.events import Destination, EventsFigures, EventsSender
 from bussrv.uplink.kafka.sealed import SealedJournal
 from bussrv.uplink.lines import Lines
+from tests.forked import ForkedServer
 from tests.journal.kept import Kept
 from tests.uplink.kafka.broker import END_TRANSACTION, PRODUCE, Broker
 from tests.uplink.kafka.program import Uplink, until
@@ -240,3 +245,63 @@ def test_two_uplinks_of_one_server_make_no_duplicates(broker: Broker, journal: P
     sent(broker, "twice", journal, 0)
     records = values(broker, "twice")
     assert records == lines_of(journal)[: len(records)]
+
+
+def test_what_the_topic_refuses_as_too_large_stops_the_uplink(
+    broker: Broker, journal: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tansu takes records of any size. So the refusal is made up in the client, as Kafka answers: of the record, and of
+    what the same producer sends after it."""
+    broker.create("refuses")
+    server = Kept(journal)
+    write(server, 5)
+    server.write("a" * 3000)
+    write(server, 5)
+    send, broken = AIOKafkaProducer.send, set[AIOKafkaProducer]()
+
+    async def limited(self: AIOKafkaProducer, topic: str, value: bytes, *rest: Any, **named: Any) -> Any:
+        if len(value) < 3000 and self not in broken:
+            return await send(self, topic, value, *rest, **named)
+        future = asyncio.get_running_loop().create_future()
+        future.set_exception(OutOfOrderSequenceNumber() if self in broken else MessageSizeTooLargeError())
+        broken.add(self)
+        return future
+
+    monkeypatch.setattr(AIOKafkaProducer, "send", limited)
+    said = refused(broker, "refuses", journal)
+    assert said.startswith("record 6 of server server has 3")
+    assert "more than the topic takes, and is not left out" in said
+    monkeypatch.undo()
+    sent(broker, "refuses", journal, 6)
+    assert values(broker, "refuses") == lines_of(journal)[:11]
+
+
+def test_the_topic_follows_a_server_through_a_crash(broker: Broker, tmp_path: Path) -> None:
+    """A real server: its segments end and are compressed, it is killed, and it is stopped."""
+    broker.create("follows")
+    journal = tmp_path / "journal"
+    options = ["--journal-seal-interval", "0.2", "--journal-segment-bytes", "65536", "--journal-compress"]
+
+    def talk(server: ForkedServer, number: int) -> None:
+        with ObjectsClient(port=server.port("objects")) as client:
+            client.subscribe()
+            for each in range(200):
+                client.register(f"service/{number}/{each}")
+
+    uplink: Uplink | None = None
+    for number in range(3):
+        with ForkedServer(journal, options) as server:
+            if uplink is None:
+                uplink = Uplink(broker.url, "--events", "--journal", str(journal), "--topic", "follows")
+            talk(server, number)
+            if number == 1:
+                server.process.kill()
+            else:
+                server.stop()
+    assert uplink is not None
+    with uplink:
+        lines = [line.text.rstrip(b"\n") for line in read_end(journal, 1_000_000, lambda _: True).lines]
+        assert len(lines) > 600
+        until(lambda: len(broker.read("follows")) >= len(lines))
+        assert uplink.stop() == 0
+    assert values(broker, "follows") == lines

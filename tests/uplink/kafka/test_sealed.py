@@ -181,6 +181,11 @@ def test_a_changed_segment_is_not_sent_unless_it_is_left_out(tmp_path: Path) -> 
             journal.page()
     found = read_all(begun(tmp_path, skips=True))
     assert [(each.seq, each.missing) for each in found[first - 1 : first]] == [(second, (first, second - 1))]
+    mark = Mark(first, "0" * 64, "boot", "the topic")
+    with pytest.raises(JournalError, match="is not what was sealed"):
+        begun(tmp_path, mark)
+    after = read_all(begun(tmp_path, mark, skips=True))[0]
+    assert (after.seq, after.missing) == (second, (first + 1, second - 1))
 
 
 def test_a_manifest_that_was_changed_is_refused(tmp_path: Path) -> None:

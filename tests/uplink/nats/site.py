@@ -23,6 +23,7 @@ class Site:
 
     def __init__(self, directory: Path, name: str, urls: Sequence[str], net: str, options: Sequence[str] = ()) -> None:
         self.name = name
+        self.net = net
         self._directory = directory / name
         self._directory.mkdir()
         hosts = ",".join(url.removeprefix("nats://") for url in urls)
@@ -38,8 +39,8 @@ class Site:
         self.server = RunningServer(self._directory / "journal", [*names, *ports, "--mqtt", "0", "--admin", "off"])
         self._port = self.server.port("objects")
 
-    def start_uplink(self) -> None:
-        self.uplink = RunningUplink(*self._options, "--bus", f"bus://127.0.0.1:{self.server.port('servers')}")
+    def start_uplink(self, *further: str) -> None:
+        self.uplink = RunningUplink(*self._options, *further, "--bus", f"bus://127.0.0.1:{self.server.port('servers')}")
 
     def client(self) -> Bus:
         """A client of the server, for ``async with``; it comes back when the server does."""

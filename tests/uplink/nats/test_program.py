@@ -2,9 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
+import nats
 import pytest
+from nats.js.errors import NotFoundError
 
 from bussrv.client.aio import Bus
 from bussrv.client.events import Gap, Message
@@ -120,6 +124,12 @@ class Stream:
         return self.found[-1] - self.found[0] + 1 - len(self.found)
 
 
+def memory(site: Site) -> int:
+    """The most bytes that an uplink has had in memory."""
+    status = Path(f"/proc/{site.uplink.process.pid}/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) << 10
+
+
 def counted(site: Site, what: str) -> int:
     """A counter in the last line of an uplink that has stopped."""
     return int(site.uplink.lines[-1].partition(f"{what} ")[2].partition(",")[0])
@@ -148,9 +158,10 @@ def test_of_a_node_that_is_killed_each_loss_is_counted(tmp_path: Any, nats_clust
         a.uplink.wait_for("NATS is lost")
         a.uplink.wait_for("NATS is back")
         b.uplink.stop()
-        assert stream[0].check() == counted(b, "lost")
+        assert stream[0].check() == counted(b, "lost") == stream[0].missing
 
 
+@pytest.mark.long
 def test_the_parts_of_a_cluster_that_is_split_join_again(tmp_path: Any, nats_cluster: NatsCluster) -> None:
     with joined(tmp_path, "ab", [[url] for url in nats_cluster.urls[:2]]) as (a, b):
         lines = [len(site.uplink.lines) for site in (a, b)]
@@ -200,6 +211,7 @@ def test_an_uplink_may_be_killed_under_load(tmp_path: Any, nats_server: NatsClus
         run(test)
 
 
+@pytest.mark.long
 def test_clients_do_not_notice_an_engine_that_hangs(tmp_path: Any, nats_server: NatsCluster) -> None:
     with joined(tmp_path, "ab", nats_server.urls) as (a, b):
 
@@ -214,9 +226,12 @@ def test_clients_do_not_notice_an_engine_that_hangs(tmp_path: Any, nats_server: 
                 nats_server.pause(0)
                 try:
                     stream = Stream(here, events)
+                    for _ in range(10):
+                        await here.publish("tv", bytes(4 << 20), confirm=True)
                     await stream.send(50_000)
                     await stream.take_all()
                     assert stream.check() == 0
+                    assert memory(a) < 256 << 20
                 finally:
                     nats_server.resume(0)
 
@@ -249,6 +264,51 @@ def test_a_server_that_is_killed_gets_what_is_kept(tmp_path: Any, nats_cluster: 
         run(test)
 
 
+@pytest.mark.long
+def test_what_the_bound_removed_is_told(tmp_path: Any, nats_server: NatsCluster) -> None:
+    small = ["--keep", "tv", "--keep-size", "65536"]
+    with joined(tmp_path, "ab", nats_server.urls, small) as (a, b):
+
+        async def test() -> None:
+            async with a.client() as here, b.client() as there, here.serve("tv", answer):
+                async with there.subscribe("tv") as events:
+                    await heard(here, events)
+                b.uplink.kill()
+                for number in range(1000):
+                    await here.publish("tv", (b"%d" % number).zfill(500), confirm=number % 100 == 99)
+                b.start_uplink()
+                async with there.subscribe("tv") as events:
+                    event = await within(anext(events))
+                    while not isinstance(event, Gap):
+                        event = await within(anext(events))
+                    found = await numbers(events, 999)
+                    assert event == Gap(1000 - len(found), "objects-expired")
+                    assert found == list(range(1000 - len(found), 1000))
+
+        run(test)
+
+
+@pytest.mark.long
+def test_seals_are_published_for_others_to_keep(tmp_path: Any, nats_server: NatsCluster) -> None:
+    with joined(tmp_path, "ab", nats_server.urls) as (a, _):
+        a.uplink.kill()
+        journal = tmp_path / "a" / "journal"
+        a.start_uplink("--journal", str(journal))
+        a.uplink.wait_for("has joined")
+
+        async def newest() -> bytes:
+            async with await nats.connect(nats_server.urls[0]) as client:
+                stream = client.jetstream()
+                while True:
+                    with suppress(NotFoundError):
+                        return (await stream.get_last_msg(f"bus_{a.net}_seal", f"bus.{a.net}.seal.a")).data or b""
+                    await asyncio.sleep(0.05)
+
+        line = asyncio.run(asyncio.wait_for(newest(), PATIENCE))
+        assert line in (journal / "manifest").read_bytes().splitlines()
+
+
+@pytest.mark.long
 def test_what_is_not_kept_crosses_while_the_disks_are_full(tmp_path: Any, nats_server: NatsCluster) -> None:
     with joined(tmp_path, "ab", nats_server.urls, KEEP) as (a, b):
         nats_server.fill()

@@ -78,6 +78,7 @@ class App {
     this.denied = new Records(OTHERS, (record) => DENIALS.includes(record.event));
     api.denied.listen((problem) => this.#denied(problem));
     this.server = new Latest(() => api.get("server"), 5000, null);
+    this.journal = new Latest(() => api.get("journal"), 10000, null);
     this.linkList = new Latest(() => api.all("links"), 3000, { items: [] });
     this.links = new LinkItems(this.linkList);
     this.health = new Health(api);

@@ -3,6 +3,7 @@
  * and the way to each view.
  */
 
+import { needsLook } from "./audit.js";
 import { fill, h, setText } from "./dom.js";
 import { eachFrame } from "./frame.js";
 import { brief, timeOfDay } from "./format.js";
@@ -74,6 +75,7 @@ export class Shell {
       app.server,
       app.links,
       app.live,
+      app.journal,
     ]) {
       each.changed.listen(this.draw);
     }
@@ -237,7 +239,8 @@ export class Shell {
     this.#links(app.links.items);
     this.#amount("closed", app.closed.list.length);
     this.#amount("denied", app.denied.list.length, app.denied.list.length > 0);
-    this.#amount("journal", undefined, latest.degraded?.includes("journal"));
+    const isAmiss = latest.degraded?.includes("journal") || needsLook(app.journal.latest?.audit);
+    this.#amount("journal", undefined, isAmiss);
   }
 
   #links(items) {

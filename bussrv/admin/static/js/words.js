@@ -29,6 +29,7 @@ const EVENTS = {
   "limit.reached": ["Reached the limit", "limit"],
   "link.up": ["Link up", "routing_id"],
   "link.down": ["Link down", "routing_id"],
+  "link.gap": ["Objects lost", "origin"],
   "config.reloaded": ["Configuration reloaded"],
   "config.reload-failed": ["Reload failed"],
   "journal.degraded": ["Journal cannot be written"],

@@ -16,7 +16,7 @@ from bussrv.cli.connection import secret_in
 from bussrv.cli.failure import Failure, explained
 from bussrv.cli.parameters import seconds, whole
 
-SECRETS = ("kafka_password_file", "nats_password_file")
+SECRETS = ("kafka_password_file", "nats_password_file", "bus_secret_file", "bus_token_file")
 """Options that name a file with a secret. The engine is given the secret."""
 
 
@@ -51,6 +51,7 @@ class EngineOption(click.Option):
 
 
 _kafka = partial(click.option, cls=EngineOption, engines=("kafka",))
+_file = partial(click.option, metavar="FILE", type=click.Path(path_type=Path))
 _nats = partial(click.option, cls=EngineOption, engines=("nats",))
 _nats_file = partial(_nats, metavar="FILE", type=click.Path(path_type=Path))
 _kafka_file = partial(_kafka, metavar="FILE", type=click.Path(path_type=Path))
@@ -59,23 +60,23 @@ _kafka_file = partial(_kafka, metavar="FILE", type=click.Path(path_type=Path))
 @command(
     examples=(
         "bussrv uplink nats://127.0.0.1:4222",
-        "bussrv uplink nats://hall.example,attic.example --bus unix:/run/bussrv/servers.sock --keep tv",
+        "bussrv uplink nats://hall.example,attic.example --bus unix:/run/bussrv/servers --keep tv",
         "bussrv uplink kafka://127.0.0.1:9092 --events --journal bussrv-journal",
+        "bussrv uplink kafka://127.0.0.1:9092 --service tv --out --in --id hall --bus bus://127.0.0.1",
     ),
     statuses={0: "SIGTERM or Ctrl-C ended it", 2: "it cannot go on"},
 )
 @click.argument("url", metavar="URL")
-@_nats(
+@click.option(
     "--bus",
     metavar="URL",
-    default="bus://127.0.0.1:7890",
-    show_default=True,
-    help="The server that is joined to the net: bus://, buss:// with TLS, or unix:PATH.",
+    help="The server: bus://HOST, or buss:// over TLS; for NATS also unix:PATH, by default bus://127.0.0.1; for Kafka "
+    "also profile:NAME.",
 )
-@_nats_file("--bus-ca", help="The authorities that may sign the certificate of the server.")
+@_file("--bus-token-file", help="The file with the token to show to the server.")
+@_file("--bus-ca", help="The authorities that may sign the certificate of the server.")
 @_nats_file("--bus-certificate", help="The certificate to show to the server.")
 @_nats_file("--bus-key", help="Its private key.")
-@_nats_file("--token-file", help="The file with the token to show to the server.")
 @_nats(
     "--net",
     metavar="NAME",
@@ -124,9 +125,23 @@ _kafka_file = partial(_kafka, metavar="FILE", type=click.Path(path_type=Path))
 @_nats_file("--nats-certificate", help="The certificate to show to NATS.")
 @_nats_file("--nats-key", help="Its private key.")
 @_kafka("--events", is_flag=True, help="Send each sealed record of the journal to a topic, exactly once.")
-@_kafka("--journal", metavar="DIR", type=click.Path(path_type=Path), help="The journal directory; with --events.")
+@click.option(
+    "--journal",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="The journal directory: for Kafka with --events; for NATS its newest seals are published.",
+)
 @_kafka("--topic", metavar="NAME", default="bussrv.events", show_default=True, help="The topic for --events.")
 @_kafka("--from-oldest", is_flag=True, help="Go on although records are gone: with the oldest one that is left.")
+@_kafka(
+    "--service", "services", metavar="NAME", multiple=True, help="Forward this service, or pattern; may be repeated."
+)
+@_kafka("--out", is_flag=True, help="Send publications on the services to Kafka.")
+@_kafka("--in", "inward", is_flag=True, help="Publish records of the services' topics on the bus.")
+@_kafka("--id", "uplink_id", metavar="NAME", help="The name of this uplink; with --service.")
+@_kafka("--prefix", metavar="TEXT", default="bus.", show_default=True, help="The beginning of the topics of services.")
+@_kafka("--bus-user", metavar="NAME", help="The user to log in to the server as.")
+@_kafka_file("--bus-secret-file", help="The file with the secret of the user.")
 @_kafka(
     "--max-bytes",
     metavar="BYTES",
@@ -155,7 +170,7 @@ def uplink(url: str, **given: Any) -> int:
     the server is away, it tries again; the log says so on standard error. With nats://HOST:PORT,HOST:PORT, or with
     tls://, all servers whose uplinks have one --net are one network, as if they were linked. With
     kafka://HOST:PORT,HOST:PORT, or with kafkas://, and --events, the sealed records of the server's journal go to a
-    topic; the command reads the journal from its directory.
+    topic. With --service, publications on some services go to topics of Kafka (--out), or come from there (--in).
     """
     scheme, separator, _ = url.partition("://")
     engine = ENGINES.get(scheme) if separator else None

@@ -238,9 +238,9 @@ def ship(directory: Path, url: str, follow: bool, public_key: Path | None, as_js
         except shipping.Mismatch as error:
             _complain(str(error))
             return NO
-    if removed := shipper.removed():
-        _complain(f"{removed} {'segment was' if removed == 1 else 'segments were'} removed here before being shipped")
     if not as_json:
+        if removed := shipper.removed():
+            write(f"note: retention removed segments here before they were shipped: {removed}\n".encode())
         write(f"{store.url}: {backlog}\n".encode())
     return DONE if not backlog.segments else NO
 

@@ -2,6 +2,7 @@
  * Whether the journal is well: what it has written, what is sealed, and how long a write takes.
  */
 
+import { auditCard } from "../audit.js";
 import { Changes } from "../changes.js";
 import { Chart } from "../chart.js";
 import { fill, h } from "../dom.js";
@@ -16,6 +17,7 @@ const PAUSE = 2000;
 export function journalView(app) {
   const verdict = h("div", { class: "verdict calm" });
   const about = h("div", { class: "card" });
+  const audit = h("div", { class: "card" });
   const chart = new Chart({
     title: "Time of a journal sync",
     lines: [
@@ -29,9 +31,9 @@ export function journalView(app) {
   const seal = button("Seal now…", () => new Changes(app).seal());
   const content = h(
     "div",
-    { class: "scroll" },
+    { class: "scroll", tabindex: "0", role: "region", "aria-label": "Journal and audit" },
     verdict,
-    h("div", { class: "cards" }, about, h("div", { class: "card" }, chart.element)),
+    h("div", { class: "cards" }, about, h("div", { class: "card" }, chart.element), audit),
   );
   const view = frame({ title: "Journal", tools: [seal], content, fixed: true });
   const poll = new Poll(
@@ -40,12 +42,14 @@ export function journalView(app) {
       fill(verdict, words(journal));
       verdict.className = `verdict ${journal.degraded ? "bad" : "good"}`;
       fill(about, details(journal));
+      fill(audit, auditCard(journal.audit));
     },
     PAUSE,
     (error) => {
       verdict.className = "verdict calm";
       fill(verdict, nothing("The journal cannot be shown", error.message));
       fill(about);
+      fill(audit);
     },
   );
   const draw = () => chart.show(app.figures.history, app.span);

@@ -19,6 +19,7 @@ class Seals:
     """The seals of a journal directory.
 
     :ivar newest: the number of the segment that was sealed last; 0: none.
+    :ivar newest_line: the newest seal as it stands in the manifest, signed; empty: there is none.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -30,6 +31,7 @@ class Seals:
         self._size = 0
         self._seen: _Look | None = None
         self.newest = 0
+        self.newest_line = b""
 
     def of(self, segment: int) -> Seal | None:
         """The last seal of a segment."""
@@ -72,7 +74,7 @@ class Seals:
             # Only the last seal of each segment is wanted here. The others would take memory without a bound.
             for entry in judge.found.entries:
                 if isinstance(entry.body, Seal):
-                    self.newest = entry.body.segment
+                    self.newest, self.newest_line = entry.body.segment, line[:-1]
             judge.found.entries.clear()
             judge.found.lines.clear()
             judge.found.all_seals.clear()

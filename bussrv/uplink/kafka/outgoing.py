@@ -1,0 +1,219 @@
+"""Sends publications from the bus to Kafka.
+
+What the uplink has received waits in a bounded queue until Kafka has acknowledged it. If the queue is full, the oldest
+publications are dropped, and counted. What waits is lost if the uplink is killed. If an answer of Kafka is lost for
+longer than its client tries, a publication is sent again, and is there twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import (
+    InvalidTopicError,
+    MessageSizeTooLargeError,
+    RecordListTooLargeError,
+    TopicAuthorizationFailedError,
+)
+from prometheus_client import Counter
+
+from bussrv.client.aio import Bus, Subscription
+from bussrv.client.errors import BusError
+from bussrv.client.events import Gap, Message
+from bussrv.uplink.figures import Figures
+from bussrv.uplink.kafka.cluster import CLOSE_SECONDS, OPEN_SECONDS, Cluster
+from bussrv.uplink.kafka.faults import PASSING, lasting, said
+from bussrv.uplink.kafka.publications import Outbound, Wanted
+from bussrv.uplink.kafka.topics import NoTopic
+from bussrv.uplink.kafka.topics_there import KnownTopics
+from bussrv.uplink.lines import Lines, RareLines
+from bussrv.uplink.retry import Retry
+from bussrv.uplink.stopping import or_stopped
+
+QUEUE = 10_000
+QUEUE_BYTES = 16 << 20
+"""The most publications that wait, and the most bytes of them."""
+
+PAGE = 500
+
+REFUSED = (MessageSizeTooLargeError, RecordListTooLargeError, InvalidTopicError, TopicAuthorizationFailedError)
+"""Errors about one publication. The others are not concerned."""
+
+
+@dataclass(frozen=True)
+class OutgoingFigures:
+    """The figures of the publications that are sent to Kafka."""
+
+    sent: Counter
+    skipped: Counter
+    lost: Counter
+    refused: Counter
+    failures: Counter
+
+    @classmethod
+    def of(cls, figures: Figures) -> OutgoingFigures:
+        """Make them."""
+        return cls(
+            figures.counter("out_sent", "Publications that Kafka has acknowledged"),
+            figures.counter("out_skipped", "Publications that came from Kafka, and are not sent there again"),
+            figures.counter("out_lost", "Publications that were dropped since too many waited, or at the end"),
+            figures.counter("out_refused", "Publications that Kafka does not take"),
+            figures.counter("out_failures", "Failed attempts to send publications"),
+        )
+
+
+class Outgoing:
+    """Sends until it is told to stop.
+
+    :param max_bytes: the most bytes of a record.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        wanted: Wanted,
+        figures: OutgoingFigures,
+        log: Lines,
+        stop: asyncio.Event,
+        *,
+        max_bytes: int,
+    ) -> None:
+        self._cluster = cluster
+        self._wanted = wanted
+        self._figures = figures
+        self._lines = log
+        self._log = RareLines(log)
+        self._stop = stop
+        self._max_bytes = max_bytes
+        self._retry = Retry(log, cluster.name, figures.failures, stop)
+        self._unsent: deque[Outbound] = deque()
+
+    async def run(self, bus: Bus) -> None:
+        """Send what comes from the bus until ``stop`` is set. What waits then is sent first.
+
+        :raises UplinkError: Kafka does not accept the login.
+        :raises BusError: the server refuses the subscription.
+        """
+        subscription = bus.subscribe(*self._wanted.services, queue=QUEUE, queue_bytes=QUEUE_BYTES)
+        async with subscription as events:
+            self._lines.info(
+                "uplink: publications go to topics {prefix}… of {cluster}",
+                event="uplink.out",
+                prefix=self._wanted.prefix,
+                cluster=self._cluster.name,
+            )
+            try:
+                while not self._stop.is_set():
+                    await self._attempt(events)
+            finally:
+                if left := len(self._unsent) + events.waiting:
+                    self._lose(left, "Kafka did not take them before the end")
+
+    async def _attempt(self, events: Subscription[Message]) -> None:
+        """Send over one producer until something fails, or everything was sent after ``stop`` was set."""
+        try:
+            await or_stopped(self._cluster.check(), self._stop)
+            if self._stop.is_set() and not (self._unsent or events.waiting):
+                return
+            async with self._producer() as producer, KnownTopics(self._cluster) as topics:
+                self._retry.worked()
+                while not self._stop.is_set():
+                    await self._send(producer, topics)
+                    self._take(await or_stopped(events.take(PAGE), self._stop) or ())
+                self._take(await events.take(QUEUE, 0) if events.waiting else ())
+                await self._send(producer, topics)
+        except PASSING as error:
+            if isinstance(error, BusError):
+                raise
+            topic = f"{self._wanted.prefix}…"
+            if (sentence := lasting(error, topic, self._cluster)) is not None:
+                raise sentence from error
+            await self._retry.failed(said(error))
+
+    @asynccontextmanager
+    async def _producer(self) -> AsyncIterator[AIOKafkaProducer]:
+        producer = AIOKafkaProducer(
+            **self._cluster.arguments(), enable_idempotence=True, max_request_size=self._max_bytes
+        )
+        try:
+            await asyncio.wait_for(producer.start(), OPEN_SECONDS)
+            yield producer
+        finally:
+            with suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(producer.stop(), CLOSE_SECONDS)
+
+    def _take(self, events: Sequence[Message | Gap]) -> None:
+        for event in events:
+            if isinstance(event, Gap):
+                self._lose(event.lost or 0, event.reason)
+                continue
+            try:
+                outbound = self._wanted.outbound(event)
+            except NoTopic as error:
+                self._refuse(str(error))
+                continue
+            if outbound is None:
+                self._figures.skipped.inc()
+            else:
+                self._unsent.append(outbound)
+
+    def _lose(self, count: int, reason: str) -> None:
+        self._figures.lost.inc(count)
+        self._log.warn(
+            "uplink: {count} publications are lost: {reason}",
+            event="uplink.out-lost",
+            count=count or "an unknown number of",
+            reason=reason,
+        )
+
+    def _refuse(self, reason: str) -> None:
+        self._figures.refused.inc()
+        self._log.warn("uplink: a publication is not sent: {reason}", event="uplink.out-refused", reason=reason)
+
+    async def _send(self, producer: AIOKafkaProducer, topics: KnownTopics) -> None:
+        """Send what is unsent.
+
+        :raises KafkaError: some of it stays unsent.
+        """
+        given: list[tuple[Outbound, asyncio.Future[object]]] = []
+        failure: BaseException | None = None
+        while self._unsent:
+            outbound = self._unsent[0]
+            try:
+                if (fault := await topics.fault(outbound.topic)) is None:
+                    future = await producer.send(outbound.topic, outbound.value, outbound.key, headers=outbound.headers)
+                    given.append((outbound, future))
+                else:
+                    self._refuse(fault)
+            except REFUSED as error:
+                self._refuse(f"topic {outbound.topic}: {said(error)}")
+            except PASSING as error:
+                failure = error
+                break
+            self._unsent.popleft()
+        try:
+            outcomes = await self._retry.watch(_outcomes([future for _, future in given]), self._cluster.check)
+        except asyncio.CancelledError:
+            self._unsent.extendleft(outbound for outbound, _ in reversed(given))
+            raise
+        again: list[Outbound] = []
+        for (outbound, _), outcome in zip(given, outcomes, strict=True):
+            if isinstance(outcome, REFUSED):
+                self._refuse(f"topic {outbound.topic}: {said(outcome)}")
+            elif isinstance(outcome, BaseException):
+                again.append(outbound)
+                failure = failure or outcome
+            else:
+                self._figures.sent.inc()
+        self._unsent.extendleft(reversed(again))
+        if failure is not None:
+            raise failure
+
+
+async def _outcomes(sent: Sequence[asyncio.Future[object]]) -> list[object]:
+    return list(await asyncio.gather(*sent, return_exceptions=True))
