@@ -143,7 +143,7 @@ class NatsCluster:
 
         One alone refuses each message. Of three, the leader of the stream refuses one and steps down; none takes over.
         """
-        asyncio.run(self._with_jetstream(lambda stream: _fill(stream, replicas=len(self._nodes))))
+        asyncio.run(self._with_jetstream(_Ballast(replicas=len(self._nodes)).fill))
         running = [node for node in self._nodes if node.runs]
         _until(lambda: len({node.stored() for node in running}) == 1, "all have stored the same", *running)
 
@@ -215,14 +215,26 @@ async def _remove(stream: JetStreamContext, name: str) -> None:
         await stream.delete_stream(name)
 
 
-async def _fill(stream: JetStreamContext, replicas: int) -> None:
-    await stream.add_stream(name=BALLAST, num_replicas=replicas)
-    # It is new, and this node may not have heard of it yet. From the first message on, no response means no leader.
-    await stream.publish(BALLAST)
-    size = _BULK
-    with suppress(NoStreamResponseError):
-        while size:
-            size = size if await _has_room(stream, size) else size // 2
+class _Ballast:
+    """Fills a store, however often it has to begin again.
+
+    :param replicas: how many nodes have it.
+    """
+
+    def __init__(self, replicas: int) -> None:
+        self._replicas = replicas
+        self._is_reached = False
+
+    async def fill(self, stream: JetStreamContext) -> None:
+        if not self._is_reached:
+            await stream.add_stream(name=BALLAST, num_replicas=self._replicas)
+            # This node may not have heard of it yet. From the first message on, no response means no leader.
+            await stream.publish(BALLAST)
+            self._is_reached = True
+        size = _BULK
+        with suppress(NoStreamResponseError):
+            while size:
+                size = size if await _has_room(stream, size) else size // 2
 
 
 async def _has_room(stream: JetStreamContext, size: int) -> bool:
