@@ -128,15 +128,15 @@ def fetch(
 
     It may be killed anywhere: the next call goes on with what is whole of it.
 
-    :param directory: must not be there, or be empty.
+    :param directory: must not be there.
     :param everything: also the segments that retention has removed from the disk of their server.
     :returns: what :func:`bussrv.journal.verify.verify` says. With faults, the journal stays at ``staging(directory)``.
     :raises JournalError: it cannot be fetched.
     """
     place = staging(directory)
     try:
-        if directory.exists() and any(directory.iterdir()):
-            raise JournalError(f"{directory} is not empty: name a directory that is not there")
+        if directory.exists():
+            raise JournalError(f"{directory} is there already: name a directory that is not")
         place.mkdir(DIRECTORY_MODE, parents=True, exist_ok=True)
         journal = StoredJournal(store, place, trusted, files)
         removed = frozenset() if everything else journal.manifest.pruned.keys()
@@ -153,7 +153,8 @@ def fetch(
 
 def staging(directory: Path) -> Path:
     """The directory that a journal is in until it is whole."""
-    return directory.with_name(f"{directory.name}{FETCHING}")
+    absolute = directory.absolute()
+    return absolute.parent / f"{absolute.name}{FETCHING}"
 
 
 @contextmanager

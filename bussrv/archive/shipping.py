@@ -28,6 +28,7 @@ from msgspec import Struct
 
 from bussrv.archive.store import Store, StoreError, segment_names
 from bussrv.errors import JournalError
+from bussrv.journal import bounds
 from bussrv.journal.bounded import bounded, lines_in
 from bussrv.journal.digests import Digests, digests_in, digests_of
 from bussrv.journal.files import PRIVATE
@@ -152,7 +153,7 @@ class Shipper:
         return Backlog(len(left), min((seal.time for seal in left), default=None))
 
     def removed(self) -> int:
-        """How many segments retention removed here before they were shipped."""
+        """How many of the segments that retention removed here are not at the store."""
         return len(self._manifest.pruned.keys() - self._names.keys())
 
     def is_more(self) -> bool:
@@ -246,7 +247,7 @@ class Shipper:
         with _reading(self._path) as near:
             size = self._store.read(MANIFEST_NAME, partial(_common, near))
         if size is None:
-            first = self._store.read(MANIFEST_NAME, lambda file: file.readline())
+            first = self._store.read(MANIFEST_NAME, lambda file: file.read(bounds.MANIFEST_LINE))
             raise Mismatch(
                 f"{self._store.at(MANIFEST_NAME)} is not the beginning of {self._path}: {_whose(first)}. One URL holds "
                 "one journal, and nothing there is overwritten"
@@ -402,9 +403,9 @@ def _common(near: BinaryIO, far: BinaryIO) -> int | None:
     return size
 
 
-def _whose(line: bytes) -> str:
+def _whose(text: bytes) -> str:
     try:
-        server = decode(line).body.server
+        server = decode(text.partition(b"\n")[0]).body.server
     except JournalError:
         return "it was damaged"
     return f"it is of a journal of the server {server} that is another one, or went on differently"

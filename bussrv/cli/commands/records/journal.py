@@ -15,6 +15,7 @@ from bussrv.cli.command import CommandGroup
 from bussrv.cli.failure import DONE, FAILED, NO
 from bussrv.cli.parameters import EVENTS, MOMENT, PLACE, exclude, json_option, need_one, records
 from bussrv.errors import JournalError, SpoolError
+from bussrv.terminal import cleaned
 
 ALL = "all"
 
@@ -224,8 +225,8 @@ def ship(directory: Path, url: str, follow: bool, public_key: Path | None, as_js
 
     def tell(seal: Any, at: str) -> None:
         fields = {"segment": seal.segment, "last_seq": last_seq(seal), "bytes": seal.bytes, "url": at}
-        said = msgspec.json.encode(fields) if as_json else f"shipped {at}, up to record {last_seq(seal)}".encode()
-        write(said + b"\n")
+        said = f"shipped {at}, up to record {last_seq(seal)}".encode(errors="backslashreplace")
+        write((msgspec.json.encode(fields) if as_json else said) + b"\n")
         sys.stdout.flush()
 
     trusted, store = None if public_key is None else read_public(public_key), open_store(url)
@@ -240,13 +241,13 @@ def ship(directory: Path, url: str, follow: bool, public_key: Path | None, as_js
             return NO
     if not as_json:
         if removed := shipper.removed():
-            write(f"note: retention removed segments here before they were shipped: {removed}\n".encode())
-        write(f"{store.url}: {backlog}\n".encode())
+            write(f"note: segments that retention removed here, and that are not there: {removed}\n".encode())
+        write(f"{store.url}: {backlog}\n".encode(errors="backslashreplace"))
     return DONE if not backlog.segments else NO
 
 
 def _complain(said: str) -> None:
-    print(f"bussrv journal ship: {said}", file=sys.stderr, flush=True)
+    print(f"bussrv journal ship: {cleaned(said)}", file=sys.stderr, flush=True)
 
 
 @journal.command(
