@@ -211,7 +211,7 @@ class Node:
         elif obj.head.to in (self.node, [self.node]):
             self._ask_node(obj, name)
         elif name in REPLYING:
-            self._reply(obj, name)
+            self._reply(obj)
         elif obj.head.to is not None:
             self._addressed(obj, obj.head.to)
         elif name != REQUEST or not self._request(obj):
@@ -274,7 +274,7 @@ class Node:
         self._send(self.subjects.of("to", server), obj)
         return True
 
-    def _reply(self, obj: BusObject, name: str) -> None:
+    def _reply(self, obj: BusObject) -> None:
         if obj.head.to is not None:
             self._addressed(obj, obj.head.to)
             return
