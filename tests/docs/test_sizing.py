@@ -50,9 +50,13 @@ def test_what_it_calls_measured_is_where_it_says(name: str, said: str) -> None:
     assert said in page(name)
 
 
-def test_the_defaults_that_it_raises_are_the_defaults() -> None:
+def test_the_defaults_that_it_names_are_the_defaults() -> None:
     settings = Settings()
-    assert settings.max_linked == settings.max_remote_sessions == 100_000
+    assert (settings.max_linked, settings.max_remote_sessions, settings.max_link_interest) == (
+        250_000,
+        100_000,
+        200_000,
+    )
     assert (settings.max_links, settings.max_seen) == (64, 131_072)
     changes = 2 * (100_000 + 20_000) / 3600
     assert changes == pytest.approx(67, rel=0.01)
