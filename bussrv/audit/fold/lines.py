@@ -92,6 +92,8 @@ class FoldLine(Struct, kw_only=True, gc=False, omit_defaults=True, tag_field="ev
     rule: ClassVar[str | None] = None
     limit: ClassVar[str | None] = None
     value: ClassVar[int | None] = None
+    origin: ClassVar[str | None] = None
+    lost: ClassVar[int | None] = None
     changed: ClassVar[tuple[str, ...] | None] = None
     message: ClassVar[str | None] = None
     refused: ClassVar[int | None] = None
