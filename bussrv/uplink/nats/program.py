@@ -16,7 +16,7 @@ from bussrv.errors import ConfigError
 from bussrv.uplink.bus_connection import BusConnection
 from bussrv.uplink.crossing.server_link import LinkRefused
 from bussrv.uplink.figures import Figures
-from bussrv.uplink.lines import Lines
+from bussrv.uplink.lines import Lines, RareLines
 from bussrv.uplink.nats.connection import Connection
 from bussrv.uplink.nats.session import Session, SessionFigures
 from bussrv.uplink.nats.settings import Settings, settings_of
@@ -63,6 +63,7 @@ class _Program:
     def __init__(self, settings: Settings, figures: Figures, log: Lines) -> None:
         self._settings = settings
         self._log = log
+        self._refusals = RareLines(log)
         self._stop = asyncio.Event()
         self._figures = SessionFigures(figures)
         self._failures = figures.counter("failures", "Failed attempts to reach the server or the engine.")
@@ -80,11 +81,12 @@ class _Program:
             await serving
 
     async def _serve(self) -> None:
-        connection = await self._reach()
-        try:
-            await self._keep_linked(connection)
-        finally:
-            await connection.close()
+        while True:
+            connection = await self._reach()
+            try:
+                await self._keep_linked(connection)
+            finally:
+                await connection.close()
 
     def _retry(self, whom: str) -> Retry:
         return Retry(self._log, whom, self._failures, self._stop)
@@ -106,11 +108,16 @@ class _Program:
                 return connection
 
     async def _connect(self, connection: Connection) -> None:
-        """Connect once. Later, nats-py connects again by itself."""
+        """Connect once. Later, nats-py connects again by itself, unless NATS says why it ends the connection."""
         engine, log = self._settings.engine, self._log
+        said = ""
 
         async def failed(error: Exception) -> None:
+            nonlocal said
             self._failures.inc()
+            if isinstance(error, Error) and str(error) != said:
+                said = str(error)
+                self._refusals.warn("uplink: NATS refuses something: {error}", event="uplink.engine-failed", error=said)
 
         async def lost() -> None:
             if not (connection.is_closed or self._stop.is_set()):
@@ -136,15 +143,17 @@ class _Program:
         )
 
     async def _keep_linked(self, connection: Connection) -> None:
+        """Link with the server, again and again, as long as there is a connection to the engine."""
         retry = self._retry(f"server at {self._settings.bus}")
-        while True:
+        while not connection.is_closed:
             try:
                 link = await self._link()
                 retry.worked()
                 why = await self._join(link, connection)
             except (OSError, LinkRefused, asyncio.TimeoutError) as error:
                 why = str(error) or "it did not answer in time"
-            await retry.failed(why)
+            if not connection.is_closed:
+                await retry.failed(why)
 
     async def _join(self, link: BusConnection, connection: Connection) -> str:
         """Serve until the link is gone. :returns: why it is."""

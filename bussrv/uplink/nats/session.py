@@ -123,8 +123,11 @@ class Session:
             self._loop.create_task(self._forever(partial(self._serve_kept, each))) for each in self._kept.values()
         ]
         try:
-            ended: list[asyncio.Future[Any]] = [self._link.gone, *self._tasks]
+            ended: list[asyncio.Future[Any]] = [self._link.gone, self._connection.ended, *self._tasks]
             await asyncio.wait(ended, return_when=asyncio.FIRST_COMPLETED)
+            if self._connection.is_closed:
+                # nats-py cancels whoever waits for a message.
+                return self._end_with_engine()
             for task in self._tasks:
                 if task.done():
                     task.result()
@@ -148,6 +151,14 @@ class Session:
                     self._log.warn(failing, event="uplink.engine-failed", error=said)
                 logged = said
             await asyncio.sleep(1)
+
+    def _end_with_engine(self) -> str:
+        """End the link because NATS has ended the connection. :returns: why it ends."""
+        why = "NATS has ended the connection"
+        error = self._connection.last_error
+        self._log.warn("uplink: {why}, and is dialed anew: {error}", event="uplink.lost", why=why, error=error)
+        self._link.end(why, "server-stopped")
+        return why
 
     def _bug(self, error: Exception) -> str:
         """End the link because of a bug. :returns: why it ends."""
