@@ -18,6 +18,7 @@ from bussrv.uplink.crossing.server_link import LinkRefused
 from bussrv.uplink.figures import Figures
 from bussrv.uplink.lines import Lines, RareLines
 from bussrv.uplink.nats.connection import Connection
+from bussrv.uplink.nats.kept import check_state
 from bussrv.uplink.nats.session import Session, SessionFigures
 from bussrv.uplink.nats.settings import Settings, settings_of
 from bussrv.uplink.retry import Retry
@@ -40,6 +41,8 @@ def run(url: str, **options: Any) -> None:
     :raises ConfigError: the URL or an option cannot be used.
     """
     settings = settings_of(url, **options)
+    if settings.keep.services:
+        check_state(settings.keep.state)
     # Its lines repeat at every attempt, and the uplink says the same in one.
     logging.getLogger("nats").setLevel(logging.CRITICAL + 1)
     figures, log = Figures(), Lines(settings.log_as_json)
