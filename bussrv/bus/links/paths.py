@@ -191,6 +191,11 @@ class Paths:
         """How many sessions, routing ids and services were advertised over a link."""
         return self._sizes[link]
 
+    @property
+    def size_of_all(self) -> int:
+        """How many sessions, routing ids and services were advertised over all links."""
+        return sum(self._sizes.values())
+
     def may_take_requests(self, link: str) -> bool:
         """Whether a session over a link may answer a request that no registered service answers."""
         return link in self._takers_over

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 from msgspec.structs import replace
@@ -16,6 +17,7 @@ from bussrv.bus.links.advertisement_fields import NOTIFY, ended, events_between,
 from bussrv.bus.links.paths import MAX_HOPS, Paths, RemoteSession
 from bussrv.errors import Refused
 from bussrv.registry.state.session import SERVER_ROLE
+from bussrv.uplink.crossing.checks import is_routing_id
 
 _EVENT = NOTIFY[1]
 _LOANS = ""
@@ -26,6 +28,15 @@ _LENT = "mqtt"
 
 _MOST_ROUTING_IDS = 10_000
 """The server that advertises a session has a limit of its own."""
+
+MOST_OF_SERVER = 200_000
+"""The most sessions, further routing ids and services of one server that are known. Further ones are ignored."""
+
+MOST_OF_NET = 1_000_000
+"""The most of all servers together."""
+
+MOST_LOANS = 10_000
+"""The most sessions that are lent at the same time."""
 
 
 def fold(paths: Paths, server: str, fields: dict[str, Any], avoid: str | None = None) -> str | None:
@@ -56,6 +67,14 @@ def _route(fields: dict[str, Any]) -> list[str]:
     if not isinstance(route, list) or not all(isinstance(each, str) for each in route):
         raise Refused("bad-attribute", "route is an array of strings")
     return route
+
+
+def most_of(server: str, paths: Paths, known: Iterable[Paths]) -> int:
+    """The most sessions, further routing ids and services of a server that ``paths`` may have now.
+
+    :param known: all that is known of the net, these paths included.
+    """
+    return min(MOST_OF_SERVER, paths.size(server) + MOST_OF_NET - sum(each.size_of_all for each in known))
 
 
 def everything(remotes: Iterable[RemoteSession]) -> Iterator[dict[str, Any]]:
@@ -123,6 +142,10 @@ class Directory:
         """
         if self.server in path or service in self.others.services_of(sender, path):
             return
+        if self.others.size(_LOANS) >= MOST_LOANS or len(path) > MAX_HOPS:
+            return
+        if not all(map(is_routing_id, (sender, *path))):
+            return
         lent = self.others.heard(_LOANS, sender)
         services = frozenset((service,)) if lent is None else lent.services | {service}
         loan = RemoteSession(routing_id=sender, path=path, protocol=_LENT, services=services)
@@ -149,7 +172,7 @@ class Directory:
     def news(self, most: int) -> list[dict[str, Any]]:
         """Advertisements for the server of what changed, of at most so many sessions."""
         events: list[dict[str, Any]] = []
-        for routing_id in list(self._changed)[:most]:
+        for routing_id in list(islice(self._changed, most)):
             del self._changed[routing_id]
             events += self._tell(routing_id)
         return events

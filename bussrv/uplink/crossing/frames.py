@@ -26,6 +26,9 @@ from bussrv.errors import RemoteProtocolError
 
 MAGIC = b"b1"
 
+MOST_NUMBER = 1 << 53
+"""The highest number of an object: higher ones are no numbers that all programs can read."""
+
 _HEADER = struct.Struct(">2sBB8sQI")
 _PART = 1
 _LENGTH = 4
@@ -99,9 +102,9 @@ def unpack(data: bytes) -> Frame:
     except (struct.error, UnicodeDecodeError) as error:
         raise _bad("it is cut off, or no frame") from error
     body = data[begin + _LENGTH * len(lengths) :]
-    if magic != MAGIC or flags > _PART or not (origin and number):
+    if magic != MAGIC or flags > _PART or not (origin and 0 < number <= MOST_NUMBER):
         raise _bad("it does not begin as one")
-    if len(body) > lengths[0] if is_part else len(body) != sum(lengths):
+    if not 0 < len(body) <= lengths[0] if is_part else len(body) != sum(lengths):
         raise _bad(f"it has {len(body)} bytes of objects, and says {sum(lengths)}")
     return Frame(origin, boot, number, 1 if is_part else count, count if is_part else None, lengths, body)
 

@@ -16,30 +16,37 @@ An object of a server that is on the net itself is not sent for it: it came over
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator, Set
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 from msgspec import UNSET, field
 
 from bussrv.bus.interest.vocabulary import REPLYING, REQUEST
-from bussrv.bus.links.advertisement_fields import ADVERTISEMENTS
+from bussrv.bus.links.advertisement_fields import ADVERTISEMENTS, NOTIFY, REGISTER
 from bussrv.bus.links.paths import Paths
 from bussrv.bus.services.bridge import as_publication
 from bussrv.errors import Refused, RemoteProtocolError
 from bussrv.uplink.crossing.arrivals import Arrivals
-from bussrv.uplink.crossing.directory import Directory, everything, fold
+from bussrv.uplink.crossing.checks import GAP, INTEREST, NEIGHBORS, Objects, is_routing_id, is_wanted_name
+from bussrv.uplink.crossing.directory import Directory, everything, fold, most_of
 from bussrv.uplink.crossing.frames import unpack
-from bussrv.uplink.crossing.interest import EVERYTHING, INTEREST, Interest, Together, differences, learn
+from bussrv.uplink.crossing.interest import (
+    EVERYTHING,
+    MOST_NAMES,
+    MOST_NAMES_OF_NET,
+    Interest,
+    Together,
+    differences,
+    learn,
+)
 from bussrv.uplink.crossing.outgoing import Advertised, Outgoing, Publisher
-from bussrv.uplink.crossing.peers import Beat, Entries, Entry, Peer, encode_entry, read_beat, read_entry
+from bussrv.uplink.crossing.peers import Beat, Entries, Entry, Peer, Told, encode_entry, read_beat, read_entry
 from bussrv.uplink.crossing.requests import Asked, OpenRequests
 from bussrv.uplink.crossing.server_link import FAREWELL, NAMES
-from bussrv.wire.objects import MAX_METADATA, BadObject, BusObject, ObjectReader, encode, encode_json
-
-GAP = "routing/announcement/gap"
-NEIGHBORS = "routing/announcement/neighbors"
+from bussrv.uplink.crossing.subjects import ISubjects
+from bussrv.wire.objects import MAX_METADATA, BusObject, encode, encode_json
 
 MOST_TOLD = 500
 """Of how many sessions the server is told in one go."""
@@ -47,32 +54,16 @@ MOST_TOLD = 500
 MOST_SINCE_SNAPSHOT = 4 << 20
 """How many bytes of a directory are published before it is published as a whole again."""
 
+MOST_SERVERS = 1_000
+"""The most other servers of a net. Further ones are ignored."""
+
+ADDING = (*NOTIFY, REGISTER)
+"""Advertisements that tell of more."""
+
 MOST_ROUTES = 65_536
 """The most routes of objects that are remembered. Beyond it, all are forgotten."""
 
 _decode_route = msgspec.json.Decoder(list[str]).decode
-
-
-class ISubjects(Protocol):
-    """The names that an engine has for where things go."""
-
-    def publication(self, service: str) -> str:
-        """The subject of the publications on a service."""
-
-    def service(self, subject: str) -> str | None:
-        """The service of such a subject; ``None``: it is none."""
-
-    def of(self, kind: str, server: str = "*") -> str:
-        """A subject of a server, or of all: ``obj``, ``to``, ``reg``, ``beat`` or ``ask``."""
-
-    def parts(self, subject: str) -> tuple[str, str]:
-        """The kind of a subject, and its server."""
-
-    def all_publications(self) -> str:
-        """The subjects of the publications on all services."""
-
-    def wanted(self, names: Iterable[str]) -> Iterator[str]:
-        """The subjects of the publications on the services that match names and patterns."""
 
 
 class Sender(Publisher):
@@ -106,7 +97,7 @@ class Node:
     :ivar arrivals: what came so far.
     :ivar pongs: the ids of pings that the server has answered.
     :ivar snapshots: how often the whole directory was published.
-    :ivar unknown: the peers whose directories have to be read again.
+    :ivar unknown: the servers whose directories have to be read, and when each was last heard of.
     """
 
     def __init__(
@@ -133,17 +124,16 @@ class Node:
         self.is_asked = False
         self.own = EVERYTHING
         self.peers: dict[str, Peer] = {}
-        self.unknown: set[str] = set()
+        self.unknown: dict[str, float] = {}
         self.snapshots = 0
         self.kept: frozenset[str] = frozenset()
         self.pongs: list[str] = []
         self._own = Paths()
         self.arrivals = Arrivals(max_payload + 2 * MAX_METADATA)
-        self._interests: dict[str, Interest] = {}
         self._wanted = Together()
         self._wanted_told: Interest | None = None
         self._requests = OpenRequests()
-        self._max_payload = max_payload
+        self._objects_in = Objects(max_payload)
         self._senders: dict[bytes, Sender] = {}
         self._objects = subjects.of("obj", server)
 
@@ -233,7 +223,7 @@ class Node:
             "routing/neighbors": {"event": "routing/neighbors/reply", "neighbors": sorted(self.peers)},
         }
         route = _route(bytes(obj.head.route))
-        if name == "pong":
+        if name == "pong" and route == [self.server]:
             self.pongs.append(str(obj.fields().get("in-reply-to")))
         elif name in answers and route:
             about = {} if obj.head.id is UNSET else {"in-reply-to": obj.head.id}
@@ -291,31 +281,33 @@ class Node:
 
     # To the engine.
 
-    def to_publish(self, most: int) -> Iterator[tuple[str, bytes, int]]:
+    def to_publish(self, most: int, *, may_repeat: bool = True) -> Iterator[tuple[str, bytes, int]]:
         """What is to be published, in order: subjects and messages, and how many objects each has.
 
         :param most: the most bytes of a message.
+        :param may_repeat: whether the whole directory may be told to those who ask for it. Otherwise that is left.
         """
         if not self.is_told:
             return
         directory = self.subjects.of("reg", self.server)
-        is_whole = not self.entries.number or self.is_asked or self.entries.since > MOST_SINCE_SNAPSHOT
+        is_asked = self.is_asked and may_repeat
+        is_whole = not self.entries.number or is_asked or self.entries.since > MOST_SINCE_SNAPSHOT
         if is_whole:
             self.is_asked = False
-            for entry in self._snapshot():
+            for entry in self._snapshot(most):
                 yield directory, entry, 0
         for each in self.outgoing.take(most):
             if not isinstance(each, Advertised):
                 yield each
             elif not is_whole:
-                for entry in self.entries.changes(each.events):
+                for entry in self.entries.changes(each.events, most):
                     yield directory, entry, 0
 
-    def _snapshot(self) -> Iterator[bytes]:
+    def _snapshot(self, most: int) -> Iterator[bytes]:
         remotes = (each for routing_id in self._own if (each := self._own.best(routing_id)) is not None)
         events = [*everything(remotes), *differences(None, self.own, [self.server])]
         self.snapshots += 1
-        return self.entries.snapshot(list(map(encode_json, events)))
+        return self.entries.snapshot(list(map(encode_json, events)), most)
 
     def beat(self, *, left: bool = False) -> bytes:
         """A heartbeat."""
@@ -347,9 +339,11 @@ class Node:
 
     def came(self, subject: str, data: bytes, now: float) -> None:
         """A message came on a subject, at a time in seconds. What is wrong with it is counted."""
-        kind, server = self.subjects.parts(subject)
         try:
-            if kind == "reg":
+            kind, server = self.subjects.parts(subject)
+            if kind in ("reg", "beat") and not self._is_other(server):
+                self._same_server(kind, data)
+            elif kind == "reg":
                 self.entered(server, read_entry(data), now)
             elif kind == "beat":
                 self.beaten(server, read_beat(data), now)
@@ -360,39 +354,40 @@ class Node:
         except RemoteProtocolError as error:
             self.counters[error.reason] += 1
 
+    def _is_other(self, server: str) -> bool:
+        """Whether this is another server, whose messages are taken.
+
+        :raises RemoteProtocolError: ``bad-entry``: no server has that routing id.
+        """
+        if server == self.node or not is_routing_id(server):
+            raise RemoteProtocolError("bad-entry", "no server has that routing id")
+        return server != self.server
+
+    def _same_server(self, kind: str, data: bytes) -> None:
+        """A message of this server itself came: it comes back, or another server has the same routing id."""
+        if kind == "beat":
+            beat = read_beat(data)
+            self.counters["same-server"] += beat.boot != self.boot and not beat.left
+
     def frame(self, subject: str, data: bytes) -> None:
         """A frame came. :raises RemoteProtocolError: it is none."""
-        frame = unpack(data)
+        frame, service = unpack(data), self.subjects.service(subject)
         if frame.origin == self.server:
             return  # It comes back from where the engine keeps it.
+        if not is_routing_id(frame.origin) or (service is not None and not is_wanted_name(service)):
+            raise RemoteProtocolError("bad-frame", "no server, or no service, has that name")
         taken = self.arrivals.take(subject, frame)
         self._lost(subject, frame.origin, taken.lost)
         if taken.body:
-            objs = self._checked(taken.body)
+            objs, others = self._objects_in.read(taken.body)
+            self.counters["received"] += len(objs)
+            self.counters["bad-object"] += others
             self._note_all(objs, frame.origin)
             peer = self.peers.get(frame.origin)
             if subject in self.kept or peer is None or not peer.is_known:
-                self._lend(objs, self.subjects.service(subject))
+                self._lend(objs, service)
             self.tell()
-            self.to_server.append(taken.body)
-
-    def _checked(self, body: bytes) -> list[BusObject]:
-        """The objects that another server sent. What is malformed would end the link with the server.
-
-        :raises RemoteProtocolError: it is no whole objects.
-        """
-        reader = ObjectReader(MAX_METADATA, self._max_payload)
-        reader.expect_server()
-        objs, end = reader.read_chunk(body)
-        events: list[BusObject | BadObject] = [*objs]
-        if end < len(body):
-            reader.feed(body[end:])
-            while (event := reader.next_event()) is not None:
-                events.append(event)
-            if not reader.is_empty:
-                raise RemoteProtocolError("bad-frame", "the last object of a frame is cut off")
-        self.counters["received"] += len(events)
-        return [each for each in events if isinstance(each, BusObject)]
+            self.to_server += [encode(each.metadata, each.payload) for each in objs] if others else [taken.body]
 
     def _lend(self, objs: list[BusObject], service: str | None) -> None:
         """Tell of the senders of publications that their server has not told of."""
@@ -430,89 +425,113 @@ class Node:
 
     def beaten(self, server: str, beat: Beat, now: float) -> None:
         """A heartbeat came."""
-        if server == self.server:
-            return
         peer = self.peers.get(server)
         if beat.left:
             if peer is not None and peer.boot == beat.boot:
                 self.left(server)
             return
         if peer is None or peer.boot != beat.boot:
-            self.unknown.add(server)
+            self._miss(server, now)
             return
         if peer.number < beat.n or peer.snapshot is not None:
-            self.unknown.add(server)
+            self._miss(server, now)
         else:
-            self.unknown.discard(server)
+            self.unknown.pop(server, None)
         peer.heard = now
+
+    def _miss(self, server: str, now: float) -> None:
+        """The directory of a server is not known, or not all of it."""
+        if server in self.peers or len(self.unknown) < MOST_SERVERS:
+            self.unknown[server] = now
+        else:
+            self.counters["over-limit"] += 1
 
     def entered(self, server: str, entry: Entry, now: float) -> None:
         """An entry of a directory came, as it was published, or read again."""
-        if server == self.server:
-            return
         peer = self.peers.get(server)
         if peer is None or (peer.boot != entry.boot and entry.reset):
             peer = self._met(server, entry, now)
         if peer is None or (peer.boot == entry.boot and entry.n <= peer.number):
             return
         if not peer.is_next(entry):
-            self.unknown.add(server)
+            self._miss(server, now)
             return
-        events = peer.take(entry)
-        if events is not None:
-            self._fold(server, events)
-        elif entry.whole:
-            whole, peer.snapshot, peer.is_known = peer.snapshot or [], None, True
-            self.unknown.discard(server)
-            self._replace(server, whole)
+        peer.begins(entry)
+        told = peer.snapshot
+        if told is None:
+            self._fold(server, self.directory.others, entry.events)
+            self._wants(server, peer, self._learn(peer.interest, entry.events))
+            return
+        self._fold(server, told.sessions, entry.events)
+        told.interest = self._learn(told.interest, entry.events)
+        if entry.whole:
+            peer.snapshot, peer.is_known = None, True
+            self.unknown.pop(server, None)
+            self.directory.replaced(server, told.sessions)
+            self._wants(server, peer, told.interest)
 
     def _met(self, server: str, entry: Entry, now: float) -> Peer | None:
         """A peer that is new, or has begun again; ``None``: its directory is not known from the beginning."""
         if not entry.reset:
-            self.unknown.add(server)
+            self._miss(server, now)
             return None
+        if server not in self.peers and len(self.peers) >= MOST_SERVERS:
+            self.counters["over-limit"] += 1
+            return None
+        before = self.peers.get(server)
         peer = self.peers[server] = Peer(entry.boot, entry.n - 1, now)
+        if before is not None:
+            peer.interest = before.interest
         self.directory.joined(server)
         return peer
 
-    def _fold(self, server: str, events: list[dict[str, Any]]) -> None:
-        for fields in events:
-            if fields.get("event") == INTEREST:
-                self._wants(server, learn(self._interests.get(server, EVERYTHING), fields))
-            else:
-                self._try(partial(self.directory.advertised, server), fields)
+    def _fold(self, server: str, paths: Paths, events: list[dict[str, Any]]) -> None:
+        """Take advertisements of another server. Those that are none, or too much, are counted.
 
-    def _replace(self, server: str, events: list[dict[str, Any]]) -> None:
-        """A server told everything: what it does not tell any more is gone."""
-        scratch = Paths()
-        interest = EVERYTHING
+        :param paths: what this server has told: the directory, or a snapshot that is not whole yet.
+        """
+        directory = self.directory
+        most = most_of(server, paths, [directory.others, *(each.sessions for each in self._unfinished())])
+        advertise = directory.advertised if paths is directory.others else partial(_fold_apart, paths, self.server)
+        for fields in events:
+            event = fields.get("event")
+            if event not in ADVERTISEMENTS:
+                continue
+            if event in ADDING and paths.size(server) >= most:
+                self.counters["over-limit"] += 1
+                continue
+            try:
+                advertise(server, fields)
+            except Refused:
+                self.counters["bad-entry"] += 1
+
+    def _unfinished(self) -> list[Told]:
+        """The snapshots that are not whole yet."""
+        return [each.snapshot for each in self.peers.values() if each.snapshot is not None]
+
+    def _learn(self, interest: Interest, events: list[dict[str, Any]]) -> Interest:
+        """What a server wants after these events. If that is too much, everything."""
         for fields in events:
             if fields.get("event") == INTEREST:
                 interest = learn(interest, fields)
-            else:
-                self._try(partial(fold, scratch, server, avoid=self.server), fields)
-        self.directory.replaced(server, scratch)
-        self._wants(server, interest)
+        unfinished = sum(len(each.interest.services) for each in self._unfinished())
+        if len(interest.services) <= min(MOST_NAMES, MOST_NAMES_OF_NET - unfinished):
+            return interest
+        self.counters["over-limit"] += 1
+        return EVERYTHING
 
-    def _try(self, advertise: Callable[[dict[str, Any]], object], fields: dict[str, Any]) -> None:
-        """Take an advertisement of another server. One that is none is counted."""
-        try:
-            if fields.get("event") in ADVERTISEMENTS:
-                advertise(fields)
-        except Refused as refusal:
-            self.counters[refusal.reason] += 1
-
-    def _wants(self, server: str, interest: Interest) -> None:
-        self._interests[server] = interest
-        self._wanted.set(server, interest)
+    def _wants(self, server: str, peer: Peer, interest: Interest) -> None:
+        if interest != peer.interest or not self._wanted.knows(server):
+            has_room = self._wanted.set(server, interest)
+            peer.interest = interest if has_room else EVERYTHING
+            self.counters["over-limit"] += not has_room
 
     def left(self, server: str) -> None:
         """A peer is gone."""
         if self.peers.pop(server, None) is None:
             return
-        self.unknown.discard(server)
+        self.unknown.pop(server, None)
         self.directory.left(server)
-        self._interests.pop(server, None)
         self._wanted.set(server, None)
         for asked in self._requests.lost(server):
             about = {"in-reply-to": asked.id, "to": asked.asker, "route": [self.node]}
@@ -524,6 +543,8 @@ class Node:
         gone = [server for server, peer in self.peers.items() if peer.heard < before]
         for server in gone:
             self.left(server)
+        for server in [each for each, heard in self.unknown.items() if heard < before]:
+            del self.unknown[server]
         return gone
 
     def ping(self, ping_id: str) -> None:
@@ -544,7 +565,17 @@ class Node:
         return self.directory.has_news
 
     def _tell(self, fields: dict[str, Any]) -> None:
-        self.to_server.append(encode(fields))
+        data = encode(fields)
+        if len(data) > MAX_METADATA:
+            # It would end the link.
+            self.counters["over-limit"] += 1
+        else:
+            self.to_server.append(data)
+
+
+def _fold_apart(paths: Paths, avoid: str, server: str, fields: dict[str, Any]) -> None:
+    """Take an advertisement of a snapshot that is not whole yet."""
+    fold(paths, server, fields, avoid)
 
 
 def _route(raw: bytes) -> list[str]:

@@ -14,12 +14,17 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, field
 
+from bussrv.bus.links.paths import Paths
 from bussrv.errors import RemoteProtocolError
+from bussrv.uplink.crossing.interest import EVERYTHING, Interest
 
 MOST_IN_ENTRY = 200 << 10
 """The most bytes of the events of an entry, if it has more than one event."""
+
+_AROUND = 128
+"""The most bytes of an entry besides its events."""
 
 
 class Entry(Struct, omit_defaults=True):
@@ -88,15 +93,21 @@ class Entries:
         self.number = 0
         self.since = 0
 
-    def changes(self, events: list[bytes]) -> Iterator[bytes]:
-        """Entries with these events."""
-        for part in _parts(events):
+    def changes(self, events: list[bytes], most: int) -> Iterator[bytes]:
+        """Entries with these events.
+
+        :param most: the most bytes of an entry. Larger events are left out.
+        """
+        for part in _parts(events, most):
             yield self._entry(part)
 
-    def snapshot(self, events: list[bytes]) -> Iterator[bytes]:
-        """Entries that together say everything."""
+    def snapshot(self, events: list[bytes], most: int) -> Iterator[bytes]:
+        """Entries that together say everything.
+
+        :param most: the most bytes of an entry. Larger events are left out.
+        """
         self.since = 0
-        parts = list(_parts(events)) or [[]]
+        parts = list(_parts(events, most)) or [[]]
         for place, part in enumerate(parts, 1):
             yield self._entry(part, reset=place == 1, whole=place == len(parts))
 
@@ -107,11 +118,13 @@ class Entries:
         return entry
 
 
-def _parts(events: list[bytes]) -> Iterator[list[bytes]]:
+def _parts(events: list[bytes], most: int) -> Iterator[list[bytes]]:
     part: list[bytes] = []
-    size = 0
+    size, most = 0, most - _AROUND
     for event in events:
-        if part and size + len(event) > MOST_IN_ENTRY:
+        if len(event) > most:
+            continue
+        if part and size + len(event) > min(MOST_IN_ENTRY, most):
             yield part
             part, size = [], 0
         part.append(event)
@@ -120,30 +133,38 @@ def _parts(events: list[bytes]) -> Iterator[list[bytes]]:
         yield part
 
 
+class Told(Struct):
+    """What a server has told of itself in a snapshot.
+
+    :ivar sessions: its sessions, folded.
+    """
+
+    sessions: Paths = field(default_factory=Paths)
+    interest: Interest = EVERYTHING
+
+
 class Peer(Struct):
     """Another server.
 
     :ivar number: that of the last entry that was folded.
     :ivar heard: when it was last heard of, in seconds.
-    :ivar snapshot: the events of a snapshot that is not whole yet; ``None``: none is on its way.
+    :ivar snapshot: what a snapshot has told so far that is not whole yet; ``None``: none is on its way.
     :ivar is_known: whether a snapshot was whole, so that its directory is known.
+    :ivar interest: what it wants.
     """
 
     boot: str
     number: int
     heard: float
-    snapshot: list[dict[str, Any]] | None = None
+    snapshot: Told | None = None
     is_known: bool = False
+    interest: Interest = EVERYTHING
 
-    def take(self, entry: Entry) -> list[dict[str, Any]] | None:
-        """Take the next entry, or the first of a snapshot. :returns: the events to fold; ``None``: none yet."""
+    def begins(self, entry: Entry) -> None:
+        """The next entry, or the first of a snapshot, is to be folded."""
         self.number = entry.n
         if entry.reset:
-            self.snapshot = []
-        if self.snapshot is None:
-            return entry.events
-        self.snapshot += entry.events
-        return None
+            self.snapshot = Told()
 
     def is_next(self, entry: Entry) -> bool:
         """Whether everything before an entry is known, or need not be."""

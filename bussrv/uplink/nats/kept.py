@@ -18,26 +18,32 @@ from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
-from typing import Protocol
+from tempfile import NamedTemporaryFile
+from typing import Annotated, Protocol
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 from nats.errors import Error
 from nats.errors import TimeoutError as NatsTimeoutError
 from nats.js import JetStreamContext
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy, DiscardPolicy, StreamConfig
 
 from bussrv.errors import ConfigError
-from bussrv.uplink.lines import Lines
+from bussrv.uplink.lines import Lines, RareLines
 from bussrv.uplink.nats.directory_stream import ensure_stream
 from bussrv.uplink.nats.settings import Keep
 from bussrv.uplink.nats.subjects import token
 
-MOST_WAITING = 1000
-"""The most frames of a service that wait for the stream. Beyond it the newest are dropped, and count as lost."""
+MOST_WAITING = 16 << 20
+"""The most bytes of a service that wait for the stream. Beyond it the newest are dropped, and count as lost."""
 
 PATIENCE = 30.0
 """Seconds that a frame waits for the stream to take it."""
+
+HEADERS = 512
+"""Bytes of a message that are left for its headers."""
+
+Boot = Annotated[str, Meta(pattern=r"^[0-9a-f]{16}\Z")]
 
 _WINDOW = 120.0
 _AGAIN = 1.0
@@ -51,39 +57,66 @@ class Place(Struct):
 
     :ivar sequence: the number of the last message in the stream.
     :ivar origins: the boot, and the number of the next object, of each origin.
+    :ivar stream: when the stream was made.
     """
 
-    sequence: int
-    origins: dict[str, tuple[str, int]] = {}
+    sequence: Annotated[int, Meta(ge=0)]
+    origins: dict[str, tuple[Boot, Annotated[int, Meta(ge=1)]]] = {}
+    stream: str = ""
 
 
 class PlaceFile:
     """The file with a place.
 
-    :param path: the file. Its directory is made.
+    :param path: the file.
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        path.parent.mkdir(parents=True, exist_ok=True)
+        self.path = path
 
     def load(self) -> Place | None:
         """The place; ``None``: there is none yet.
 
-        :raises ConfigError: the file has something else in it.
+        :raises OSError, msgspec.MsgspecError: the file cannot be read, or has something else in it.
         """
         try:
-            return msgspec.json.decode(self._path.read_bytes(), type=Place)
+            return msgspec.json.decode(self.path.read_bytes(), type=Place)
         except FileNotFoundError:
             return None
-        except msgspec.MsgspecError as error:
-            raise ConfigError(f"{self._path} does not say how far the server is: {error}") from error
 
     def save(self, place: Place) -> None:
-        """Remember this. A crash leaves the former place, or this one."""
-        new = self._path.with_suffix(".new")
+        """Remember this. A crash leaves the former place, or this one.
+
+        :raises OSError: the file cannot be written.
+        """
+        new = self.path.with_suffix(".new")
         new.write_bytes(msgspec.json.encode(place))
-        new.replace(self._path)
+        new.replace(self.path)
+
+
+def check_state(directory: Path) -> None:
+    """Make the directory that says how far a server is, and see whether files can be written there.
+
+    :raises ConfigError: they cannot.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with NamedTemporaryFile(dir=directory):
+            pass
+    except OSError as error:
+        raise ConfigError(f"--state {directory}: {error.strerror}") from error
+
+
+class _Frame(Struct, gc=False):
+    """A frame that waits for the stream.
+
+    :ivar until: when it is given up.
+    """
+
+    id: str
+    data: bytes
+    objects: int
+    until: float
 
 
 class ITaker(Protocol):
@@ -111,7 +144,7 @@ class KeptService:
         self, stream: JetStreamContext, subject: str, *, root: str, server: str, keep: Keep, log: Lines
     ) -> None:
         self._stream = stream
-        self._log = log
+        self._log = RareLines(log)
         self.subject = subject
         digest = hashlib.sha256(subject.encode()).hexdigest()[:16]
         self.name = f"{root}.keep.{digest}".replace(".", "_")
@@ -124,7 +157,9 @@ class KeptService:
             discard=DiscardPolicy.OLD,
             duplicate_window=min(_WINDOW, keep.age),
         )
-        self._frames: deque[tuple[str, bytes]] = deque()
+        self._place: Place | None = None
+        self._frames: deque[_Frame] = deque()
+        self._waiting = 0
         run = secrets.token_hex(8)
         self._ids = (f"{run}.{number}" for number in count())
         self._wake = asyncio.Event()
@@ -135,54 +170,88 @@ class KeptService:
         :raises Error: that could not be done.
         """
         await ensure_stream(self._stream, self._config)
-        state = (await self._stream.stream_info(self.name)).state
-        place = self._file.load()
+        info = await self._stream.stream_info(self.name)
+        made = "" if info.created is None else info.created.isoformat()
+        place = self._place or self._load()
         if place is None:
-            place = Place(state.last_seq)
-            self._file.save(place)
-        elif place.sequence > state.last_seq:
+            place = Place(info.state.last_seq, stream=made)
+            self._save(place)
+        elif place.stream != made or place.sequence > info.state.last_seq:
             # The stream is another one: its numbers begin anew.
-            place.sequence = 0
+            place.sequence, place.stream = 0, made
+        self._place = place
         return place
+
+    def _load(self) -> Place | None:
+        try:
+            return self._file.load()
+        except (OSError, msgspec.MsgspecError) as error:
+            self._log.warn(
+                "uplink: {path} does not say how far the server is, which begins with what comes next: {error}",
+                event="uplink.state-failed",
+                path=self._file.path,
+                error=error,
+            )
+            return None
+
+    def _save(self, place: Place) -> None:
+        try:
+            self._file.save(place)
+        except OSError as error:
+            self._log.warn(
+                "uplink: {path} cannot be written; if the uplink ends, some things may come again: {error}",
+                event="uplink.state-failed",
+                path=self._file.path,
+                error=error,
+            )
 
     # What this server publishes.
 
-    def publish(self, frame: bytes) -> bool:
-        """Have a frame published. :returns: whether there was room for it."""
-        if len(self._frames) >= MOST_WAITING:
+    def publish(self, frame: bytes, objects: int) -> bool:
+        """Have a frame published.
+
+        :param objects: how many objects it has.
+        :returns: whether there was room for it.
+        """
+        if self._waiting + len(frame) > MOST_WAITING:
             return False
-        self._frames.append((next(self._ids), frame))
+        until = asyncio.get_running_loop().time() + PATIENCE
+        self._frames.append(_Frame(next(self._ids), frame, objects, until))
+        self._waiting += len(frame)
         self._wake.set()
         return True
 
-    async def publish_all(self, lost: Callable[[], None]) -> None:
+    def waiting(self) -> int:
+        """How many objects wait for the stream."""
+        return sum(each.objects for each in self._frames)
+
+    async def publish_all(self, lost: Callable[[int], None]) -> None:
         """Publish frames, one after the other, for ever.
 
-        :param lost: is called for each that the stream did not take in time.
+        :param lost: is called with the number of objects that the stream did not take in time.
         """
         while True:
             await self._wake.wait()
             self._wake.clear()
             while self._frames:
-                frame_id, frame = self._frames[0]
-                if not await self._published(frame_id, frame):
-                    lost()
+                frame = self._frames[0]
+                if not await self._published(frame):
+                    lost(frame.objects)
                 self._frames.popleft()
+                self._waiting -= len(frame.data)
 
-    async def _published(self, frame_id: str, frame: bytes) -> bool:
-        loop = asyncio.get_running_loop()
-        until = loop.time() + PATIENCE
+    async def _published(self, frame: _Frame) -> bool:
         while True:
-            if await self._has_taken(frame_id, frame):
+            if await self._has_taken(frame):
                 return True
-            if loop.time() >= until:
+            if asyncio.get_running_loop().time() >= frame.until:
                 return False
             await asyncio.sleep(_AGAIN)
 
-    async def _has_taken(self, frame_id: str, frame: bytes) -> bool:
-        headers = {"Nats-Msg-Id": frame_id}
+    async def _has_taken(self, frame: _Frame) -> bool:
+        headers = {"Nats-Msg-Id": frame.id}
         try:
-            await self._stream.publish(self.subject, frame, timeout=_WAIT, stream=self.name, headers=headers)
+            await self._stream.publish(self.subject, frame.data, timeout=_WAIT, stream=self.name, headers=headers)
         except (Error, asyncio.TimeoutError) as error:
             self._complain("takes nothing", error)
             return False
@@ -223,7 +292,7 @@ class KeptService:
                 await taker.taken()
                 place.sequence = messages[-1].metadata.sequence.stream
                 place.origins = taker.origins(self.subject)
-                self._file.save(place)
+                self._save(place)
         finally:
             with suppress(Error):
                 await consumer.unsubscribe()

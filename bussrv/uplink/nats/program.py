@@ -14,8 +14,9 @@ from nats.errors import Error
 from bussrv.uplink.bus_connection import BusConnection
 from bussrv.uplink.crossing.server_link import LinkRefused
 from bussrv.uplink.figures import Figures
-from bussrv.uplink.lines import Lines
+from bussrv.uplink.lines import Lines, RareLines
 from bussrv.uplink.nats.connection import MOST_PENDING, Connection
+from bussrv.uplink.nats.kept import check_state
 from bussrv.uplink.nats.session import Session, SessionFigures
 from bussrv.uplink.nats.settings import Settings, settings_of
 from bussrv.uplink.reporting import reported
@@ -40,6 +41,8 @@ def run(url: str, **options: Any) -> None:
     :raises ConfigError: the URL or an option cannot be used.
     """
     settings = settings_of(url, **options)
+    if settings.keep.services:
+        check_state(settings.keep.state)
     # Its lines repeat at every attempt, and the uplink says the same in one.
     logging.getLogger("nats").setLevel(logging.CRITICAL + 1)
     with reported(settings.metrics, as_json=settings.log_as_json) as (figures, log):
@@ -52,6 +55,7 @@ class _Program:
     def __init__(self, settings: Settings, figures: Figures, log: Lines) -> None:
         self._settings = settings
         self._log = log
+        self._refusals = RareLines(log)
         self._stop = asyncio.Event()
         self._figures = SessionFigures(figures)
         self._failures = figures.counter("failures", "Failed attempts to reach the server or the engine.")
@@ -64,11 +68,12 @@ class _Program:
         await or_stopped(self._serve(), self._stop)
 
     async def _serve(self) -> None:
-        connection = await self._reach()
-        try:
-            await self._keep_linked(connection)
-        finally:
-            await connection.close()
+        while True:
+            connection = await self._reach()
+            try:
+                await self._keep_linked(connection)
+            finally:
+                await connection.close()
 
     def _retry(self, whom: str) -> Retry:
         return Retry(self._log, whom, self._failures, self._stop)
@@ -90,11 +95,16 @@ class _Program:
                 return connection
 
     async def _connect(self, connection: Connection) -> None:
-        """Connect once. Later, nats-py connects again by itself."""
+        """Connect once. Later, nats-py connects again by itself, unless NATS says why it ends the connection."""
         engine, log = self._settings.engine, self._log
+        said = ""
 
         async def failed(error: Exception) -> None:
+            nonlocal said
             self._failures.inc()
+            if isinstance(error, Error) and str(error) != said:
+                said = str(error)
+                self._refusals.warn("uplink: NATS refuses something: {error}", event="uplink.engine-failed", error=said)
 
         async def lost() -> None:
             if not (connection.is_closed or self._stop.is_set()):
@@ -122,15 +132,17 @@ class _Program:
         )
 
     async def _keep_linked(self, connection: Connection) -> None:
+        """Link with the server, again and again, as long as there is a connection to the engine."""
         retry = self._retry(f"server at {self._settings.bus}")
-        while True:
+        while not connection.is_closed:
             try:
                 link = await self._link()
                 retry.worked()
                 why = await self._join(link, connection)
             except (OSError, LinkRefused, asyncio.TimeoutError) as error:
                 why = str(error) or "it did not answer in time"
-            await retry.failed(why)
+            if not connection.is_closed:
+                await retry.failed(why)
 
     async def _join(self, link: BusConnection, connection: Connection) -> str:
         """Serve until the link is gone. :returns: why it is."""

@@ -20,17 +20,23 @@ from bussrv.uplink.bus_connection import BusConnection
 from bussrv.uplink.crossing.node import Node
 from bussrv.uplink.crossing.peers import read_entry
 from bussrv.uplink.figures import Figures
-from bussrv.uplink.lines import Lines
+from bussrv.uplink.lines import Lines, RareLines
 from bussrv.uplink.nats.checkpoints import publish_checkpoints
 from bussrv.uplink.nats.connection import Connection
 from bussrv.uplink.nats.directory_stream import DirectoryStream
-from bussrv.uplink.nats.kept import KeptService
+from bussrv.uplink.nats.kept import HEADERS, KeptService
 from bussrv.uplink.nats.settings import BEAT, Settings
 from bussrv.uplink.nats.subjects import covers
 from bussrv.wire.objects import BusObject
 
 CHECK = 10.0
 """Seconds between two looks at whether the stream has the newest entry of this server."""
+
+LEAST_PAYLOAD = 4096
+"""If NATS takes smaller messages, nothing crosses."""
+
+MOST_PAUSE = 4.0
+"""The most seconds between two attempts to get the directories of servers."""
 
 TOLD_ANEW = 1.0
 """The least seconds between two snapshots that others ask for."""
@@ -47,7 +53,10 @@ COUNTERS = {
     "server-too-slow": "Messages that were dropped because the server reads too slowly.",
     "reply-to-nobody": "Replies to requests that are not known.",
     "bad-frame": "Messages of objects that were none.",
-    "bad-entry": "Messages about servers that were none.",
+    "bad-object": "Objects that another server may not send.",
+    "bad-entry": "Messages about servers, and parts of them, that were none.",
+    "over-limit": "What was left out because of a limit of the uplink.",
+    "same-server": "Heartbeats of another server with the id of this one.",
 }
 """What is counted, and what it means."""
 
@@ -103,6 +112,9 @@ class Session:
         self._pongs: dict[str, asyncio.Future[None]] = {}
         self._pings = 0
         self._told_at = -TOLD_ANEW
+        self._telling_anew: asyncio.TimerHandle | None = None
+        self._compacting: asyncio.Task[None] | None = None
+        self._rare = RareLines(log)
         self._tasks: list[asyncio.Task[None]] = []
         self._own_entries, self._own_beat = (self.subjects.of(kind, server) for kind in ("reg", "beat"))
 
@@ -119,13 +131,15 @@ class Session:
         if (journal := self._settings.journal) is not None:
             subject = self.subjects.of("seal", self.node.server)
             jobs.append(partial(publish_checkpoints, self._stream, self.subjects.root, subject, journal))
+        for each in self._kept.values():
+            jobs += [partial(self._serve_kept, each), partial(each.publish_all, self._not_kept)]
         self._tasks = [self._loop.create_task(self._forever(job)) for job in jobs]
-        self._tasks += [
-            self._loop.create_task(self._forever(partial(self._serve_kept, each))) for each in self._kept.values()
-        ]
         try:
-            ended: list[asyncio.Future[Any]] = [self._link.gone, *self._tasks]
+            ended: list[asyncio.Future[Any]] = [self._link.gone, self._connection.ended, *self._tasks]
             await asyncio.wait(ended, return_when=asyncio.FIRST_COMPLETED)
+            if self._connection.is_closed:
+                # nats-py cancels whoever waits for a message.
+                return self._end_with_engine()
             for task in self._tasks:
                 if task.done():
                     task.result()
@@ -150,6 +164,14 @@ class Session:
                 logged = said
             await asyncio.sleep(1)
 
+    def _end_with_engine(self) -> str:
+        """End the link because NATS has ended the connection. :returns: why it ends."""
+        why = "NATS has ended the connection"
+        error = self._connection.last_error
+        self._log.warn("uplink: {why}, and is dialed anew: {error}", event="uplink.lost", why=why, error=error)
+        self._link.end(why, "server-stopped")
+        return why
+
     def _bug(self, error: Exception) -> str:
         """End the link because of a bug. :returns: why it ends."""
         where = "".join(traceback.format_exception(error)[-2:])
@@ -158,10 +180,15 @@ class Session:
         return "a bug in the uplink"
 
     async def _leave(self) -> None:
+        for each in self._kept.values():
+            self._not_kept(each.waiting())
         self._figures.add(self.node.counters)
-        for task in self._tasks:
+        if self._telling_anew is not None:
+            self._telling_anew.cancel()
+        tasks = [*self._tasks, *([] if self._compacting is None else [self._compacting])]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         with suppress(Error, asyncio.TimeoutError):
             await self._connection.give(self._own_beat, self.node.beat(left=True))
             await self._connection.listen(set())
@@ -185,17 +212,20 @@ class Session:
             await self._wake.wait()
             self._wake.clear()
             snapshots, number = node.snapshots, node.entries.number
-            for subject, data, objects in node.to_publish(connection.max_payload):
+            may_repeat = self._loop.time() >= self._told_at + TOLD_ANEW
+            most = max(LEAST_PAYLOAD, connection.max_payload - HEADERS)
+            for subject, data, objects in node.to_publish(most, may_repeat=may_repeat):
                 kept = self._kept.get(subject)
                 if kept is not None:
-                    taken = kept.publish(data)
+                    taken = kept.publish(data, objects)
                 else:
                     # Who misses something sees it by the numbers, and asks for what is missing of a directory.
                     taken = await connection.give(subject, data)
                 node.counters["sent" if taken else "not-sent"] += objects
             if node.snapshots > snapshots:
                 self._told_at = self._loop.time()
-                self._tasks.append(self._loop.create_task(self._compact(node.entries.number - number)))
+                if self._compacting is None or self._compacting.done():
+                    self._compacting = self._loop.create_task(self._compact(node.entries.number - number))
             if node.entries.number > number:
                 changed, self._interest_changed = self._interest_changed, asyncio.Event()
                 changed.set()
@@ -221,24 +251,31 @@ class Session:
     def _came(self, subject: str, data: bytes) -> None:
         """A message came."""
         node = self.node
-        if self._link.is_full and node.subjects.parts(subject)[0] in ("pub", "obj", "to"):
+        if self._link.is_full and self.subjects.kind(subject) in ("pub", "obj", "to"):
             # The numbers of later objects tell how many are missing.
             node.counters["server-too-slow"] += 1
             return
         try:
             node.came(subject, data, self._loop.time())
+            self._tell()
         except Exception as error:
             # It would end the loop that reads the connection.
             self._bug(error)
         if node.unknown:
             self._reading.set()
-        if node.is_asked:
-            self._loop.call_later(max(0.0, self._told_at + TOLD_ANEW - self._loop.time()), self._wake.set)
-        self._tell()
+        if node.is_asked and self._telling_anew is None:
+            self._telling_anew = self._loop.call_at(self._told_at + TOLD_ANEW, self._tell_anew)
+
+    def _tell_anew(self) -> None:
+        """Others have asked for the whole directory, and it was not published a moment ago."""
+        self._telling_anew = None
+        self._wake.set()
 
     def _tell(self) -> None:
-        """Tell the server what is new, a part in each turn."""
+        """Tell the server what is new, a part in each turn. A server that reads too slowly is told at a later beat."""
         node = self.node
+        if self._link.is_full:
+            return
         has_more = node.tell()
         self._link.send(node.to_server)
         node.to_server.clear()
@@ -256,6 +293,12 @@ class Session:
                 await self._connection.give(subject, data)
             for server in self.node.lapsed(self._loop.time() - self._settings.lapse):
                 self._log.warn("uplink: server {server} gives no sign of life", event="uplink.lapsed", server=server)
+            if self.node.counters["same-server"]:
+                self._rare.warn(
+                    "uplink: another uplink says that it is of server {server}: give each server an id of its own",
+                    event="uplink.same-server",
+                    server=self.node.server,
+                )
             self._figures.add(self.node.counters)
             self._figures.servers.set(len(self.node.peers))
             self._note_servers()
@@ -272,7 +315,11 @@ class Session:
         self._seen = now
 
     async def _read(self) -> None:
-        """Read the directories of servers that are not known, or of which something is missing."""
+        """Read the directories of servers that are not known, or of which something is missing.
+
+        Of some servers nothing may ever come. So the pauses grow.
+        """
+        pause = BEAT / 2
         while True:
             await self._reading.wait()
             self._reading.clear()
@@ -283,7 +330,8 @@ class Session:
             for server in wanted:
                 if server in self.node.unknown:
                     await self._connection.give(self.subjects.of("ask", server), b"")
-            await asyncio.sleep(BEAT / 2)
+            await asyncio.sleep(pause)
+            pause = BEAT / 2 if self.node.unknown.keys().isdisjoint(wanted) else min(2 * pause, MOST_PAUSE)
 
     async def _read_from(self, servers: list[str]) -> None:
         subjects = (
@@ -292,16 +340,24 @@ class Session:
         try:
             for subject in subjects:
                 async for on, data in self._directory.read(subject):
-                    _, server = self.subjects.parts(on)
-                    if server in self.node.unknown:
-                        self.node.came(on, data, self._loop.time())
-                        self._tell()
+                    self._was_read(on, data)
         except (Error, asyncio.TimeoutError) as error:
-            self._log.info(
+            self._rare.warn(
                 "uplink: the stream of directories cannot be read: {error}",
                 event="uplink.engine-failed",
                 error=str(error) or type(error).__name__,
             )
+
+    def _was_read(self, subject: str, data: bytes) -> None:
+        """The stream has this. What is wrong with it is counted."""
+        try:
+            _, server = self.subjects.parts(subject)
+        except RemoteProtocolError as error:
+            self.node.counters[error.reason] += 1
+            return
+        if server in self.node.unknown:
+            self.node.came(subject, data, self._loop.time())
+            self._tell()
 
     async def _check(self) -> None:
         """Look after the stream of directories: it is there, and has the newest entry of this server."""
@@ -310,13 +366,20 @@ class Session:
             was_there = await self._directory.ensure()
             newest = await self._directory.last(self._own_entries)
             node = self.node
-            entry = None if newest is None else read_entry(newest)
-            is_behind = entry is None or (entry.boot, entry.n) != (node.boot, node.entries.number)
+            is_behind = newest is None or not self._is_newest(newest)
             if node.entries.number and is_behind and (was_behind or not was_there):
                 node.is_asked = True
                 self._wake.set()
             was_behind = is_behind
             await asyncio.sleep(CHECK)
+
+    def _is_newest(self, data: bytes) -> bool:
+        """Whether this is the newest entry of this server. It may be anything: others may write into the stream."""
+        try:
+            entry = read_entry(data)
+        except RemoteProtocolError:
+            return False
+        return (entry.boot, entry.n) == (self.node.boot, self.node.entries.number)
 
     # What is kept; see :class:`bussrv.uplink.nats.kept.ITaker`.
 
@@ -325,7 +388,6 @@ class Session:
         service = self.subjects.service(kept.subject) or ""
         place = await kept.begin()
         self.node.arrivals.continue_at(kept.subject, place.origins)
-        publishing = self._loop.create_task(kept.publish_all(self._not_kept))
         consuming: asyncio.Task[None] | None = None
         changed: asyncio.Task[Any] | None = None
         try:
@@ -341,7 +403,7 @@ class Session:
                 if consuming is not None and consuming.done():
                     consuming.result()
         finally:
-            for task in (publishing, consuming, changed):
+            for task in (consuming, changed):
                 if task is not None:
                     task.cancel()
 
@@ -349,8 +411,8 @@ class Session:
         own = self.node.own
         return self.node.is_told and (own.has_content or any(matches(each, service) for each in own.services))
 
-    def _not_kept(self) -> None:
-        self.node.counters["not-sent"] += 1
+    def _not_kept(self, objects: int) -> None:
+        self.node.counters["not-sent"] += objects
 
     def take(self, subject: str, frame: bytes) -> None:
         """Give the server a frame that was kept."""

@@ -20,10 +20,12 @@ import re
 from collections.abc import Iterable, Iterator
 from urllib.parse import unquote
 
+from bussrv.errors import RemoteProtocolError
 from bussrv.service_patterns import ONE_LEVEL, REST, SEPARATOR, filter_of
 
 _EMPTY = "%"
 _OTHER = re.compile(rb"[^A-Za-z0-9_-]")
+_TOKEN = re.compile(r"(?:[A-Za-z0-9_-]|%[0-9A-F]{2})+\Z")
 _NET = re.compile(r"[A-Za-z0-9_-]{1,32}\Z")
 
 
@@ -46,15 +48,24 @@ class Subjects:
         return self._publications + ".".join(map(token, service.split(SEPARATOR)))
 
     def service(self, subject: str) -> str | None:
-        """The service on which something on this subject was published; ``None``: it is no publication."""
+        """The service on which something on this subject was published; ``None``: it is no publication.
+
+        :raises RemoteProtocolError: ``bad-frame``: no service has this subject.
+        """
         if not subject.startswith(self._publications):
             return None
         return SEPARATOR.join(map(level, subject[len(self._publications) :].split(".")))
 
+    def kind(self, subject: str) -> str:
+        """What a subject stands for, such as ``obj``; see above."""
+        return subject[len(self.root) + 1 :].partition(".")[0]
+
     def parts(self, subject: str) -> tuple[str, str]:
-        """What a subject stands for: its kind, such as ``obj``, and the rest of it after that.
+        """The kind of a subject, and the rest of it after that.
 
         Of a subject of a server, the rest is its routing id.
+
+        :raises RemoteProtocolError: ``bad-frame``: no server has this subject.
         """
         kind, _, rest = subject[len(self.root) + 1 :].partition(".")
         return kind, rest if kind == "pub" else level(rest)
@@ -100,8 +111,18 @@ def _escaped(found: re.Match[bytes]) -> bytes:
 
 
 def level(text: str) -> str:
-    """The text that a token stands for."""
-    return "" if text == _EMPTY else unquote(text, errors="strict")
+    """The text that a token stands for.
+
+    :raises RemoteProtocolError: ``bad-frame``: it is none.
+    """
+    if text == _EMPTY:
+        return ""
+    try:
+        if _TOKEN.match(text):
+            return unquote(text, errors="strict")
+    except UnicodeDecodeError:
+        pass
+    raise RemoteProtocolError("bad-frame", "a level of a subject stands for no name")
 
 
 def covers(pattern: str, subject: str) -> bool:

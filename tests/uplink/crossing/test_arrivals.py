@@ -1,10 +1,12 @@
 """Arrivals and outgoing together: an engine in between loses frames, and gives some twice."""
 
+import tracemalloc
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bussrv.uplink.crossing.arrivals import Arrivals
-from bussrv.uplink.crossing.frames import unpack
+from bussrv.uplink.crossing.arrivals import MOST_IN_PARTS, Arrivals
+from bussrv.uplink.crossing.frames import Frame, unpack
 from bussrv.uplink.crossing.outgoing import MOST_BYTES, MOST_OBJECTS, Outgoing, Publisher
 
 BOOT = b"12345678"
@@ -104,3 +106,41 @@ def test_a_subject_that_is_not_subscribed_to_is_forgotten():
     arrivals.take("a", unpack(frames[0][1]))
     arrivals.forget(lambda subject: subject != "a")
     assert arrivals.take("a", unpack(frames[2][1])).lost == 0
+
+
+def part(origin, number, place, whole, body, boot=BOOT):
+    return Frame(origin, boot, number, 1, place, [whole], body)
+
+
+def test_parts_that_never_end_take_no_more_memory_than_said():
+    """Of many origins, in tiny parts, and of runs that change: and what one object costs does not grow."""
+    arrivals = Arrivals(1 << 20)
+    tracemalloc.start()
+    try:
+        for origin in range(400):
+            for place in range(4):
+                arrivals.take("s", part(f"o{origin}", 1, place, 1 << 20, bytes(200 << 10)))
+        for place in range(100_000):
+            arrivals.take("s", part("tiny", 1, place, 1 << 20, b"x"))
+        for run in range(1000):
+            arrivals.take("s", part("runs", 1, 0, 1 << 20, bytes(200 << 10), boot=run.to_bytes(8, "big")))
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    # Buffers that grow have some room.
+    assert held < 1.3 * MOST_IN_PARTS
+    assert b"".join(arrivals.take("t", part("b", 1, place, 4, b"xy")).body for place in range(2)) == b"xyxy"
+
+
+def test_many_subjects_and_origins_are_forgotten_at_the_bound(monkeypatch):
+    monkeypatch.setattr("bussrv.uplink.crossing.arrivals.MOST_REMEMBERED", 50)
+    monkeypatch.setattr("bussrv.uplink.crossing.arrivals.MOST_ORIGINS", 20)
+    arrivals = Arrivals(2000)
+    arrivals.continue_at("kept", {"hall": (BOOT.hex(), 5)})
+    for number in range(200):
+        arrivals.take(f"s{number}", Frame("hall", BOOT, 7, 1, None, [1], b"x"))
+    assert arrivals.take("kept", Frame("hall", BOOT, 7, 1, None, [1], b"x")).lost == 2
+    for number in range(200):
+        arrivals.take("kept", Frame(f"o{number}", BOOT, 1, 1, None, [1], b"x"))
+        assert len(arrivals.places("kept")) <= 20
+    assert arrivals.take("kept", Frame("hall", BOOT, 9, 1, None, [1], b"x")).lost == 0

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from bussrv.errors import RemoteProtocolError
 from bussrv.uplink.crossing.arrivals import Arrivals
-from bussrv.uplink.crossing.frames import overhead, pack, pack_parts, unpack
+from bussrv.uplink.crossing.frames import MOST_NUMBER, overhead, pack, pack_parts, unpack
 
 BOOT = b"12345678"
 origins = st.text(min_size=1, max_size=20)
 objects = st.lists(st.binary(min_size=1, max_size=50), min_size=1, max_size=20)
-numbers = st.integers(1, 1 << 63)
+numbers = st.integers(1, MOST_NUMBER)
 
 
 @given(origins, numbers, objects)

@@ -1,0 +1,69 @@
+"""Checks: of what other servers send, what a server may be given. Pure.
+
+Anything may come through an engine. What is malformed would end the link with the server, and events that neighbours
+tell each other would be taken for what the net itself says.
+"""
+
+from __future__ import annotations
+
+from bussrv.bus.links.advertisement_fields import ADVERTISEMENTS
+from bussrv.errors import Refused, RemoteProtocolError
+from bussrv.service_patterns import check_pattern
+from bussrv.uplink.crossing.server_link import FAREWELL
+from bussrv.values import check_known_name, check_routing_id
+from bussrv.wire.objects import MAX_METADATA, BadObject, BusObject, ObjectReader
+
+GAP = "routing/announcement/gap"
+INTEREST = "routing/announcement/interest"
+NEIGHBORS = "routing/announcement/neighbors"
+
+BETWEEN_NEIGHBOURS = frozenset(
+    (*ADVERTISEMENTS, "routing/subscribe", "routing/subscribe/reply", NEIGHBORS, INTEREST, GAP, FAREWELL)
+)
+"""Events of a link. No object of another server is one."""
+
+
+class Objects:
+    """Reads objects that another server sent.
+
+    :param max_payload: the most bytes of the payload of an object.
+    """
+
+    def __init__(self, max_payload: int) -> None:
+        self._max_payload = max_payload
+
+    def read(self, body: bytes) -> tuple[list[BusObject], int]:
+        """The objects that a server may be given, and how many others there are.
+
+        :raises RemoteProtocolError: these are no whole objects.
+        """
+        reader = ObjectReader(MAX_METADATA, self._max_payload)
+        reader.expect_server()
+        objs, end = reader.read_chunk(body)
+        events: list[BusObject | BadObject] = [*objs]
+        if end < len(body):
+            reader.feed(body[end:])
+            while (event := reader.next_event()) is not None:
+                events.append(event)
+            if not reader.is_empty:
+                raise RemoteProtocolError("bad-frame", "the last object of a frame is cut off")
+        sound = [each for each in events if isinstance(each, BusObject) and each.head.event not in BETWEEN_NEIGHBOURS]
+        return sound, len(events) - len(sound)
+
+
+def is_routing_id(name: str) -> bool:
+    """Whether a server or a session may have this routing id."""
+    try:
+        check_routing_id(name, "")
+    except Refused:
+        return False
+    return True
+
+
+def is_wanted_name(name: object) -> bool:
+    """Whether a server may want publications on this: the name of a service, or a pattern."""
+    try:
+        check_pattern(check_known_name(name))
+    except Refused:
+        return False
+    return True
