@@ -222,7 +222,7 @@ def _seq_in(line: bytes) -> int:
     """The number of the record in a line; 0 if it holds none."""
     try:
         return msgspec.json.decode(line, type=_Numbered).seq
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return 0
 
 

@@ -16,7 +16,7 @@ from bussrv.journal.segment import list_segments
 from bussrv.synth.journal import write_journal
 from tests.audit.source.growing import Growing, seqs_of, write_whole
 
-TIMEOUT = 120
+TIMEOUT = 400
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def test_a_table_has_a_partition_for_each_segment(registered: SparkSession, whol
 class Stream:
     """A job of a user, which is started again and again."""
 
-    def __init__(self, spark: SparkSession, place: Path, *journals: Path, most: int = 200_000) -> None:
+    def __init__(self, spark: SparkSession, place: Path, *journals: Path, most: int = 400_000) -> None:
         self._spark = spark
         self._place = place
         self._journals = journals
@@ -102,7 +102,7 @@ def test_a_batch_that_failed_is_the_same_again(registered: SparkSession, whole: 
             raise OSError("the disk of the user is full")
 
     growing = Growing(whole, tmp_path / "hall")
-    growing.grow(500_000)
+    growing.grow(900_000)
     stream = Stream(registered, tmp_path, growing.directory)
     with pytest.raises(PySparkException, match="the disk of the user is full"):
         stream.run(fail_once)
