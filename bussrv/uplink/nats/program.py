@@ -68,8 +68,10 @@ class _Program:
         await or_stopped(self._serve(), self._stop)
 
     async def _serve(self) -> None:
-        while True:
+        while not self._stop.is_set():
             connection = await self._reach()
+            if connection is None:
+                return
             try:
                 await self._keep_linked(connection)
             finally:
@@ -78,11 +80,11 @@ class _Program:
     def _retry(self, whom: str) -> Retry:
         return Retry(self._log, whom, self._failures, self._stop)
 
-    async def _reach(self) -> Connection:
-        """Connect to the engine, however long that takes."""
+    async def _reach(self) -> Connection | None:
+        """Connect to the engine, however long that takes. :returns: ``None``: the program is to stop."""
         where = ",".join(self._settings.engine.urls)
         retry = self._retry(f"NATS at {where}")
-        while True:
+        while not self._stop.is_set():
             connection = Connection()
             try:
                 await self._connect(connection)
@@ -93,6 +95,7 @@ class _Program:
             else:
                 retry.worked()
                 return connection
+        return None
 
     async def _connect(self, connection: Connection) -> None:
         """Connect once. Later, nats-py connects again by itself, unless NATS says why it ends the connection."""
@@ -134,7 +137,7 @@ class _Program:
     async def _keep_linked(self, connection: Connection) -> None:
         """Link with the server, again and again, as long as there is a connection to the engine."""
         retry = self._retry(f"server at {self._settings.bus}")
-        while not connection.is_closed:
+        while not (connection.is_closed or self._stop.is_set()):
             try:
                 link = await self._link()
                 retry.worked()

@@ -12,6 +12,7 @@ from nats.js.errors import NotFoundError
 
 from bussrv.client.aio import Bus
 from bussrv.client.events import Gap, Message
+from bussrv.testing.uplink import RunningUplink
 from tests.uplink.nats.site import Site, joined
 from tests.uplink.nats_cluster import NatsCluster
 
@@ -159,6 +160,13 @@ def test_of_a_node_that_is_killed_each_loss_is_counted(tmp_path: Any, nats_clust
         a.uplink.wait_for("NATS is back")
         b.uplink.stop()
         assert stream[0].check() == counted(b, "lost") == stream[0].missing
+
+
+def test_it_stops_while_it_waits_for_its_server_or_for_nats(nats_server: NatsCluster) -> None:
+    for url in (nats_server.urls[0], "nats://127.0.0.1:1"):
+        with RunningUplink(url, "--bus", "bus://127.0.0.1:1") as uplink:
+            uplink.wait_for("is lost")
+            assert uplink.stop() == 0
 
 
 @pytest.mark.long
