@@ -100,20 +100,30 @@ class _Program:
     async def _connect(self, connection: Connection) -> None:
         """Connect once. Later, nats-py connects again by itself, unless NATS says why it ends the connection."""
         engine, log = self._settings.engine, self._log
-        said = ""
+        said, is_lost = "", False
 
         async def failed(error: Exception) -> None:
-            nonlocal said
+            nonlocal said, is_lost
             self._failures.inc()
+            if not (is_lost or connection.is_connected or isinstance(error, Error)):
+                # It tries again and again by itself, the first time, too.
+                is_lost = True
+                where = ",".join(engine.urls)
+                trying = "uplink: NATS at {where} is lost, and tried again: {error}"
+                log.warn(trying, event="uplink.lost", where=where, error=str(error) or type(error).__name__)
             if isinstance(error, Error) and str(error) != said:
                 said = str(error)
                 self._refusals.warn("uplink: NATS refuses something: {error}", event="uplink.engine-failed", error=said)
 
         async def lost() -> None:
-            if not (connection.is_closed or self._stop.is_set()):
+            nonlocal is_lost
+            if not (is_lost or connection.is_closed or self._stop.is_set()):
+                is_lost = True
                 log.warn("uplink: NATS is lost: nothing crosses until it is back", event="uplink.lost")
 
         async def back() -> None:
+            nonlocal is_lost
+            is_lost = False
             log.info("uplink: NATS is back", event="uplink.back")
 
         await connection.connect(
@@ -133,6 +143,8 @@ class _Program:
             password=engine.password,
             user_credentials=None if engine.credentials is None else str(engine.credentials),
         )
+        if is_lost:
+            await back()
 
     async def _keep_linked(self, connection: Connection) -> None:
         """Link with the server, again and again, as long as there is a connection to the engine."""

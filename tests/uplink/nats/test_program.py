@@ -156,7 +156,7 @@ def test_of_a_node_that_is_killed_each_loss_is_counted(tmp_path: Any, nats_clust
                 await stream[0].take_all()
 
         run(test)
-        a.uplink.wait_for("NATS is lost")
+        a.uplink.wait_for("is lost")
         a.uplink.wait_for("NATS is back")
         b.uplink.stop()
         assert stream[0].check() == counted(b, "lost") == stream[0].missing
