@@ -10,7 +10,7 @@ from bussrv.bus.links.advertisement_fields import ADVERTISEMENTS
 from bussrv.errors import Refused, RemoteProtocolError
 from bussrv.service_patterns import check_pattern
 from bussrv.uplink.crossing.server_link import FAREWELL
-from bussrv.values import check_known_name, check_routing_id
+from bussrv.values import check_known_name, check_routing_id, check_service_name
 from bussrv.wire.objects import MAX_METADATA, BadObject, BusObject, ObjectReader
 
 GAP = "routing/announcement/gap"
@@ -55,6 +55,15 @@ def is_routing_id(name: str) -> bool:
     """Whether a server or a session may have this routing id."""
     try:
         check_routing_id(name, "")
+    except Refused:
+        return False
+    return True
+
+
+def is_service_name(name: object) -> bool:
+    """Whether a new service may have this name."""
+    try:
+        check_service_name(name)
     except Refused:
         return False
     return True

@@ -13,11 +13,20 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from bussrv.bus.links.advertisement_fields import NOTIFY, ended, events_between, learn, path_of, subject
+from bussrv.bus.links.advertisement_fields import (
+    NOTIFY,
+    REGISTER,
+    UNREGISTER,
+    ended,
+    events_between,
+    learn,
+    path_of,
+    subject,
+)
 from bussrv.bus.links.paths import MAX_HOPS, Paths, RemoteSession
 from bussrv.errors import Refused
 from bussrv.registry.state.session import SERVER_ROLE
-from bussrv.uplink.crossing.checks import is_routing_id
+from bussrv.uplink.crossing.checks import is_routing_id, is_service_name
 
 _EVENT = NOTIFY[1]
 _LOANS = ""
@@ -34,6 +43,9 @@ MOST_OF_SERVER = 200_000
 
 MOST_OF_NET = 1_000_000
 """The most of all servers together."""
+
+MOST_COPIED = 10_000_000
+"""The most names of services that are copied for the changes in one entry. Beyond it, a snapshot is read instead."""
 
 MOST_LOANS = 10_000
 """The most sessions that are lent at the same time."""
@@ -75,6 +87,39 @@ def most_of(server: str, paths: Paths, known: Iterable[Paths]) -> int:
     :param known: all that is known of the net, these paths included.
     """
     return min(MOST_OF_SERVER, paths.size(server) + MOST_OF_NET - sum(each.size_of_all for each in known))
+
+
+def merged(events: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Advertisements, with those of several services of one session as one. Each costs as much as the session has."""
+    found: list[dict[str, Any]] = []
+    last: dict[str, tuple[dict[str, Any], list[str]]] = {}
+    for fields in events:
+        routing_id, name, names = fields.get("routing-id"), fields.get("name"), fields.get("names")
+        several: list[Any] = [name] if "names" not in fields else names if isinstance(names, list) else [None]
+        if not isinstance(routing_id, str):
+            last.clear()
+            found.append(fields)
+        elif fields.get("event") not in (REGISTER, UNREGISTER) or not all(map(is_service_name, several)):
+            last.pop(routing_id, None)
+            found.append(fields)
+        else:
+            about = {key: value for key, value in fields.items() if key not in ("name", "names")}
+            before = last.get(routing_id)
+            if before is not None and before[0] == about:
+                before[1].extend(several)
+            else:
+                last[routing_id] = about, list(several)
+                found.append({**about, "names": last[routing_id][1]})
+    return found
+
+
+def cost(paths: Paths, server: str, fields: dict[str, Any]) -> int:
+    """How much an advertisement costs: the services of its session are copied."""
+    route, routing_id = fields.get("route"), fields.get("routing-id")
+    if routing_id is None and isinstance(route, list) and route:
+        routing_id = route[0]
+    before = paths.heard(server, routing_id) if isinstance(routing_id, str) else None
+    return 1 if before is None else 1 + len(before.services)
 
 
 def everything(remotes: Iterable[RemoteSession]) -> Iterator[dict[str, Any]]:

@@ -7,10 +7,11 @@ what all the others want together, in the same way.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from bussrv.uplink.crossing.checks import INTEREST, is_wanted_name
 from bussrv.wire.objects import encode_json
@@ -97,8 +98,17 @@ def differences(before: Interest | None, now: Interest, route: list[str]) -> Ite
     :param route: the server that tells it.
     """
     known = EVERYTHING if before is None else before
-    events: list[dict[str, Any]] = [] if before is not None else [{"anew": True}]
-    for key, names in (("added", now.services - known.services), ("removed", known.services - now.services)):
+    if before is None:
+        yield {"event": INTEREST, "anew": True, "route": route}
+    yield from _changes(known, now, now.services - known.services, known.services - now.services, route)
+
+
+def _changes(
+    known: Interest, now: Interest, added: Iterable[str], removed: Iterable[str], route: list[str]
+) -> Iterator[dict[str, Any]]:
+    """The events that tell which names are wanted, or no more, and then what else changed."""
+    events: list[dict[str, Any]] = []
+    for key, names in (("added", added), ("removed", removed)):
         events += [{key: part} for part in _parts(sorted(names))]
     last: dict[str, Any] = {}
     if known.events != now.events:
@@ -125,54 +135,113 @@ def _parts(names: list[str]) -> Iterator[list[str]]:
         yield part
 
 
-class Together:
-    """What several servers want together.
+class Wanted:
+    """What one other server wants. It may tell many small changes, so none costs more than it says.
 
-    :ivar has_changed: whether it may be something else than when :meth:`interest` was last asked.
+    :ivar services: see :class:`Interest`, as all others.
     """
 
+    def __init__(self, interest: Interest = EVERYTHING) -> None:
+        self.events, self.types, self.services = interest.events, interest.types, set(interest.services)
+
+    def learn(self, fields: dict[str, Any]) -> tuple[set[str], set[str]]:
+        """It told this. :returns: the names that it wants now, and those that it does not want any more."""
+        if fields.get("anew") is True:
+            removed = self.widen()
+            added, _ = self._learn(fields)
+            return added - removed, removed - added
+        return self._learn(fields)
+
+    def _learn(self, fields: dict[str, Any]) -> tuple[set[str], set[str]]:
+        reach = learn(Interest(self.events, self.types), {"events": fields.get("events"), "types": fields.get("types")})
+        self.events, self.types = reach.events, reach.types
+        added = _names(fields.get("added"))
+        removed = (_names(fields.get("removed")) & self.services) - added
+        new = added - self.services
+        self.services -= removed
+        self.services |= new
+        return set(new), set(removed)
+
+    def widen(self) -> set[str]:
+        """It wants everything. :returns: the names that it wanted."""
+        before, self.services = self.services, set()
+        self.events, self.types = True, None
+        return before
+
+
+class Together:
+    """What several servers want together."""
+
     def __init__(self) -> None:
-        self.has_changed = True
-        self._of: dict[str, Interest] = {}
+        self._of: dict[str, Wanted] = {}
         self._services: Counter[str] = Counter()
         self._size = 0
+        self._changed: set[str] = set()
+        self._has_changed = True
+        self._told: Interest | None = None
+        self._names_told: set[str] = set()
 
-    def knows(self, server: str) -> bool:
-        """Whether it is known what a server wants."""
-        return server in self._of
+    def names_of(self, server: str) -> Set[str]:
+        """The names and patterns that a server wants."""
+        return self._of[server].services
 
-    def set(self, server: str, interest: Interest | None) -> bool:
+    def set(self, server: str, wanted: Wanted | None) -> bool:
         """A server wants this from now on; ``None``: nothing more is known of it.
 
-        :returns: whether there was room for it. Otherwise the server counts as one that wants everything.
+        :returns: whether there was room for it. Otherwise it counts as one that wants everything.
         """
-        self.has_changed = True
-        before = self._of.pop(server, NOTHING)
-        now = NOTHING if interest is None else interest
-        self._size -= len(before.services)
-        has_room = len(now.services) <= min(MOST_NAMES, MOST_NAMES_OF_NET - self._size)
-        if not has_room:
-            now = EVERYTHING
-        self._size += len(now.services)
-        if interest is not None:
-            self._of[server] = now
-        for name in now.services - before.services:
+        before = self._of.pop(server, None)
+        if wanted is not None:
+            self._of[server] = wanted
+        were, are = set() if before is None else before.services, set() if wanted is None else wanted.services
+        return self._count(server, are - were, were - are)
+
+    def learn(self, server: str, fields: dict[str, Any]) -> bool:
+        """A server, which was set, told this. :returns: see :meth:`set`."""
+        return self._count(server, *self._of[server].learn(fields))
+
+    def _count(self, server: str, added: Set[str], removed: Set[str]) -> bool:
+        self._has_changed = True
+        self._size += len(added) - len(removed)
+        self._changed |= added
+        self._changed |= removed
+        for name in added:
             self._services[name] += 1
-        for name in before.services - now.services:
+        for name in removed:
             self._services[name] -= 1
             if not self._services[name]:
                 del self._services[name]
-        return has_room
+        if self._size <= MOST_NAMES_OF_NET and (not added or len(self._of[server].services) <= MOST_NAMES):
+            return True
+        self._count(server, set(), self._of[server].widen())
+        return False
 
     def interest(self) -> Interest:
         """What they want together."""
-        self.has_changed = False
+        return replace(self._reach(), services=frozenset(self._services))
+
+    def _reach(self) -> Interest:
+        """What they want together, without names."""
         known = self._of.values()
         types: frozenset[str] | None = frozenset().union(*_types(known))
         if any(each.types is None for each in known):
             types = None
-        return Interest(any(each.events for each in known), types, frozenset(self._services))
+        return Interest(any(each.events for each in known), types)
+
+    def news(self, route: list[str]) -> Iterator[dict[str, Any]]:
+        """The events that tell what changed since this was last asked; see :func:`differences`."""
+        if not self._has_changed:
+            return
+        before, now = self._told, self._reach()
+        if before is None:
+            yield {"event": INTEREST, "anew": True, "route": route}
+        added = {name for name in self._changed if name in self._services and name not in self._names_told}
+        removed = {name for name in self._changed if name not in self._services and name in self._names_told}
+        self._names_told |= added
+        self._names_told -= removed
+        self._changed, self._has_changed, self._told = set(), False, now
+        yield from _changes(EVERYTHING if before is None else before, now, added, removed, route)
 
 
-def _types(interests: Iterable[Interest]) -> Iterator[frozenset[str]]:
+def _types(interests: Iterable[Wanted]) -> Iterator[frozenset[str]]:
     return (each.types for each in interests if each.types is not None)

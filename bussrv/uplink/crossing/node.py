@@ -30,14 +30,14 @@ from bussrv.bus.services.bridge import as_publication
 from bussrv.errors import Refused, RemoteProtocolError
 from bussrv.uplink.crossing.arrivals import Arrivals
 from bussrv.uplink.crossing.checks import GAP, INTEREST, NEIGHBORS, Objects, is_routing_id, is_wanted_name
-from bussrv.uplink.crossing.directory import Directory, everything, fold, most_of
+from bussrv.uplink.crossing.directory import MOST_COPIED, Directory, cost, everything, fold, merged, most_of
 from bussrv.uplink.crossing.frames import unpack
 from bussrv.uplink.crossing.interest import (
     EVERYTHING,
-    MOST_NAMES,
     MOST_NAMES_OF_NET,
     Interest,
     Together,
+    Wanted,
     differences,
     learn,
 )
@@ -131,7 +131,6 @@ class Node:
         self._own = Paths()
         self.arrivals = Arrivals(max_payload + 2 * MAX_METADATA)
         self._wanted = Together()
-        self._wanted_told: Interest | None = None
         self._requests = OpenRequests()
         self._objects_in = Objects(max_payload)
         self._senders: dict[bytes, Sender] = {}
@@ -141,7 +140,7 @@ class Node:
         """The engine keeps what is published on these services. So it is wanted, also while nobody is there."""
         names = frozenset(services)
         self.kept = frozenset(map(self.subjects.publication, names))
-        self._wanted.set("", Interest(events=False, types=frozenset(), services=names))
+        self._wanted.set("", Wanted(Interest(events=False, types=frozenset(), services=names)))
 
     # From the server.
 
@@ -458,17 +457,16 @@ class Node:
             return
         peer.begins(entry)
         told = peer.snapshot
-        if told is None:
-            self._fold(server, self.directory.others, entry.events)
-            self._wants(server, peer, self._learn(peer.interest, entry.events))
+        if not self._fold(server, self.directory.others if told is None else told.sessions, entry.events):
+            peer.boot = ""
+            self._miss(server, now)
             return
-        self._fold(server, told.sessions, entry.events)
-        told.interest = self._learn(told.interest, entry.events)
-        if entry.whole:
+        self._learn(server, told, entry.events)
+        if told is not None and entry.whole:
             peer.snapshot, peer.is_known = None, True
             self.unknown.pop(server, None)
             self.directory.replaced(server, told.sessions)
-            self._wants(server, peer, told.interest)
+            self.counters["over-limit"] += not self._wanted.set(server, told.wanted)
 
     def _met(self, server: str, entry: Entry, now: float) -> Peer | None:
         """A peer that is new, or has begun again; ``None``: its directory is not known from the beginning."""
@@ -478,53 +476,53 @@ class Node:
         if server not in self.peers and len(self.peers) >= MOST_SERVERS:
             self.counters["over-limit"] += 1
             return None
-        before = self.peers.get(server)
         peer = self.peers[server] = Peer(entry.boot, entry.n - 1, now)
-        if before is not None:
-            peer.interest = before.interest
         self.directory.joined(server)
         return peer
 
-    def _fold(self, server: str, paths: Paths, events: list[dict[str, Any]]) -> None:
+    def _fold(self, server: str, paths: Paths, events: list[dict[str, Any]]) -> bool:
         """Take advertisements of another server. Those that are none, or too much, are counted.
 
         :param paths: what this server has told: the directory, or a snapshot that is not whole yet.
+        :returns: whether they were not too many changes for one entry.
         """
+        copied = 0
         directory = self.directory
         most = most_of(server, paths, [directory.others, *(each.sessions for each in self._unfinished())])
         advertise = directory.advertised if paths is directory.others else partial(_fold_apart, paths, self.server)
-        for fields in events:
-            event = fields.get("event")
-            if event not in ADVERTISEMENTS:
-                continue
-            if event in ADDING and paths.size(server) >= most:
+        for fields in merged(each for each in events if each.get("event") in ADVERTISEMENTS):
+            copied += cost(paths, server, fields)
+            if copied > MOST_COPIED:
+                self.counters["over-limit"] += 1
+                return False
+            if fields["event"] in ADDING and paths.size(server) >= most:
                 self.counters["over-limit"] += 1
                 continue
             try:
                 advertise(server, fields)
             except Refused:
                 self.counters["bad-entry"] += 1
+        return True
 
     def _unfinished(self) -> list[Told]:
         """The snapshots that are not whole yet."""
         return [each.snapshot for each in self.peers.values() if each.snapshot is not None]
 
-    def _learn(self, interest: Interest, events: list[dict[str, Any]]) -> Interest:
-        """What a server wants after these events. If that is too much, everything."""
-        for fields in events:
-            if fields.get("event") == INTEREST:
-                interest = learn(interest, fields)
-        unfinished = sum(len(each.interest.services) for each in self._unfinished())
-        if len(interest.services) <= min(MOST_NAMES, MOST_NAMES_OF_NET - unfinished):
-            return interest
-        self.counters["over-limit"] += 1
-        return EVERYTHING
+    def _learn(self, server: str, told: Told | None, events: list[dict[str, Any]]) -> None:
+        """A server tells what it wants. If that is too much, it counts as one that wants everything.
 
-    def _wants(self, server: str, peer: Peer, interest: Interest) -> None:
-        if interest != peer.interest or not self._wanted.knows(server):
-            has_room = self._wanted.set(server, interest)
-            peer.interest = interest if has_room else EVERYTHING
-            self.counters["over-limit"] += not has_room
+        :param told: the snapshot that is not whole yet.
+        """
+        for fields in events:
+            if fields.get("event") != INTEREST:
+                continue
+            if told is not None:
+                told.wanted.learn(fields)
+            elif not self._wanted.learn(server, fields):
+                self.counters["over-limit"] += 1
+        if told is not None and sum(len(each.wanted.services) for each in self._unfinished()) > MOST_NAMES_OF_NET:
+            told.wanted.widen()
+            self.counters["over-limit"] += 1
 
     def left(self, server: str) -> None:
         """A peer is gone."""
@@ -557,11 +555,9 @@ class Node:
         """Tell the server what changed on the net. :returns: whether there is more to tell."""
         for fields in self.directory.news(MOST_TOLD):
             self._tell(fields)
-        if self._wanted.has_changed and "interest" in self._understood:
-            interest = self._wanted.interest()
-            for fields in differences(self._wanted_told, interest, [self.node]):
+        if "interest" in self._understood:
+            for fields in self._wanted.news([self.node]):
                 self._tell(fields)
-            self._wanted_told = interest
         return self.directory.has_news
 
     def _tell(self, fields: dict[str, Any]) -> None:

@@ -18,7 +18,7 @@ from msgspec import Raw, Struct, field
 
 from bussrv.bus.links.paths import Paths
 from bussrv.errors import RemoteProtocolError
-from bussrv.uplink.crossing.interest import EVERYTHING, Interest
+from bussrv.uplink.crossing.interest import Wanted
 
 MOST_IN_ENTRY = 200 << 10
 """The most bytes of the events of an entry, if it has more than one event."""
@@ -140,7 +140,7 @@ class Told(Struct):
     """
 
     sessions: Paths = field(default_factory=Paths)
-    interest: Interest = EVERYTHING
+    wanted: Wanted = field(default_factory=Wanted)
 
 
 class Peer(Struct):
@@ -150,7 +150,6 @@ class Peer(Struct):
     :ivar heard: when it was last heard of, in seconds.
     :ivar snapshot: what a snapshot has told so far that is not whole yet; ``None``: none is on its way.
     :ivar is_known: whether a snapshot was whole, so that its directory is known.
-    :ivar interest: what it wants.
     """
 
     boot: str
@@ -158,7 +157,6 @@ class Peer(Struct):
     heard: float
     snapshot: Told | None = None
     is_known: bool = False
-    interest: Interest = EVERYTHING
 
     def begins(self, entry: Entry) -> None:
         """The next entry, or the first of a snapshot, is to be folded."""

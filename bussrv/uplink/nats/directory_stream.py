@@ -14,7 +14,7 @@ from nats.errors import Error
 from nats.errors import TimeoutError as NatsTimeoutError
 from nats.js import JetStreamContext
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy, StreamConfig
-from nats.js.errors import APIError, NotFoundError
+from nats.js.errors import APIError, NotFoundError, ServiceUnavailableError
 
 MOST_REPLICAS = 3
 
@@ -25,6 +25,13 @@ _NO_CLUSTER = 10074
 _FEW_PEERS = 10005
 _BATCH = 256
 _PATIENCE = 2.0
+
+
+def text_of(error: Exception) -> str:
+    """What an error of a stream is, for people."""
+    if isinstance(error, ServiceUnavailableError) and not error.description:
+        return "JetStream is off in NATS, or not allowed"
+    return str(error) or type(error).__name__
 
 
 async def ensure_stream(stream: JetStreamContext, config: StreamConfig) -> bool:

@@ -30,11 +30,11 @@ from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy, DiscardPolicy,
 
 from bussrv.errors import ConfigError
 from bussrv.uplink.lines import Lines, RareLines
-from bussrv.uplink.nats.directory_stream import ensure_stream
+from bussrv.uplink.nats.directory_stream import ensure_stream, text_of
 from bussrv.uplink.nats.settings import Keep
 from bussrv.uplink.nats.subjects import token
 
-MOST_WAITING = 16 << 20
+MOST_WAITING = 64 << 20
 """The most bytes of a service that wait for the stream. Beyond it the newest are dropped, and count as lost."""
 
 PATIENCE = 30.0
@@ -263,7 +263,7 @@ class KeptService:
             event="uplink.engine-failed",
             stream=self.name,
             what=what,
-            error=str(error) or type(error).__name__,
+            error=text_of(error),
         )
 
     # What this server wants.

@@ -23,7 +23,7 @@ from bussrv.uplink.figures import Figures
 from bussrv.uplink.lines import Lines, RareLines
 from bussrv.uplink.nats.checkpoints import publish_checkpoints
 from bussrv.uplink.nats.connection import Connection
-from bussrv.uplink.nats.directory_stream import DirectoryStream
+from bussrv.uplink.nats.directory_stream import DirectoryStream, text_of
 from bussrv.uplink.nats.kept import HEADERS, KeptService
 from bussrv.uplink.nats.settings import BEAT, Settings
 from bussrv.uplink.nats.subjects import covers
@@ -53,8 +53,8 @@ COUNTERS = {
     "server-too-slow": "Messages that were dropped because the server reads too slowly.",
     "reply-to-nobody": "Replies to requests that are not known.",
     "bad-frame": "Messages of objects that were none.",
-    "bad-object": "Objects that another server may not send.",
     "bad-entry": "Messages about servers, and parts of them, that were none.",
+    "bad-object": "Objects that another server may not send.",
     "over-limit": "What was left out because of a limit of the uplink.",
     "same-server": "Heartbeats of another server with the id of this one.",
 }
@@ -157,7 +157,7 @@ class Session:
             try:
                 await job()
             except (Error, asyncio.TimeoutError, OSError, JournalError) as error:
-                said = str(error) or type(error).__name__
+                said = text_of(error)
                 if said != logged:
                     failing = "uplink: NATS does not do its part, which is tried again: {error}"
                     self._log.warn(failing, event="uplink.engine-failed", error=said)
@@ -317,21 +317,23 @@ class Session:
     async def _read(self) -> None:
         """Read the directories of servers that are not known, or of which something is missing.
 
-        Of some servers nothing may ever come. So the pauses grow.
+        Of some servers nothing may ever come. So the pauses grow, for each of them.
         """
-        pause = BEAT / 2
+        attempts: dict[str, tuple[float, float]] = {}
         while True:
             await self._reading.wait()
             self._reading.clear()
-            wanted = sorted(self.node.unknown)
-            if not wanted:
-                continue
-            await self._read_from(wanted)
+            now, unknown = self._loop.time(), self.node.unknown
+            attempts = {server: each for server, each in attempts.items() if server in unknown}
+            wanted = sorted(server for server in unknown if attempts.get(server, (0.0, 0.0))[0] <= now)
+            if wanted:
+                await self._read_from(wanted)
             for server in wanted:
                 if server in self.node.unknown:
                     await self._connection.give(self.subjects.of("ask", server), b"")
-            await asyncio.sleep(pause)
-            pause = BEAT / 2 if self.node.unknown.keys().isdisjoint(wanted) else min(2 * pause, MOST_PAUSE)
+                    pause = min(MOST_PAUSE, 2 * attempts.get(server, (0.0, BEAT / 4))[1])
+                    attempts[server] = now + pause, pause
+            await asyncio.sleep(BEAT / 2)
 
     async def _read_from(self, servers: list[str]) -> None:
         subjects = (
@@ -345,7 +347,7 @@ class Session:
             self._rare.warn(
                 "uplink: the stream of directories cannot be read: {error}",
                 event="uplink.engine-failed",
-                error=str(error) or type(error).__name__,
+                error=text_of(error),
             )
 
     def _was_read(self, subject: str, data: bytes) -> None:

@@ -196,7 +196,7 @@ def test_of_servers_no_more_are_known_than_said(monkeypatch):
 
 
 def test_of_names_that_are_wanted_no_more_are_known_than_said(monkeypatch):
-    monkeypatch.setattr("bussrv.uplink.crossing.node.MOST_NAMES", 50)
+    monkeypatch.setattr("bussrv.uplink.crossing.interest.MOST_NAMES", 50)
     monkeypatch.setattr("bussrv.uplink.crossing.interest.MOST_NAMES_OF_NET", 60)
     node = node_of()
     for server in "abc":
@@ -210,10 +210,10 @@ def test_of_names_that_are_wanted_no_more_are_known_than_said(monkeypatch):
             }
         ]
         node.came(SUBJECTS.of("reg", server), entry(1, wants, reset=True), 0.0)
-    assert len(node.peers["a"].interest.services) == 40
-    assert not node.peers["b"].interest.services
+    assert len(node._wanted.names_of("a")) == 40
+    assert not node._wanted.names_of("b")
     node.came(SUBJECTS.of("reg", "a"), entry(2, [{"event": INTEREST, "added": [f"a{n}" for n in range(40, 60)]}]), 0.0)
-    assert not node.peers["a"].interest.services
+    assert not node._wanted.names_of("a")
     assert node.counters["over-limit"] == 3
 
 

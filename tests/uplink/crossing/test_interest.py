@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bussrv.uplink.crossing.interest import MOST_TOLD, Interest, Together, differences, learn
+from bussrv.uplink.crossing.interest import MOST_TOLD, Interest, Together, Wanted, differences, learn
 
 names = st.frozensets(
     st.sampled_from(["tv", "radio", "hall/+", "hall/#", "n" * 255, *map(str, range(300))]), max_size=8
@@ -34,12 +34,22 @@ def test_many_names_are_told_in_several_events():
     assert known == many
 
 
-@given(st.lists(st.tuples(st.sampled_from("abc"), st.none() | interests)))
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.none() | interests, st.booleans())))
 def test_together_is_the_union_of_what_each_wants(changes):
-    together, each = Together(), {}
-    for server, interest in changes:
-        together.set(server, interest)
+    """Whether servers tell it as a whole or as changes; and what is told of it leads there."""
+    together, each, known_elsewhere = Together(), {}, Interest()
+    for server, interest, is_change in changes:
+        if is_change and each.get(server) is not None and interest is not None:
+            for fields in differences(each[server], interest, ["hall"]):
+                assert together.learn(server, fields)
+            assert together.names_of(server) == interest.services
+        else:
+            together.set(server, None if interest is None else Wanted(interest))
         each[server] = interest
+        for fields in together.news(["net"]):
+            known_elsewhere = learn(known_elsewhere, fields)
+        assert known_elsewhere == together.interest()
+        assert list(together.news(["net"])) == []
     known = [interest for interest in each.values() if interest is not None]
     wanted = together.interest()
     assert wanted.events == any(one.events for one in known)
@@ -55,4 +65,6 @@ def test_together_is_the_union_of_what_each_wants(changes):
     )
 )
 def test_what_strangers_tell_does_no_harm(fields):
-    assert isinstance(learn(Interest(), fields), Interest)
+    wanted = Wanted()
+    wanted.learn(fields)
+    assert learn(Interest(), fields) == Interest(wanted.events, wanted.types, frozenset(wanted.services))

@@ -105,9 +105,9 @@ def test_what_the_stream_does_not_take_is_given_up_together(tmp_path, monkeypatc
     async def publish() -> None:
         assert all(each.publish(bytes(1 << 20), 3) for _ in range(kept.MOST_WAITING >> 20))
         assert not each.publish(b"x", 1)
-        assert each.waiting() == 3 * 16
+        assert each.waiting() == 3 * 64
         publishing = asyncio.ensure_future(each.publish_all(lost.append))
-        while len(lost) < 16:
+        while len(lost) < 64:
             await asyncio.sleep(0.01)
         stream.takes = True
         assert each.publish(b"last", 1)
@@ -116,7 +116,7 @@ def test_what_the_stream_does_not_take_is_given_up_together(tmp_path, monkeypatc
         publishing.cancel()
 
     asyncio.run(asyncio.wait_for(publish(), 2))
-    assert lost == [3] * 16
+    assert lost == [3] * 64
     assert stream.taken == [b"last"]
 
 
