@@ -46,6 +46,7 @@ from bussrv.uplink.crossing.peers import Beat, Entries, Entry, Peer, Told, encod
 from bussrv.uplink.crossing.requests import Asked, OpenRequests
 from bussrv.uplink.crossing.server_link import FAREWELL, NAMES
 from bussrv.uplink.crossing.subjects import ISubjects
+from bussrv.values import MAX_SERVICE_NAME
 from bussrv.wire.objects import MAX_METADATA, BusObject, encode, encode_json
 
 MOST_TOLD = 500
@@ -180,8 +181,9 @@ class Node:
     def _subject(self, sender: Sender, obj: BusObject) -> str:
         publication = as_publication(obj, sender.provided)
         subject = self._objects if publication is None else self.subjects.publication(publication.service)
-        if obj.head.event is None and len(sender.services) < MOST_TOLD:
-            sender.services[obj.head.sender] = subject
+        name = obj.head.sender
+        if obj.head.event is None and len(sender.services) < MOST_TOLD and len(name or "") <= MAX_SERVICE_NAME:
+            sender.services[name] = subject
         return subject
 
     def _special(self, obj: BusObject) -> None:
@@ -408,7 +410,8 @@ class Node:
         if name == REQUEST and isinstance(obj.head.id, (str, int)):
             self._requests.came_in(obj.head.id, origin)
         elif name in REPLYING:
-            self._requests.answered(obj.fields().get("in-reply-to"))
+            to = obj.head.to
+            self._requests.answered(obj.fields().get("in-reply-to"), [to] if isinstance(to, str) else to)
 
     def _lost(self, subject: str, origin: str, lost: int) -> None:
         """Objects of an origin did not come: tell the server."""

@@ -17,6 +17,9 @@ from bussrv.uplink.crossing.frames import overhead, pack, pack_parts
 MOST_OBJECTS = 100
 """The most objects in a frame."""
 
+MOST_SUBJECTS = 250_000
+"""The most subjects whose objects are numbered. Beyond it, numbers begin again, as in another run of the uplink."""
+
 MOST_BYTES = 64 << 10
 """The most bytes of objects in a frame, if it has more than one."""
 
@@ -53,6 +56,7 @@ class Outgoing:
 
     :param origin: the routing id of this server.
     :param boot: 8 bytes that no other run of an uplink has.
+    :ivar boot: those of the numbers.
     :ivar waiting: how many bytes wait.
     """
 
@@ -110,6 +114,8 @@ class Outgoing:
                 yield frame
                 continue
             subject, objects = frame.subject, frame.objects
+            if len(self._numbers) >= MOST_SUBJECTS and subject not in self._numbers:
+                self._begin_again()
             number = self._numbers.get(subject, 0) + 1
             self._numbers[subject] = number + len(objects) - 1
             self._used.add(subject)
@@ -117,6 +123,13 @@ class Outgoing:
                 yield subject, pack(self.origin, self.boot, number, objects), len(objects)
             else:
                 yield from self._parts(subject, number, objects, most)
+
+    def _begin_again(self) -> None:
+        """Number everything anew. What is lost at this moment is not noticed."""
+        self._numbers.clear()
+        self._used.clear()
+        self._quiet.clear()
+        self.boot = (int.from_bytes(self.boot, "big") + 1 & (1 << 64) - 1).to_bytes(8, "big")
 
     def _parts(self, subject: str, number: int, objects: list[bytes], most: int) -> Iterator[tuple[str, bytes, int]]:
         for place, obj in enumerate(objects, number):

@@ -7,12 +7,15 @@ the uplink of the asker is the near end that says so; see :mod:`bussrv.bus.reque
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
 MOST_OPEN = 65_536
 """How many requests are remembered in each direction. Beyond it, the oldest are forgotten."""
+
+LONGEST_ID = 1024
+"""The most characters of the id of a request that is remembered: UUIDs have 36."""
 
 RequestId = str | int
 
@@ -38,6 +41,8 @@ class OpenRequests:
 
     def went_out(self, asked: Asked) -> None:
         """A request of this server was given to another one."""
+        if _is_long(asked.id):
+            return
         self._out.setdefault(asked.id, {})[asked.asker] = asked
         self._out.move_to_end(asked.id)
         if len(self._out) > MOST_OPEN:
@@ -45,6 +50,8 @@ class OpenRequests:
 
     def came_in(self, request_id: RequestId, server: str) -> None:
         """A request of another server was given to this one."""
+        if _is_long(request_id):
+            return
         self._in[request_id] = server
         self._in.move_to_end(request_id)
         if len(self._in) > MOST_OPEN:
@@ -54,10 +61,18 @@ class OpenRequests:
         """The server that a reply goes to."""
         return self._in.get(request_id) if isinstance(request_id, (str, int)) else None
 
-    def answered(self, request_id: object) -> None:
-        """A reply came: whoever gave it says itself if it goes before the next one."""
-        if isinstance(request_id, (str, int)):
-            self._out.pop(request_id, None)
+    def answered(self, request_id: object, askers: Sequence[str] | None) -> None:
+        """A reply came: whoever gave it says itself if it goes before the next one.
+
+        :param askers: to whom; ``None``: it does not say so, and goes to all who have asked with that id.
+        """
+        if not isinstance(request_id, (str, int)) or request_id not in self._out:
+            return
+        asked = self._out[request_id]
+        for asker in [*asked] if askers is None else askers:
+            asked.pop(asker, None)
+        if not asked:
+            del self._out[request_id]
 
     def lost(self, server: str) -> Iterator[Asked]:
         """A server is gone: the requests that it was given, which nobody answers now."""
@@ -68,3 +83,7 @@ class OpenRequests:
                     yield asked
             if not askers:
                 del self._out[request_id]
+
+
+def _is_long(request_id: RequestId) -> bool:
+    return isinstance(request_id, str) and len(request_id) > LONGEST_ID

@@ -144,3 +144,18 @@ def test_many_subjects_and_origins_are_forgotten_at_the_bound(monkeypatch):
         arrivals.take("kept", Frame(f"o{number}", BOOT, 1, 1, None, [1], b"x"))
         assert len(arrivals.places("kept")) <= 20
     assert arrivals.take("kept", Frame("hall", BOOT, 9, 1, None, [1], b"x")).lost == 0
+
+
+def test_beyond_many_subjects_numbers_begin_again_and_nothing_is_taken_for_lost(monkeypatch):
+    monkeypatch.setattr("bussrv.uplink.crossing.outgoing.MOST_SUBJECTS", 5)
+    outgoing, publisher, arrivals = Outgoing("hall", BOOT), Publisher(), Arrivals(2000)
+    heard = []
+    for number in range(60):
+        outgoing.add(f"s{number % 7}", publisher, b"%d " % number)
+        for subject, data, _ in outgoing.take(MOST):
+            taken = arrivals.take(subject, unpack(data))
+            heard += taken.body.split()
+            assert taken.lost == 0
+        for subject, data in outgoing.closings():
+            assert arrivals.take(subject, unpack(data)).lost == 0
+    assert list(map(int, heard)) == list(range(60))
