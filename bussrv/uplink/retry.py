@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import suppress
 from typing import Any, TypeVar
 
 from prometheus_client import Counter
@@ -39,8 +38,12 @@ class Retry:
         """Log the first failure, and wait before the next attempt. Pauses are jittered, and grow to half a minute."""
         self._note(error)
         pause = self._pauses.pause(self._attempts - 1)
-        with suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._stop.wait(), pause)
+        # Not asyncio.wait_for: before Python 3.12 it swallows a cancellation that comes together with the stop.
+        stopping = asyncio.ensure_future(self._stop.wait())
+        try:
+            await asyncio.wait([stopping], timeout=pause)
+        finally:
+            stopping.cancel()
 
     async def watch(self, work: Coroutine[Any, Any, Result], check: Callable[[], Awaitable[None]]) -> Result:
         """Wait for work that a library tries again by itself, for as long as it takes.
