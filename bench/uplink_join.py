@@ -36,6 +36,9 @@ SUBJECTS = Subjects("bench")
 LONGEST = 10.0
 """Seconds that it may take."""
 
+MOST = 1 << 20
+"""The most bytes of a message of NATS."""
+
 SESSIONS = 10
 """Sessions of each server; its services are theirs."""
 
@@ -54,7 +57,7 @@ def directory(server: str, services: int) -> Iterator[bytes]:
         for number in range(SESSIONS)
     ]
     events = [*everything(remotes), *differences(None, NOTHING, [server])]
-    yield from Entries(_boot(server)).snapshot(list(map(encode_json, events)))
+    yield from Entries(_boot(server)).snapshot(list(map(encode_json, events)), MOST)
 
 
 def _boot(server: str) -> str:
@@ -96,7 +99,9 @@ async def measure(servers: int, services: int) -> float:
         names = [f"s{number}" for number in range(servers)]
         ready = asyncio.Event()
         pretending = asyncio.create_task(pretend(url, names, services, ready))
-        await ready.wait()
+        await asyncio.wait([pretending, asyncio.create_task(ready.wait())], return_when=asyncio.FIRST_COMPLETED)
+        if pretending.done():
+            pretending.result()
         total = servers * services
         limits = ["--max-linked", str(2 * total), "--max-remote-sessions", str(2 * total)]
         options = ["--server-id", "hall", "--servers", "0", "--link-allow", "127.0.0.1", *limits]

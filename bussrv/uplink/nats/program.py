@@ -158,8 +158,10 @@ class _Program:
                 link = await self._link()
                 steady = asyncio.get_running_loop().call_later(STEADY, retry.worked)
                 why = await self._join(link, connection)
-            except (OSError, LinkRefused, asyncio.TimeoutError) as error:
-                why = str(error) or "it did not answer in time"
+            except FileNotFoundError:
+                why = "there is no such socket: does the server run, with --servers?"
+            except (OSError, LinkRefused) as error:
+                why = str(error) or type(error).__name__
             finally:
                 if steady is not None:
                     steady.cancel()
@@ -177,7 +179,7 @@ class _Program:
             raise
 
     async def _link(self) -> BusConnection:
-        """:raises OSError, LinkRefused, asyncio.TimeoutError: there is no link."""
+        """:raises OSError, LinkRefused: there is no link."""
         loop = asyncio.get_running_loop()
         bus = self._settings.bus
         make = partial(BusConnection, self._settings.node, self._settings.token, self._settings.max_payload)
@@ -188,7 +190,11 @@ class _Program:
             name = None if bus.tls is None else bus.tls.server_name or bus.host
             _, link = await loop.create_connection(make, bus.host, bus.port, ssl=context, server_hostname=name)
         try:
-            await asyncio.wait_for(asyncio.shield(link.server), _HANDSHAKE)
+            # Not asyncio.wait_for: before Python 3.12 it swallows a cancellation that comes together with the result.
+            await asyncio.wait([link.server], timeout=_HANDSHAKE)
+            if not link.server.done():
+                raise ConnectionError("it did not answer in time")
+            link.server.result()
         except BaseException:
             link.end("the link did not come about")
             raise
