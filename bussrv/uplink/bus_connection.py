@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bussrv.errors import RemoteProtocolError
-from bussrv.uplink.crossing.server_link import LinkRefused, ServerLink
+from bussrv.uplink.crossing.server_link import Limits, LinkRefused, ServerLink
 from bussrv.wire.objects import BusObject
 
 MOST_UNSENT = 64 << 20
@@ -23,6 +23,7 @@ class BusConnection(asyncio.Protocol):
     :ivar server: done with the routing id of the server when the link stands; fails with :exc:`LinkRefused` or
         :exc:`ConnectionError`.
     :ivar understood: what the server may be told; see :class:`bussrv.uplink.crossing.server_link.ILinked`.
+    :ivar limits: its limits of objects.
     :ivar gone: done when the connection is gone, with the reason.
     """
 
@@ -32,6 +33,7 @@ class BusConnection(asyncio.Protocol):
         self.gone: asyncio.Future[str] = loop.create_future()
         self._link = ServerLink(node, max_payload, self)
         self.understood: frozenset[str] = frozenset()
+        self.limits = Limits()
         self._token = token
         self._early: list[BusObject] = []
         self._give: Callable[[list[BusObject]], None] = self._early.extend
@@ -45,9 +47,9 @@ class BusConnection(asyncio.Protocol):
         received(self._early)
         done()
 
-    def linked(self, server: str, understood: frozenset[str]) -> None:
+    def linked(self, server: str, understood: frozenset[str], limits: Limits) -> None:
         """The link stands."""
-        self.understood = understood
+        self.understood, self.limits = understood, limits
         self.server.set_result(server)
 
     def received(self, objs: list[BusObject]) -> None:

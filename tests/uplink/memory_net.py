@@ -5,7 +5,7 @@ from random import Random
 from typing import Any
 
 from bussrv.uplink.crossing.node import Node
-from bussrv.uplink.crossing.server_link import ServerLink
+from bussrv.uplink.crossing.server_link import Limits, ServerLink
 from bussrv.uplink.nats.settings import BEAT, LAPSE
 from bussrv.uplink.nats.subjects import Subjects, covers
 from tests.bus.links.fabric import LATENCY, End, Fabric
@@ -85,10 +85,10 @@ class MemoryUplink:
         self._end = self.node = None
         self.listens_to = set()
 
-    def linked(self, server: str, understood: frozenset[str]) -> None:
+    def linked(self, server: str, understood: frozenset[str], limits: Limits) -> None:
         self.boots = getattr(self, "boots", 0) + 1
         boot = f"{self.name}{self.boots:07}".encode()
-        self.node = Node(server, NODE, boot, SUBJECTS, max_payload=16 << 20, understood=understood)
+        self.node = Node(server, NODE, boot, SUBJECTS, max_payload=16 << 20, limits=limits, understood=understood)
 
     def received(self, objs: Any) -> None:
         assert self.node is not None

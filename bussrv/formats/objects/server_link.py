@@ -3,7 +3,7 @@
 ``->`` is the server that dialed, ``<-`` the one that was dialed; attributes in brackets may be left out::
 
     -> routing/subscribe         [id] role:"server" routing-id subscriptions:["*"] [directory] [interest] [understands]
-                                 [route]
+                                 [max-metadata] [max-payload] [route]
     <- routing/subscribe/reply   [in-reply-to] routing-id routing-ids
     <- routing/subscribe         the same of the other server, once
     -> routing/subscribe/reply
@@ -110,6 +110,8 @@ class ServerLink:
             "subscriptions": ["*"],
             "directory": True,
             "understands": UNDERSTOOD,
+            "max-metadata": self._bus.settings.max_metadata,
+            "max-payload": self._bus.settings.max_payload,
             "route": [self._bus.server_id],
         }
         if token is not None:

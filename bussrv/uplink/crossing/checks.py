@@ -9,9 +9,9 @@ from __future__ import annotations
 from bussrv.bus.links.advertisement_fields import ADVERTISEMENTS
 from bussrv.errors import Refused, RemoteProtocolError
 from bussrv.service_patterns import check_pattern
-from bussrv.uplink.crossing.server_link import FAREWELL
+from bussrv.uplink.crossing.server_link import FAREWELL, Limits
 from bussrv.values import check_known_name, check_routing_id, check_service_name
-from bussrv.wire.objects import MAX_METADATA, BadObject, BusObject, ObjectReader
+from bussrv.wire.objects import MAX_ADDED, MAX_METADATA, BadObject, BusObject, ObjectReader
 
 GAP = "routing/announcement/gap"
 INTEREST = "routing/announcement/interest"
@@ -27,10 +27,12 @@ class Objects:
     """Reads objects that another server sent.
 
     :param max_payload: the most bytes of the payload of an object.
+    :param limits: those of the server that is given them.
     """
 
-    def __init__(self, max_payload: int) -> None:
+    def __init__(self, max_payload: int, limits: Limits) -> None:
         self._max_payload = max_payload
+        self._limits = limits
 
     def read(self, body: bytes) -> tuple[list[BusObject], int]:
         """The objects that a server may be given, and how many others there are.
@@ -47,8 +49,12 @@ class Objects:
                 events.append(event)
             if not reader.is_empty:
                 raise RemoteProtocolError("bad-frame", "the last object of a frame is cut off")
-        sound = [each for each in events if isinstance(each, BusObject) and each.head.event not in BETWEEN_NEIGHBOURS]
+        sound = [each for each in events if isinstance(each, BusObject) and self._may_come(each)]
         return sound, len(events) - len(sound)
+
+    def _may_come(self, obj: BusObject) -> bool:
+        is_small = obj.head.size <= self._limits.payload and len(obj.metadata) <= self._limits.metadata + MAX_ADDED
+        return is_small and obj.head.event not in BETWEEN_NEIGHBOURS
 
 
 def is_routing_id(name: str) -> bool:

@@ -44,7 +44,7 @@ from bussrv.uplink.crossing.interest import (
 from bussrv.uplink.crossing.outgoing import Advertised, Outgoing, Publisher
 from bussrv.uplink.crossing.peers import Beat, Entries, Entry, Peer, Told, encode_entry, read_beat, read_entry
 from bussrv.uplink.crossing.requests import Asked, OpenRequests
-from bussrv.uplink.crossing.server_link import FAREWELL, NAMES
+from bussrv.uplink.crossing.server_link import FAREWELL, LIMITS, NAMES, Limits
 from bussrv.uplink.crossing.subjects import ISubjects
 from bussrv.values import MAX_SERVICE_NAME
 from bussrv.wire.objects import MAX_METADATA, BusObject, encode, encode_json
@@ -88,7 +88,8 @@ class Node:
     :param server: the routing id of the server.
     :param node: the routing id of the net.
     :param boot: 8 bytes that no other run has.
-    :param max_payload: the most bytes of the payload of an object.
+    :param limits: the most bytes of objects that the server takes.
+    :param max_payload: the most bytes of the payload of an object that others may send.
     :param understood: what the server may be told; see :class:`bussrv.uplink.crossing.server_link.ILinked`.
     :ivar to_server: bytes that are to be sent to the server.
     :ivar is_told: whether the server has advertised everything.
@@ -97,6 +98,7 @@ class Node:
     :ivar kept: subjects of which the engine keeps what was sent: it comes from there, and late.
     :ivar arrivals: what came so far.
     :ivar pongs: the ids of pings that the server has answered.
+    :ivar farewell: why the server ends the link; empty: it has not said so.
     :ivar snapshots: how often the whole directory was published.
     :ivar unknown: the servers whose directories have to be read, and when each was last heard of.
     """
@@ -109,6 +111,7 @@ class Node:
         subjects: ISubjects,
         *,
         max_payload: int,
+        limits: Limits = LIMITS,
         understood: Set[str] = frozenset(),
     ) -> None:
         self._understood = understood
@@ -127,13 +130,15 @@ class Node:
         self.peers: dict[str, Peer] = {}
         self.unknown: dict[str, float] = {}
         self.snapshots = 0
+        self.farewell = ""
         self.kept: frozenset[str] = frozenset()
         self.pongs: list[str] = []
         self._own = Paths()
         self.arrivals = Arrivals(max_payload + 2 * MAX_METADATA)
         self._wanted = Together()
         self._requests = OpenRequests()
-        self._objects_in = Objects(max_payload)
+        self._limits = limits
+        self._objects_in = Objects(max_payload, limits)
         self._senders: dict[bytes, Sender] = {}
         self._objects = subjects.of("obj", server)
 
@@ -197,7 +202,9 @@ class Node:
             self.outgoing.advertise(obj.metadata)
         elif event == NEIGHBORS:
             self.is_told = True
-        elif event in ("routing/subscribe", "routing/subscribe/reply", GAP, FAREWELL):
+        elif event == FAREWELL:
+            self.farewell = str(obj.fields().get("reason"))
+        elif event in ("routing/subscribe", "routing/subscribe/reply", GAP):
             pass
         elif obj.head.to in (self.node, [self.node]):
             self._ask_node(obj, name)
@@ -565,7 +572,7 @@ class Node:
 
     def _tell(self, fields: dict[str, Any]) -> None:
         data = encode(fields)
-        if len(data) > MAX_METADATA:
+        if len(data) > self._limits.metadata:
             # It would end the link.
             self.counters["over-limit"] += 1
         else:

@@ -4,7 +4,7 @@
 
     -> routing/subscribe         id role:"server" routing-id subscriptions:["*"] directory interest understands route
                                  [token]
-    <- routing/subscribe/reply, then the server subscribes, too
+    <- routing/subscribe/reply, then the server subscribes, too, with max-metadata max-payload
     -> routing/subscribe/reply
     <> objects, advertisements, and what each wants
 """
@@ -13,8 +13,10 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from msgspec import Struct
+
 from bussrv.errors import RemoteProtocolError
-from bussrv.wire.objects import MAX_METADATA, BadObject, BusObject, ObjectReader, encode
+from bussrv.wire.objects import MAX_METADATA, MAX_PAYLOAD, BadObject, BusObject, ObjectReader, encode
 
 NAMES = "names"
 """Several services in one advertisement are understood."""
@@ -22,6 +24,20 @@ NAMES = "names"
 FAREWELL = "abboe/close/notify"
 
 _SUBSCRIBE = "routing/subscribe"
+
+
+class Limits(Struct, frozen=True):
+    """The most bytes of objects that the server takes, as it says.
+
+    :ivar metadata: of its clients; linked servers may send a little more.
+    """
+
+    metadata: int = MAX_METADATA
+    payload: int = MAX_PAYLOAD
+
+
+LIMITS = Limits()
+"""Those of a server that does not say them."""
 
 
 class LinkRefused(Exception):
@@ -38,10 +54,11 @@ class LinkRefused(Exception):
 class ILinked(Protocol):
     """Whoever uses a link."""
 
-    def linked(self, server: str, understood: frozenset[str]) -> None:
+    def linked(self, server: str, understood: frozenset[str], limits: Limits) -> None:
         """The link stands.
 
         :param server: the routing id of the server.
+        :param limits: its limits of objects.
         :param understood: words for what it may be told besides advertisements.
         """
 
@@ -123,6 +140,16 @@ class ServerLink:
             raise RemoteProtocolError("link-refused", "what was dialed is no bussrv server")
         self._stands = True
         words = fields.get("understands")
-        self._user.linked(server, frozenset(each for each in words if isinstance(each, str)) if words else frozenset())
+        understood = frozenset(each for each in words if isinstance(each, str)) if words else frozenset()
+        self._user.linked(server, understood, _limits(fields))
         about: dict[str, Any] = {"in-reply-to": fields.get("id"), "routing-id": server, "routing-ids": []}
         return encode({"event": f"{_SUBSCRIBE}/reply", **about})
+
+
+def _limits(fields: dict[str, Any]) -> Limits:
+    """The limits that a subscription of a server says."""
+    metadata, payload = fields.get("max-metadata"), fields.get("max-payload")
+    return Limits(
+        metadata if isinstance(metadata, int) else LIMITS.metadata,
+        payload if isinstance(payload, int) else LIMITS.payload,
+    )

@@ -29,6 +29,9 @@ STOPPED = "server-stopped"
 AGAIN = 1.0
 """Seconds between attempts to reach an engine that was reached before."""
 
+STEADY = 10.0
+"""Seconds that a link with the server stands until the next pause is short again. Two uplinks would end each other's."""
+
 _HANDSHAKE = 30.0
 _CONNECT = 5
 
@@ -150,12 +153,16 @@ class _Program:
         """Link with the server, again and again, as long as there is a connection to the engine."""
         retry = self._retry(f"server at {self._settings.bus}")
         while not (connection.is_closed or self._stop.is_set()):
+            steady: asyncio.TimerHandle | None = None
             try:
                 link = await self._link()
-                retry.worked()
+                steady = asyncio.get_running_loop().call_later(STEADY, retry.worked)
                 why = await self._join(link, connection)
             except (OSError, LinkRefused, asyncio.TimeoutError) as error:
                 why = str(error) or "it did not answer in time"
+            finally:
+                if steady is not None:
+                    steady.cancel()
             if not connection.is_closed:
                 await retry.failed(why)
 

@@ -14,7 +14,7 @@ from typing import Any
 from nats.errors import Error
 from nats.js import JetStreamContext
 
-from bussrv.errors import JournalError, RemoteProtocolError
+from bussrv.errors import REASONS, JournalError, RemoteProtocolError
 from bussrv.service_patterns import matches
 from bussrv.uplink.bus_connection import BusConnection
 from bussrv.uplink.crossing.node import Node
@@ -99,6 +99,7 @@ class Session:
             secrets.token_bytes(8),
             self.subjects,
             max_payload=settings.max_payload,
+            limits=link.limits,
             understood=link.understood,
         )
         self._stream: JetStreamContext = connection.jetstream(timeout=5)
@@ -143,7 +144,9 @@ class Session:
             for task in self._tasks:
                 if task.done():
                     task.result()
-            return await self._link.gone
+            why = await self._link.gone
+            farewell = self.node.farewell
+            return f"{why}: {REASONS.get(farewell, farewell)}" if farewell else why
         except Exception as error:
             return self._bug(error)
         finally:

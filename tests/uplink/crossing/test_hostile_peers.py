@@ -16,6 +16,7 @@ from bussrv.uplink.crossing.checks import BETWEEN_NEIGHBOURS
 from bussrv.uplink.crossing.directory import fold
 from bussrv.uplink.crossing.frames import pack, pack_parts
 from bussrv.uplink.crossing.node import Node
+from bussrv.uplink.crossing.server_link import Limits
 from bussrv.uplink.nats.subjects import Subjects
 from bussrv.wire.objects import MAX_METADATA, BusObject, ObjectReader, encode
 from tests.size import sized
@@ -223,3 +224,16 @@ def _object(fields: dict[str, Any]) -> BusObject:
     obj = reader.next_event()
     assert isinstance(obj, BusObject)
     return obj
+
+
+def test_what_is_too_large_for_this_server_is_left_out():
+    """Its limits may be lower than those of others; what is kept would come again and again."""
+    node = Node("hall", NODE, b"own-boot", SUBJECTS, max_payload=5000, limits=Limits(metadata=300, payload=1000))
+    sizes = [(10, 10), (10, 2000), (9000, 10), (10, 1000)]
+    objs = [encode({"sender": "tv", "x": "y" * long, "route": ["c", "b"]}, bytes(size)) for long, size in sizes]
+    node.came(SUBJECTS.publication("tv"), pack("b", b"12345678", 1, objs), 0.0)
+    reader = ObjectReader(MAX_METADATA, 1000)
+    reader.feed(b"".join(node.to_server))
+    came = [*iter(reader.next_event, None)]
+    assert [len(each.payload) for each in came if each.head.event is None] == [10, 1000]
+    assert node.counters["bad-object"] == 2
