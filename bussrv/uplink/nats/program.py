@@ -30,7 +30,7 @@ AGAIN = 1.0
 """Seconds between attempts to reach an engine that was reached before."""
 
 STEADY = 10.0
-"""Seconds that a link with the server stands until the next pause is short again. Two uplinks would end each other's."""
+"""Seconds that a link with the server stands until pauses are short again. Two uplinks of a server take turns."""
 
 _HANDSHAKE = 30.0
 _CONNECT = 5

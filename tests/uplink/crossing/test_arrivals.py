@@ -146,7 +146,7 @@ def test_many_subjects_and_origins_are_forgotten_at_the_bound(monkeypatch):
     assert arrivals.take("kept", Frame("hall", BOOT, 9, 1, None, [1], b"x")).lost == 0
 
 
-def test_beyond_many_subjects_numbers_begin_again_and_nothing_is_taken_for_lost(monkeypatch):
+def test_beyond_many_subjects_numbers_begin_again(monkeypatch):
     monkeypatch.setattr("bussrv.uplink.crossing.outgoing.MOST_SUBJECTS", 5)
     outgoing, publisher, arrivals = Outgoing("hall", BOOT), Publisher(), Arrivals(2000)
     heard = []
