@@ -6,6 +6,8 @@ tell each other would be taken for what the net itself says.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from bussrv.bus.links.advertisement_fields import ADVERTISEMENTS
 from bussrv.errors import Refused, RemoteProtocolError
 from bussrv.service_patterns import check_pattern
@@ -16,6 +18,9 @@ from bussrv.wire.objects import MAX_ADDED, MAX_METADATA, BadObject, BusObject, O
 GAP = "routing/announcement/gap"
 INTEREST = "routing/announcement/interest"
 NEIGHBORS = "routing/announcement/neighbors"
+
+MOST_CHECKED = 4096
+"""Of how many names it is remembered whether they may be."""
 
 BETWEEN_NEIGHBOURS = frozenset(
     (*ADVERTISEMENTS, "routing/subscribe", "routing/subscribe/reply", NEIGHBORS, INTEREST, GAP, FAREWELL)
@@ -33,6 +38,8 @@ class Objects:
     def __init__(self, max_payload: int, limits: Limits) -> None:
         self._max_payload = max_payload
         self._limits = limits
+        # The reader sees to these.
+        self._are_usual = limits.metadata >= MAX_METADATA and limits.payload >= max_payload
 
     def read(self, body: bytes) -> tuple[list[BusObject], int]:
         """The objects that a server may be given, and how many others there are.
@@ -49,14 +56,20 @@ class Objects:
                 events.append(event)
             if not reader.is_empty:
                 raise RemoteProtocolError("bad-frame", "the last object of a frame is cut off")
-        sound = [each for each in events if isinstance(each, BusObject) and self._may_come(each)]
+        sound = [
+            each
+            for each in events
+            if isinstance(each, BusObject)
+            and ((name := each.head.event) is None or name not in BETWEEN_NEIGHBOURS)
+            and (self._are_usual or self._is_small(each))
+        ]
         return sound, len(events) - len(sound)
 
-    def _may_come(self, obj: BusObject) -> bool:
-        is_small = obj.head.size <= self._limits.payload and len(obj.metadata) <= self._limits.metadata + MAX_ADDED
-        return is_small and obj.head.event not in BETWEEN_NEIGHBOURS
+    def _is_small(self, obj: BusObject) -> bool:
+        return obj.head.size <= self._limits.payload and len(obj.metadata) <= self._limits.metadata + MAX_ADDED
 
 
+@lru_cache(MOST_CHECKED)
 def is_routing_id(name: str) -> bool:
     """Whether a server or a session may have this routing id."""
     try:
@@ -77,6 +90,11 @@ def is_service_name(name: object) -> bool:
 
 def is_wanted_name(name: object) -> bool:
     """Whether a server may want publications on this: the name of a service, or a pattern."""
+    return isinstance(name, str) and _is_wanted(name)
+
+
+@lru_cache(MOST_CHECKED)
+def _is_wanted(name: str) -> bool:
     try:
         check_pattern(check_known_name(name))
     except Refused:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Set
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import msgspec
@@ -29,7 +29,7 @@ from bussrv.bus.links.paths import Paths
 from bussrv.bus.services.bridge import as_publication
 from bussrv.errors import Refused, RemoteProtocolError
 from bussrv.uplink.crossing.arrivals import Arrivals
-from bussrv.uplink.crossing.checks import GAP, INTEREST, NEIGHBORS, Objects, is_routing_id, is_wanted_name
+from bussrv.uplink.crossing.checks import GAP, INTEREST, MOST_CHECKED, NEIGHBORS, Objects, is_routing_id, is_wanted_name
 from bussrv.uplink.crossing.directory import MOST_COPIED, Directory, cost, everything, fold, merged, most_of
 from bussrv.uplink.crossing.frames import unpack
 from bussrv.uplink.crossing.interest import (
@@ -138,6 +138,7 @@ class Node:
         self._wanted = Together()
         self._requests = OpenRequests()
         self._limits = limits
+        self._service = lru_cache(MOST_CHECKED)(subjects.service)
         self._objects_in = Objects(max_payload, limits)
         self._senders: dict[bytes, Sender] = {}
         self._objects = subjects.of("obj", server)
@@ -379,7 +380,7 @@ class Node:
 
     def frame(self, subject: str, data: bytes) -> None:
         """A frame came. :raises RemoteProtocolError: it is none."""
-        frame, service = unpack(data), self.subjects.service(subject)
+        frame, service = unpack(data), self._service(subject)
         if frame.origin == self.server:
             return  # It comes back from where the engine keeps it.
         if not is_routing_id(frame.origin) or (service is not None and not is_wanted_name(service)):

@@ -101,7 +101,7 @@ class DirectoryStream:
                     return
                 for message in messages:
                     yield message.subject, message.data
-                if not messages[-1].metadata.num_pending:
+                if not messages or not messages[-1].metadata.num_pending:
                     return
         finally:
             with suppress(Error):

@@ -285,6 +285,8 @@ class KeptService:
                 try:
                     messages = await consumer.fetch(_BATCH, timeout=_WAIT)
                 except (NatsTimeoutError, asyncio.TimeoutError):
+                    messages = []
+                if not messages:
                     await consumer.consumer_info()  # It is gone after a while without a connection.
                     continue
                 for message in messages:

@@ -22,7 +22,7 @@ class Site:
     """
 
     def __init__(self, directory: Path, name: str, urls: Sequence[str], net: str, options: Sequence[str] = ()) -> None:
-        self.name = name
+        self.name, self.net = name, net
         self.net = net
         self._directory = directory / name
         self._directory.mkdir()

@@ -40,6 +40,18 @@ class Stream:
     async def stream_info(self, name: str) -> Any:
         return SimpleNamespace(state=SimpleNamespace(last_seq=self.last_seq), created=self.made)
 
+    async def pull_subscribe(self, subject: str, **about: Any) -> Any:
+        return self
+
+    async def fetch(self, batch: int, timeout: float) -> list[Any]:
+        return []
+
+    async def consumer_info(self) -> None:
+        raise Error("it is gone")
+
+    async def unsubscribe(self) -> None:
+        pass
+
     async def publish(self, subject: str, frame: bytes, **about: Any) -> None:
         if not self.takes:
             raise Error("no")
@@ -91,6 +103,17 @@ def test_a_stream_that_was_made_anew_is_read_from_its_beginning(tmp_path):
     assert begin(stream, tmp_path)[0].sequence == 0
     stream.last_seq = 0
     assert begin(stream, tmp_path)[0].sequence == 0
+
+
+def test_a_stream_that_is_removed_ends_the_reading_with_an_error(tmp_path):
+    """Its consumer gives no messages then, and does not say why."""
+    each, _ = service(Stream(), tmp_path)
+
+    async def consume() -> None:
+        await each.consume(await each.begin(), SimpleNamespace())  # type: ignore[arg-type]
+
+    with pytest.raises(Error, match="gone"):
+        asyncio.run(asyncio.wait_for(consume(), 2))
 
 
 def test_what_the_stream_does_not_take_is_given_up_together(tmp_path, monkeypatch):

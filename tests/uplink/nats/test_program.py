@@ -1,6 +1,7 @@
 """Servers of a net in processes of their own, on real NATS servers: what each may do to the others."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
@@ -335,3 +336,32 @@ def test_what_is_not_kept_crosses_while_the_disks_are_full(tmp_path: Any, nats_s
                 assert (await within(there.request("radio", b"?"))).payload == b"? yes"
 
         run(test)
+
+
+HEADERS = b"NATS/1.0 \xff\xff\xff\r\n\r\n"
+POISON = [
+    b"PUB bus.%b.reg.%%FF 1\r\nx\r\n",
+    b"PUB bus.%b.reg.\xff\xfe 1\r\nx\r\n",
+    b"PUB bus.%b.reg.a 2\r\n\xff\xfe\r\n",
+]
+POISON += [b"HPUB bus.%%b.reg.b %d %d\r\n%bx\r\n" % (len(HEADERS), len(HEADERS) + 1, HEADERS)]
+POISON += [b"PUB bus.%b.beat.c 27\r\n" + b'{"boot":"c","n":1,"x":"yyy"}'[:27] + b"\r\n", b"PUB bus.%b.ask.a 0\r\n\r\n"]
+
+
+def test_what_strangers_publish_stops_nobody(tmp_path: Any, nats_server: NatsCluster) -> None:
+    """Neither those who hear it, nor those who read it later from where NATS keeps it."""
+    with joined(tmp_path, "ab", nats_server.urls) as (a, b):
+        host, _, port = nats_server.urls[0].removeprefix("nats://").partition(":")
+        with socket.create_connection((host, int(port)), PATIENCE) as stranger:
+            said = b"".join(each % a.net.encode() for each in POISON)
+            stranger.sendall(b'CONNECT {"verbose":false,"headers":true}\r\n%bPING\r\n' % said)
+            answer = b""
+            while b"PONG" not in answer:
+                answer += stranger.recv(4096)
+        assert b"-ERR" not in answer
+        b.uplink.kill()
+        b.start_uplink()
+        b.uplink.wait_for("server a has joined")
+        for site in (a, b):
+            assert site.uplink.stop() == 0
+            assert not [line for line in site.uplink.lines if "a bug" in line]
