@@ -5,7 +5,7 @@
     frame   = "b1" flags origin-length boot number count origin lengths objects
     flags   = %x00 / %x01               %x01: a part of one object
     boot    = 8 bytes                   of this run of the uplink that sent it
-    number  = 8 bytes                   of the first object, from 1, among those of this boot on one subject
+    number  = 8 bytes                   of the first object, from 1 to 2^53, among those of this boot on one subject
     count   = 4 bytes                   of objects, 0 too; of a part: which part it is, from 0
     lengths = count times 4 bytes       of each object; of a part: once, the length of the whole object
     objects = as they are on a link     of a part: so many bytes of it, in order
