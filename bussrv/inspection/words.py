@@ -19,6 +19,8 @@ SHOWN = (
     "method",
     "peer",
     "service",
+    "origin",
+    "lost",
     "action",
     "target",
     "rule",

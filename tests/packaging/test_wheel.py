@@ -220,7 +220,7 @@ def test_every_module_except_the_audit_imports_when_installed(installed: Install
     # The audit and the engines of uplinks need their extras; the conformance kit needs what its users test with.
     program = (
         "import bussrv, importlib, pkgutil\n"
-        "apart = ('bussrv.audit.', 'bussrv.testing.', 'bussrv.uplink.kafka.')\n"
+        "apart = ('bussrv.audit.', 'bussrv.testing.', 'bussrv.uplink.kafka.', 'bussrv.uplink.nats.')\n"
         "for each in pkgutil.walk_packages(bussrv.__path__, 'bussrv.'):\n"
         "    if not each.name.startswith(apart) and '__main__' not in each.name:\n"
         "        importlib.import_module(each.name)\n"

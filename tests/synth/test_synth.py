@@ -52,6 +52,7 @@ def test_as_many_events_as_are_asked_for_at_the_pace_of_a_server(long_days):
 def test_everything_that_a_server_sees_happens(long_days):
     kinds = Counter(type(each.event) for each in long_days[0])
     never = {
+        ev.LinkGap,
         ev.ServiceRefused,
         ev.AccessDenied,
         ev.ConfigReloaded,

@@ -238,6 +238,8 @@ def _size(path: Path) -> int:
                 return path.stat().st_size
             path = compressed_path(path)
         return path.stat().st_size * COMPRESSED
+    except FileNotFoundError:
+        return 0  # Whoever reads it finds out which records are gone.
     except OSError as error:
         raise unreadable(path, error) from error
 

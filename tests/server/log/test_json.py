@@ -148,7 +148,8 @@ def found_calls() -> Iterator[tuple[str, ast.Call]]:
                 owner = ast.unparse(node.func.value)
                 is_drop = owner.endswith("_drops") or (path.stem, owner) == ("drops", "self")
                 levels = {"debug", "info", "warn", "error", "critical", "failure", "emit"}
-                is_log = owner in ("log", "self._log", "self._lines") and node.func.attr in levels
+                owners = ("log", "self._log", "self._lines", "self._rare", "self._refusals")
+                is_log = owner in owners and node.func.attr in levels
                 if is_log or (is_drop and node.func.attr == "warn"):
                     yield f"{path.relative_to(PACKAGE)}:{node.lineno}", node
 
