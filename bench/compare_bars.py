@@ -100,7 +100,7 @@ MOST_ACROSS = {"q": 0.010, "q-steady": 0.003}
 
 
 def _across(results: Results) -> list[Bar]:
-    """What is required of servers that are joined by NATS."""
+    """The bars for servers that are joined by NATS."""
     found = []
     fast = results.median(("q", UPLINKED), rate)
     if fast is not None:

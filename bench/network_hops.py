@@ -1,4 +1,4 @@
-"""What crosses a network of servers: objects and bytes a second on each hop, by the way in which servers are joined."""
+"""Traffic between the servers of a network: objects and bytes a second on each hop, by how the servers are joined."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from itertools import accumulate
 
 @dataclass(frozen=True)
 class Shape:
-    """What a network is drawn from.
+    """The size and the habits of a network that is to be drawn.
 
     :ivar exponent: of Zipf's law.
     :ivar mean_subscriptions: services that a session is subscribed to.
@@ -64,7 +64,7 @@ class Service:
 
 @dataclass
 class Wants:
-    """What the sessions of a server want together.
+    """The interest of all sessions of a server together.
 
     :ivar services: numbers of services, also of those that patterns take.
     :ivar types: content types of which members want all objects.

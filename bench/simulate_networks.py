@@ -37,7 +37,7 @@ ROWS: Mapping[str, Row] = {
 
 
 def designs(shape: Shape, seed: int) -> dict[str, Crossing]:
-    """What crosses the same network, by the way in which its servers are joined, and by who observes it."""
+    """The traffic of one and the same network, by how its servers are joined, and by who observes it."""
     network = draw(shape, seed)
     some = draw(replace(shape, all_sessions=3, type_servers=5), seed)
     each = draw(replace(shape, all_sessions=3, type_servers=shape.servers), seed)

@@ -93,6 +93,7 @@ BESIDE: Table = {
         "bussrv.journal.segment",
         # To its server, an uplink is a linked server: it knows what these tell each other.
         *("bussrv.bus.interest.vocabulary", "bussrv.bus.links.advertisement_fields", "bussrv.bus.links.paths"),
+        *("bussrv.bus.links.interest_fields", "bussrv.settings"),
         *("bussrv.bus.services.bridge", "bussrv.registry.state.session"),
     ),
     "bussrv.cli": ("bussrv",),

@@ -68,7 +68,7 @@ def place_at(url: str) -> Place:
 
 
 class LocalPlace:
-    """A directory of this machine. What is written is on the disk."""
+    """A directory of this machine. Data is on the disk when a write returns."""
 
     def __init__(self, directory: Path, files: Files = FILES) -> None:
         self.directory = directory

@@ -146,7 +146,7 @@ class Shipper:
         return self.backlog()
 
     def backlog(self) -> Backlog:
-        """What is not shipped, as far as the last look read the manifest."""
+        """The segments that are not shipped yet, as far as the last look read the manifest."""
         shipped = self._shipped()
         last = 0 if shipped is None else shipped.segment
         left = [seal for seal in self._manifest.closed() if seal.segment > last]
@@ -167,7 +167,7 @@ class Shipper:
             raise Mismatch(f"{place}: {finding.message}. Nothing is shipped")
 
     def _shipped(self) -> Shipped | None:
-        """What is shipped, of this journal to this URL."""
+        """The part of this journal that is shipped to this URL."""
         try:
             shipped = read_shipped(self._directory)
         except OSError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -23,7 +22,7 @@ class RunningUplink:
     def __init__(self, *arguments: str) -> None:
         self.lines: list[str] = []
         self._said = threading.Condition()
-        self.process = subprocess.Popen([*COMMAND, *arguments], stderr=subprocess.PIPE, text=True, env=dict(os.environ))
+        self.process = subprocess.Popen([*COMMAND, *arguments], stderr=subprocess.PIPE, text=True)
         self._reading = threading.Thread(target=self._read, name="uplink-log", daemon=True)
         self._reading.start()
 

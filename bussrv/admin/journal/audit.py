@@ -61,7 +61,7 @@ class AuditSummary(Struct, frozen=True, kw_only=True):
 
 
 class AuditView(Struct, frozen=True):
-    """What an audit that runs beside the server says.
+    """The findings of an audit that runs beside the server.
 
     :ivar file: the file of its summary.
     :ivar trouble: the reason why the file cannot be read; ``None``: it can.
@@ -89,7 +89,7 @@ class AuditReader:
         self._last: tuple[Path, AuditSummary | None] | None = None
 
     def view(self, now: int) -> AuditView | None:
-        """What the audit says. It reads a file, and blocks the thread.
+        """The findings of the audit, read from a file. This blocks the thread.
 
         While an audit replaces its results, the file is missing for a moment. The last summary is shown then.
 

@@ -24,7 +24,7 @@ _TYPES: dict[Any, tuple[str, pa.DataType]] = {
     tuple[str, ...]: ("array<string>", pa.list_(pa.field("element", pa.string()))),
     dict[str, str]: ("map<string,string>", pa.map_(pa.string(), pa.string())),
 }
-"""The types of columns, by those of fields. What is none of these is written as JSON."""
+"""The types of columns, by those of fields. Fields of other types are written as JSON."""
 
 _STAMPS: dict[str, tuple[str, pa.DataType]] = {
     JOURNAL: _TEXT,

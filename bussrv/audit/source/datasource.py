@@ -1,4 +1,4 @@
-"""What Spark asks of a data source. Needs PySpark 4.2 or newer: older ones cannot bound the batches of a stream."""
+"""The journal as a source of Spark. Needs PySpark 4.2 or newer: older ones cannot bound the batches of a stream."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class _Reader:
         return JournalReading(directory, self._options)
 
     def _between(self, begin: Mapping[str, Position], end: Mapping[str, Position]) -> list[InputPartition]:
-        """What stands between two places of each journal."""
+        """The lines between two places of each journal."""
         return [
             InputPartition(part)
             for directory, place in end.items()

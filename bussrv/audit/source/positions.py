@@ -119,7 +119,7 @@ class JournalReading:
         return next((end for end in ends if end.byte), begin)
 
     def slices(self, begin: Position, end: Position) -> Iterator[Slice]:
-        """What stands between two places, by segment."""
+        """The lines between two places, by segment."""
         rests = [each for each in self._rest(begin) if first_seq(each.path) <= end.segment]
         for rest, following in zip(rests, [*rests[1:], None], strict=True):
             last = end.byte if first_seq(rest.path) == end.segment else None
@@ -175,7 +175,7 @@ class JournalReading:
         begin, number = rest.begin, first_seq(rest.path)
         try:
             with open_segment(rest.path, counts_lines=False) as file:
-                # What is compressed cannot be read from any place.
+                # A compressed segment can only be read from its beginning.
                 text = file if file.seekable() else io.BytesIO(file.read())
                 size = min(text.seek(0, os.SEEK_END), bound)
                 if size < begin.byte and self._options.fail_on_loss:

@@ -85,7 +85,7 @@ class _SliceReader:
                 yield found, len(text)
 
     def _judged(self, text: bytes) -> FoldLine | Header | Part | None:
-        """What a line says; ``None``: it is no line of a journal."""
+        """The meaning of a line; ``None``: it is no line of a journal."""
         found = _decoded(text)
         if found is None:
             self._lose("this line is damaged")

@@ -10,7 +10,7 @@ from bussrv.values import OWN_PREFIXES, Interest, ModeInterest
 
 
 class Reach(NamedTuple):
-    """What may pass an interest; more than really does, if the interest is a list of rules.
+    """The objects that may pass an interest; more than really do, if the interest is a list of rules.
 
     :ivar events: whether some objects with an event may.
     :ivar types: patterns of the content types that may, of objects without an event; ``None``: all.
@@ -25,7 +25,7 @@ FULL_REACH = Reach(True, None)
 
 
 def reach_of(interest: Interest | None) -> Reach:
-    """What may pass an interest; ``None`` lets nothing pass."""
+    """The objects that may pass an interest; ``None`` lets nothing pass."""
     if isinstance(interest, ModeInterest):
         if interest.receive == "none":
             return NO_REACH
@@ -60,7 +60,7 @@ class TotalInterest:
 
     @property
     def reach(self) -> Reach:
-        """What may pass the interests of members."""
+        """The objects that may pass the interests of members."""
         return Reach(self._events > 0, None if self._all_types else tuple(self._types))
 
     def service_came(self, wanted: str) -> None:

@@ -17,14 +17,26 @@ ASKING = (REQUEST, *REPLYING)
 EXCHANGED = frozenset({REQUEST, REPLY})
 """Those of them that clients send often, as they are usually spelt."""
 
+NEIGHBORS = "routing/announcement/neighbors"
+"""The event with which a server tells which servers it is linked with."""
+
+INTEREST = "routing/announcement/interest"
+"""The event with which a server tells what it wants; see :mod:`bussrv.bus.links.interest_fields`."""
+
+GAP = "routing/announcement/gap"
+"""The event with which a server tells that objects were lost; see :mod:`bussrv.bus.links.gaps`."""
+
+FAREWELL = "abboe/close/notify"
+"""The event with which a server says that it ends a link, and why."""
+
 SERVERS_ONLY = (
     "routing/subscribe/reply",
     "routing/subscribe/notify",
     "routing/subscribe/notification",
     "routing/disconnect",
-    "routing/announcement/neighbors",
-    "routing/announcement/interest",
-    "routing/announcement/gap",
+    NEIGHBORS,
+    INTEREST,
+    GAP,
     "services/gap",
     "routing/neighbors/reply",
     "client/register/reply",
@@ -32,7 +44,7 @@ SERVERS_ONLY = (
     "services/register/reply",
     "services/unregister/reply",
     "services/list/reply",
-    "abboe/close/notify",
+    FAREWELL,
 )
 """Events that clients may not send: members trust them, as they are the server's."""
 

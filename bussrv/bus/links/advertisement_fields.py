@@ -39,6 +39,9 @@ UNREGISTER = "services/unregister"
 
 MAX_SESSION_ID = 64
 
+NAMES = "names"
+"""Servers that say so understand several services in one advertisement."""
+
 FEWEST_NAMES = 3
 """Fewer services of a session are advertised one by one."""
 

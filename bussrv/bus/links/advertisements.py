@@ -11,6 +11,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from bussrv.bus.groups.fanout import Fanout
+from bussrv.bus.interest.vocabulary import NEIGHBORS
 from bussrv.bus.links.advertisement_fields import events_between
 from bussrv.bus.links.jobs import Jobs
 from bussrv.bus.links.link import Link
@@ -138,7 +139,7 @@ class Advertisements:
         """Send every linked server the list of all linked servers."""
         neighbors = sorted(link.server_id for link in self._links.values())
         for link in self._links.values():
-            fields = {"event": "routing/announcement/neighbors", "neighbors": neighbors}
+            fields = {"event": NEIGHBORS, "neighbors": neighbors}
             self._send(link, [{**fields, "route": [self._server_id]}])
 
     def _send(self, link: Link, events: Iterable[dict[str, Any]]) -> None:

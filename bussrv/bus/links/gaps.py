@@ -30,9 +30,6 @@ from bussrv.errors import Refused
 from bussrv.values import check_known_name, check_routing_id
 from bussrv.wire.objects import encode_metadata
 
-GAP = "routing/announcement/gap"
-"""The event of a linked server."""
-
 TOLD_GAP = "services/gap"
 """The event that members are told by."""
 
@@ -45,7 +42,7 @@ log = Logger()
 
 
 class LostObjects(Struct, frozen=True):
-    """What a linked server said was lost.
+    """Objects that a linked server said were lost.
 
     :ivar origin: the server whose objects they were.
     :ivar lost: how many; ``None``: that is not known.

@@ -28,8 +28,6 @@ from bussrv.settings import Settings
 from bussrv.values import ModeInterest, check_known_name
 from bussrv.wire.objects import encode_json
 
-INTEREST = "routing/announcement/interest"
-
 MOST_NAMED = 24 << 10
 """The most bytes of JSON text for the names and patterns of one event. Others follow in further events."""
 

@@ -15,7 +15,8 @@ from msgspec import Struct
 from bussrv import events as ev
 from bussrv.bus.groups.fanout import Fanout
 from bussrv.bus.interest.total import FULL_REACH, Reach, TotalInterest
-from bussrv.bus.links.interest_fields import INTEREST, MOST_NAMED, read_change, said_types, sayable
+from bussrv.bus.interest.vocabulary import INTEREST
+from bussrv.bus.links.interest_fields import MOST_NAMED, read_change, said_types, sayable
 from bussrv.bus.links.jobs import Jobs
 from bussrv.bus.links.link import Link
 from bussrv.bus.links.link_interest import LinkInterest

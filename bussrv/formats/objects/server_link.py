@@ -27,9 +27,8 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from bussrv.addresses import host_of, is_in, peer_text
-from bussrv.bus.links.advertisement_fields import ADVERTISEMENTS
-from bussrv.bus.links.gaps import GAP
-from bussrv.bus.links.interest_fields import INTEREST
+from bussrv.bus.interest.vocabulary import FAREWELL, GAP, INTEREST, NEIGHBORS
+from bussrv.bus.links.advertisement_fields import ADVERTISEMENTS, NAMES
 from bussrv.counts.throttle import Throttle
 from bussrv.formats.objects.members import Identify, MemberProtocol
 from bussrv.formats.objects.vocabulary import echoed
@@ -39,13 +38,7 @@ from bussrv.wire.objects import BusObject
 
 log = Logger()
 
-NAMES = "names"
-"""What servers understand that take advertisements of several services at once."""
-
-FAREWELL = "abboe/close/notify"
-"""The event with which a server says that it ends a link, and why."""
-
-NEVER_PASSED_ON = ("routing/subscribe", "routing/subscribe/reply", "routing/announcement/neighbors", INTEREST, GAP)
+NEVER_PASSED_ON = ("routing/subscribe", "routing/subscribe/reply", NEIGHBORS, INTEREST, GAP)
 """Events between two servers that no client may see."""
 
 UNDERSTOOD = ("interest", "gap", NAMES)

@@ -8,16 +8,13 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from bussrv.bus.interest.vocabulary import FAREWELL, GAP, INTEREST, NEIGHBORS
 from bussrv.bus.links.advertisement_fields import ADVERTISEMENTS
 from bussrv.errors import Refused, RemoteProtocolError
 from bussrv.service_patterns import check_pattern
-from bussrv.uplink.crossing.server_link import FAREWELL, Limits
+from bussrv.uplink.crossing.server_link import Limits
 from bussrv.values import check_known_name, check_routing_id, check_service_name
 from bussrv.wire.objects import MAX_ADDED, MAX_METADATA, BadObject, BusObject, ObjectReader
-
-GAP = "routing/announcement/gap"
-INTEREST = "routing/announcement/interest"
-NEIGHBORS = "routing/announcement/neighbors"
 
 MOST_CHECKED = 4096
 """Of how many names it is remembered whether they may be."""

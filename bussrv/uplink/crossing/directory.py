@@ -259,10 +259,10 @@ class Directory:
         link, best = self.others.link_to(routing_id), self.others.best(routing_id)
         return best.home if link == _LOANS and best is not None else link
 
-    def provider(self, service: str) -> tuple[str, str] | None:
-        """A provider of a service that takes requests, in turn: its routing id, and the server on the way to it."""
+    def server_of_provider(self, service: str) -> str | None:
+        """The server on the way to a provider of a service that takes requests, in turn; ``None``: there is none."""
         able = [
-            (routing_id, link)
+            link
             for routing_id in self._providers.get(service, ())
             if (remote := self.others.best(routing_id)) is not None
             and remote.answers(service)

@@ -13,14 +13,13 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from bussrv.uplink.crossing.checks import INTEREST, is_wanted_name
+from bussrv.bus.interest.vocabulary import INTEREST
+from bussrv.bus.links.interest_fields import MOST_NAMED, said_types, sayable
+from bussrv.settings import Settings
+from bussrv.uplink.crossing.checks import is_wanted_name
 from bussrv.wire.objects import encode_json
 
 ALL = "all"
-NONE = "none"
-
-MOST_TOLD = 24 << 10
-"""The most bytes of names in one event: metadata has at most 64 KiB."""
 
 MOST_NAMES = 200_000
 """The most names and patterns of one server that are known. Of one that has more, everything counts as wanted."""
@@ -28,14 +27,8 @@ MOST_NAMES = 200_000
 MOST_NAMES_OF_NET = 1_000_000
 """The most of all servers together."""
 
-MOST_TYPES = 256
-"""The most content types that a server takes unless it is set up otherwise. If there are more, all are wanted."""
-
-MOST_TYPED = 4 << 10
-"""The most bytes of JSON text for them."""
-
-MOST_WILDCARDS = 128
-"""The most characters of those with wildcards inside."""
+DEFAULTS = Settings()
+"""The limits of a server that is not set up otherwise. Content types beyond them count as all."""
 
 
 class Interest(Struct, frozen=True):
@@ -81,14 +74,8 @@ def _types_of(value: Any) -> frozenset[str] | None:
     if value == ALL:
         return None
     named = value if isinstance(value, list) else []
-    return sayable(frozenset(each for each in named if isinstance(each, str)))
-
-
-def sayable(types: frozenset[str]) -> frozenset[str] | None:
-    """Content types as a server takes them; ``None``, all, if they are too many."""
-    inner = sum(len(each) for each in types if "?" in each or each.count("*") > 1 or "*" in each[1:-1])
-    is_short = len(types) <= MOST_TYPES and inner <= MOST_WILDCARDS and len(encode_json([*types])) <= MOST_TYPED
-    return types if is_short else None
+    said = sayable({each for each in named if isinstance(each, str)}, DEFAULTS)
+    return None if said is None else frozenset(said)
 
 
 def differences(before: Interest | None, now: Interest, route: list[str]) -> Iterator[dict[str, Any]]:
@@ -114,8 +101,7 @@ def _changes(
     if known.events != now.events:
         last["events"] = now.events
     if known.types != now.types:
-        said = None if now.types is None else sayable(now.types)
-        last["types"] = ALL if said is None else sorted(said) or NONE
+        last["types"] = said_types(None if now.types is None else sayable(now.types, DEFAULTS))
     if last:
         events.append(last)
     for each in events:
@@ -126,7 +112,7 @@ def _parts(names: list[str]) -> Iterator[list[str]]:
     part: list[str] = []
     size = 0
     for name in names:
-        if size > MOST_TOLD:
+        if size > MOST_NAMED:
             yield part
             part, size = [], 0
         part.append(name)

@@ -23,13 +23,13 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, field
 
-from bussrv.bus.interest.vocabulary import REPLYING, REQUEST
-from bussrv.bus.links.advertisement_fields import ADVERTISEMENTS, NOTIFY, REGISTER
+from bussrv.bus.interest.vocabulary import FAREWELL, GAP, INTEREST, NEIGHBORS, REPLYING, REQUEST
+from bussrv.bus.links.advertisement_fields import ADVERTISEMENTS, NAMES, NOTIFY, REGISTER
 from bussrv.bus.links.paths import Paths
 from bussrv.bus.services.bridge import as_publication
 from bussrv.errors import Refused, RemoteProtocolError
 from bussrv.uplink.crossing.arrivals import Arrivals
-from bussrv.uplink.crossing.checks import GAP, INTEREST, MOST_CHECKED, NEIGHBORS, Objects, is_routing_id, is_wanted_name
+from bussrv.uplink.crossing.checks import MOST_CHECKED, Objects, is_routing_id, is_wanted_name
 from bussrv.uplink.crossing.directory import MOST_COPIED, Directory, cost, everything, fold, merged, most_of
 from bussrv.uplink.crossing.frames import unpack
 from bussrv.uplink.crossing.interest import (
@@ -44,7 +44,7 @@ from bussrv.uplink.crossing.interest import (
 from bussrv.uplink.crossing.outgoing import Advertised, Outgoing, Publisher
 from bussrv.uplink.crossing.peers import Beat, Entries, Entry, Peer, Told, encode_entry, read_beat, read_entry
 from bussrv.uplink.crossing.requests import Asked, OpenRequests
-from bussrv.uplink.crossing.server_link import FAREWELL, LIMITS, NAMES, Limits
+from bussrv.uplink.crossing.server_link import LIMITS, Limits
 from bussrv.uplink.crossing.subjects import ISubjects
 from bussrv.values import MAX_SERVICE_NAME
 from bussrv.wire.objects import MAX_METADATA, BusObject, encode, encode_json
@@ -162,7 +162,7 @@ class Node:
             raw = bytes(head.route)
             sender = senders.get(raw)
             if sender is None or sender.version != directory.version:
-                sender = self._sender(raw)
+                sender = self._find(raw)
             if not sender.crosses:
                 self.counters["crosses-elsewhere"] += 1
                 continue
@@ -171,8 +171,14 @@ class Node:
                 subject = self._subject(sender, obj)
             add(subject, sender, b"%b\0%b" % (obj.metadata, obj.payload))
 
-    def _sender(self, raw: bytes) -> Sender:
-        """The sender of objects with this route."""
+    def _sender(self, obj: BusObject) -> Sender:
+        """The sender of an object."""
+        raw = bytes(obj.head.route)
+        sender = self._senders.get(raw)
+        return self._find(raw) if sender is None or sender.version != self.directory.version else sender
+
+    def _find(self, raw: bytes) -> Sender:
+        """Find out anew about the sender of objects with this route."""
         route = _route(raw)
         if len(self._senders) >= MOST_ROUTES:
             self._senders.clear()
@@ -239,7 +245,7 @@ class Node:
             self._tell({**answers[name], **about, "to": route[0], "route": [self.node]})
 
     def _everybody(self, obj: BusObject) -> None:
-        sender = self._sender(bytes(obj.head.route))
+        sender = self._sender(obj)
         if sender.crosses:
             self._send(self._subject(sender, obj), obj)
 
@@ -263,10 +269,9 @@ class Node:
         """Give a request to the server of a provider. :returns: whether there is one."""
         fields = obj.fields()
         service = fields.get("name", fields.get("service"))
-        found = self.directory.provider(service) if isinstance(service, str) else None
-        if found is None:
+        server = self.directory.server_of_provider(service) if isinstance(service, str) else None
+        if server is None:
             return False
-        _, server = found
         route = fields.get("route")
         if isinstance(obj.head.id, (str, int)) and route:
             self._requests.went_out(Asked(obj.head.id, route[0], server))
@@ -285,8 +290,7 @@ class Node:
 
     def _send(self, subject: str, obj: BusObject) -> None:
         """Send an object; it stays in order with others of the same route."""
-        sender = self._senders.get(bytes(obj.head.route)) or self._sender(bytes(obj.head.route))
-        self.outgoing.add(subject, sender, b"%b\0%b" % (obj.metadata, obj.payload))
+        self.outgoing.add(subject, self._sender(obj), b"%b\0%b" % (obj.metadata, obj.payload))
 
     # To the engine.
 

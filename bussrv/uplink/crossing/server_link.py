@@ -15,13 +15,10 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
+from bussrv.bus.interest.vocabulary import FAREWELL
+from bussrv.bus.links.advertisement_fields import NAMES
 from bussrv.errors import RemoteProtocolError
 from bussrv.wire.objects import MAX_METADATA, MAX_PAYLOAD, BadObject, BusObject, ObjectReader, encode
-
-NAMES = "names"
-"""Several services in one advertisement are understood."""
-
-FAREWELL = "abboe/close/notify"
 
 _SUBSCRIBE = "routing/subscribe"
 

@@ -35,24 +35,23 @@ def text_of(error: Exception) -> str:
 
 
 async def ensure_stream(stream: JetStreamContext, config: StreamConfig) -> bool:
-    """Make a stream, or change it, on as many servers of the cluster as it can have, at most three.
+    """Make a stream, unless it is there, on as many servers of the cluster as it can have, at most three.
 
     :returns: whether it was there.
     :raises Error: it could not be made.
     """
+    with suppress(NotFoundError):
+        await stream.stream_info(str(config.name))
+        return True
     for replicas in (MOST_REPLICAS, 1):
         config.num_replicas = replicas
         try:
-            await stream.stream_info(str(config.name))
-        except NotFoundError:
-            try:
-                await stream.add_stream(config)
-            except APIError as error:
-                if error.err_code in (_NO_CLUSTER, _FEW_PEERS) and replicas > 1:
-                    continue
+            await stream.add_stream(config)
+        except APIError as error:
+            if error.err_code not in (_NO_CLUSTER, _FEW_PEERS) or replicas == 1:
                 raise
-            return False
-        return True
+        else:
+            break
     return False
 
 

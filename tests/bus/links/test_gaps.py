@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from bussrv import events as ev
-from bussrv.bus.links.gaps import GAP, TOLD_GAP
+from bussrv.bus.interest.vocabulary import GAP
+from bussrv.bus.links.gaps import TOLD_GAP
 from bussrv.client.core.inbox import Inbox
 from bussrv.client.events import Gap
 from tests.bus.links.test_interests import uplink

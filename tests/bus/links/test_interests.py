@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from bussrv import events as ev
-from bussrv.bus.links.interest_fields import INTEREST, MOST_NAMED
+from bussrv.bus.interest.vocabulary import INTEREST
+from bussrv.bus.links.interest_fields import MOST_NAMED
 from bussrv.service_patterns import filter_of
 from bussrv.values import ModeInterest
 from bussrv.wire.mqtt import packets

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bussrv.bus.interest.vocabulary import GAP, INTEREST
 from bussrv.bus.links.advertisement_fields import ADVERTISEMENTS
-from bussrv.bus.links.gaps import GAP, read_gap
-from bussrv.bus.links.interest_fields import INTEREST, read_change
+from bussrv.bus.links.gaps import read_gap
+from bussrv.bus.links.interest_fields import read_change
 from bussrv.bus.links.paths import Paths
 from bussrv.settings import Settings
 from bussrv.uplink.crossing.checks import BETWEEN_NEIGHBOURS

@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bussrv.uplink.crossing.interest import MOST_TOLD, Interest, Together, Wanted, differences, learn
+from bussrv.bus.links.interest_fields import MOST_NAMED
+from bussrv.uplink.crossing.interest import Interest, Together, Wanted, differences, learn
 
 names = st.frozensets(
     st.sampled_from(["tv", "radio", "hall/+", "hall/#", "n" * 255, *map(str, range(300))]), max_size=8
@@ -17,7 +18,7 @@ def test_differences_lead_from_one_interest_to_the_next(told):
     known, before = Interest(), None
     for now in told:
         for fields in differences(before, now, ["hall"]):
-            assert len(str(fields)) < MOST_TOLD + 1000
+            assert len(str(fields)) < MOST_NAMED + 1000
             known = learn(known, fields)
         assert known == now
         assert list(differences(now, now, ["hall"])) == []
