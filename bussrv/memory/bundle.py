@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain
+from weakref import ref
 
 import msgspec
 from msgspec import Struct
 
-from bussrv.memory.limits import Chunk
+from bussrv.memory.limits import Chunk, KnownChunk
 from bussrv.wire.objects import NUL
 
 AT_ONCE = 256 << 10
@@ -88,6 +89,34 @@ class Bundle:
             other.at_once = other.at_once and self.at_once
             self._other = form, other
         return self._other[1]
+
+
+class KeptBundle(Bundle):
+    """Frames that are kept for sessions that come later. Its chunks are gone when no session waits for them."""
+
+    _chunks: Sequence[ref[KnownChunk]] = ()
+    _chunk: Sequence[ref[KnownChunk]] = ()
+
+    @property
+    def chunk(self) -> Chunk:
+        """See :attr:`Bundle.chunk`."""
+        (chunk,), self._chunk = _known([self.joined], self._chunk)
+        return chunk
+
+    @property
+    def chunks(self) -> Sequence[Chunk]:
+        """See :attr:`Bundle.chunks`."""
+        chunks, self._chunks = _known(self.frames, self._chunks)
+        return chunks
+
+
+def _known(
+    pieces: Sequence[bytes], before: Sequence[ref[KnownChunk]]
+) -> tuple[list[KnownChunk], Sequence[ref[KnownChunk]]]:
+    """The chunks of some pieces: those that sessions wait for, and new ones for the others."""
+    waiting = [each() for each in before] or [None] * len(pieces)
+    chunks = [each or KnownChunk(piece) for each, piece in zip(waiting, pieces, strict=True)]
+    return chunks, list(map(ref, chunks))
 
 
 class _Sized(Struct):

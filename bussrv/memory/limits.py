@@ -39,6 +39,10 @@ class Chunk(Struct, gc=False, eq=False):
             self.holdings.total -= len(self.data) + CHUNK_COST
 
 
+class KnownChunk(Chunk, gc=True, weakref=True, eq=False):
+    """A chunk that something else may know of without holding it. The garbage collector looks at it."""
+
+
 class HeldMemory:
     """The memory held for one session; made by :meth:`MemoryLimit.open`.
 

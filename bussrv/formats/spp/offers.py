@@ -20,7 +20,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Container, Iterator
 from typing import Any
+from weakref import ref
 
+from bussrv.memory.bundle import KeptBundle
 from bussrv.plugin import EVERYTHING, Bundle, IBus, Permissions, StreamLink
 from bussrv.turns.slices import Work
 from bussrv.wire import spp as wire
@@ -70,8 +72,8 @@ class View:
         self._begin = 0
         self._bundles: dict[int, Bundle] = {}
         self._names: list[str] = []
-        self._all = Bundle([])
-        self._differs: tuple[tuple[View, int, int], Bundle] | None = None
+        self._all = KeptBundle([])
+        self._differs: tuple[tuple[ref[View], int, int], Bundle] | None = None
         self.places: OrderedDict[SppLink, int] = OrderedDict()
         self.waiting: dict[SppLink, None] = {}
         self.is_ready = permissions is EVERYTHING
@@ -106,8 +108,8 @@ class View:
         self.places[link] = self.end
         if names is not self._names:
             self._names = names
-            self._all = Bundle([wire.offer(name) for name in names if name in self._offered])
-        if self._all:
+            self._all = KeptBundle([wire.offer(name) for name in names if name in self._offered])
+        if self._all.count:
             link.tell(self._all)
 
     def take_over(self, link: SppLink, before: View) -> None:
@@ -115,16 +117,16 @@ class View:
         self.settle()
         self.places[link] = self.end
         difference = self._difference(before)
-        if difference:
+        if difference.count:
             link.tell(difference)
 
     def _difference(self, before: View) -> Bundle:
         """The packets from what another view offers to what this one does; made once for many clients."""
-        # The offers of a view change only with a packet.
-        key = (before, before.end, self.end)
+        # The offers of a view change only with a packet. Each view would keep all views before it if it kept this one.
+        key = (ref(before), before.end, self.end)
         if self._differs is None or self._differs[0] != key:
             gone, new = sorted(before._offered - self._offered), sorted(self._offered - before._offered)
-            self._differs = key, Bundle([*map(wire.removed, gone), *map(wire.offer, new)])
+            self._differs = key, KeptBundle([*map(wire.removed, gone), *map(wire.offer, new)])
         return self._differs[1]
 
     def catch_up(self, link: SppLink) -> None:
@@ -155,7 +157,7 @@ class View:
         """The packets since a place; made once for all clients that were told up to there."""
         bundle = self._bundles.get(place)
         if bundle is None:
-            bundle = self._bundles[place] = Bundle(self._packets[place - self._begin :])
+            bundle = self._bundles[place] = KeptBundle(self._packets[place - self._begin :])
         return bundle
 
     def settle(self) -> None:

@@ -104,9 +104,11 @@ class Backlog:
 
     def put(self, bundle: Bundle) -> None:
         """Add frames at the end."""
-        chunk = bundle.chunk
-        self._chunks.append(chunk)
-        self.count(chunk)
+        # A chunk without bytes is never sent, and would stay.
+        if bundle.size:
+            chunk = bundle.chunk
+            self._chunks.append(chunk)
+            self.count(chunk)
 
     def count(self, chunk: Chunk) -> None:
         """Count a chunk that waits from now on."""

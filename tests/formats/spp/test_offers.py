@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import gc
+from collections import Counter, deque
 from types import SimpleNamespace
 from typing import Any
+from weakref import ref
 
 from hypothesis import given
 from hypothesis import strategies as st
 from twisted.internet.task import Clock
 
 from bussrv.formats.spp.offers import MOST_UNUSED, Offers
+from bussrv.formats.spp.protocol import NewestStates
+from bussrv.memory.bundle import KeptBundle
+from bussrv.memory.limits import CHUNK_COST, HOLD_COST, MemoryLimit
+from bussrv.net.session.backlog import Backlog
 from bussrv.policy.permissions.permissions import EVERYTHING
 from bussrv.turns.slices import Slices
-from bussrv.values import Publication
+from bussrv.values import Publication, Traffic
 from bussrv.wire import spp
 from bussrv.wire.spp import Info, Offer, Removed, SppReader
 from tests.formats.network import Network
@@ -232,6 +238,39 @@ def test_views_that_nobody_has_are_few() -> None:
         scene.offers.join(client, Sees(frozenset(f"{number}")))
         scene.offers.leave(client)
     assert len(scene.offers._views) == MOST_UNUSED
+
+
+def test_a_view_does_not_keep_those_that_its_clients_had_before() -> None:
+    """Each reload of the policy makes one."""
+    scene = Scene()
+    scene.change("tv")
+    client: Any = Client(scene.offers)
+    scene.offers.join(client)
+    views = []
+    for number in range(3 * MOST_UNUSED):
+        scene.offers.permit(client, Sees(frozenset({"tv"} if number % 2 else ())))
+        views.append(ref(scene.offers._view_of[client]))
+        turn(scene.clock)
+    gc.collect()
+    assert sum(view() is not None for view in views) == len(scene.offers._unused) + 1 == MOST_UNUSED + 1
+
+
+def test_offers_that_nobody_waits_for_are_not_counted() -> None:
+    """Those who wait share them, and they are kept for clients that join later."""
+    holdings = MemoryLimit(1 << 20, lambda steps: deque(steps, 0))
+    kept = KeptBundle([b"offer", b"other"])
+    for make in (Backlog, lambda: NewestStates(lambda _: True, Counter(), Traffic())):
+        backlogs = [make(), make()]
+        for backlog in backlogs:
+            backlog.holding = holdings.open("a", backlog.clear)
+            backlog.put(kept)
+        chunks = {id(chunk) for backlog in backlogs for chunk in backlog.following()}
+        assert len(chunks) == len(backlogs[0])
+        assert holdings.total == sum(CHUNK_COST + HOLD_COST * 2 for _ in chunks) + kept.size
+        for backlog in backlogs:
+            assert b"".join(backlog.pieces(100)) == kept.joined
+            backlog.clear()
+        assert holdings.total == 0
 
 
 def turn(clock: Clock) -> None:

@@ -85,6 +85,16 @@ def test_giving_up_takes_few_steps_and_collects_few_objects(newest: bool) -> Non
     assert holdings.total == 0
 
 
+def test_frames_without_bytes_do_not_wait() -> None:
+    """Or the holding of a session that has left would be remembered."""
+    holdings = MemoryLimit(1 << 20, deque)
+    backlog = Backlog()
+    backlog.holding = holdings.open("a", backlog.clear)
+    backlog.put(Bundle([]))
+    backlog.put(Bundle([b""]))
+    assert (len(backlog), holdings.total, holdings._by_address) == (0, 0, {})
+
+
 def test_many_small_chunks_go_together() -> None:
     backlog = Backlog()
     for number in range(2 * MOST_PIECES):
