@@ -126,6 +126,8 @@ THIRD_PARTIES: Table = {
 LIGHT: Table = {
     # Imported when there is a terminal.
     "bussrv.cli.show.screen": ("bussrv.cli", "rich"),
+    # Imported when a command asks the admin interface.
+    "bussrv.cli.admin_client": ("bussrv.client.tls", "bussrv.errors"),
     # Imported when it measures.
     "bussrv.cli.traffic.measuring": ("bussrv.client",),
     "bussrv.cli": ("bussrv.version", "bussrv.errors", "bussrv.terminal", "bussrv.audit.arguments", "click"),

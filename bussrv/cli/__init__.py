@@ -3,6 +3,7 @@
 - ``commands``: the commands, each named by its function
 - ``show``: output for people and programs
 - ``traffic``: clients of a bus, for the commands
+- ``admin_client``: a client of the admin interface: HTTP with JSON, and streams of server-sent events
 - ``asking``: requests to the admin interface, and lists of its answers
 - ``command``: the classes of commands: help with examples and exit statuses, and subcommands that are imported when
   needed

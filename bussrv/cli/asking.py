@@ -16,7 +16,7 @@ from bussrv.cli.failure import NO, Failure
 from bussrv.cli.parameters import whole
 
 if TYPE_CHECKING:
-    from bussrv.client.admin import AdminClient
+    from bussrv.cli.admin_client import AdminClient
 
 Cell = Callable[[Mapping[str, Any]], object]
 """Returns the cell of an item in a column."""
@@ -24,7 +24,7 @@ Cell = Callable[[Mapping[str, Any]], object]
 
 def admin(connection: ConnectionOptions) -> AdminClient:
     """The admin interface of the server that the command line names."""
-    from bussrv.client.admin import AdminClient
+    from bussrv.cli.admin_client import AdminClient
 
     place = connection.place("admin")
     port = None if place.address.is_unix else place.address.port
@@ -125,7 +125,7 @@ def existing(otherwise: str) -> Iterator[None]:
     :param otherwise: a sentence that says that it is not.
     :raises Failure: the server says so.
     """
-    from bussrv.client.admin import AdminError
+    from bussrv.cli.admin_client import AdminError
 
     try:
         yield

@@ -3,7 +3,6 @@
 - ``_framed``: base of the plain clients of Object System and Business Object: objects, requests and their answers
 - ``_stream``: base of the plain clients over TCP: a connection, perhaps with TLS, that is read event by event
 - ``address``: the addresses that clients connect to: as URLs, and as people write them
-- ``admin``: a client of the admin interface: HTTP with JSON, and streams of server-sent events
 - ``aio``: a client for asyncio, for all wire formats: it reconnects, and loses nothing silently
 - ``blocking``: the same for programs without an event loop
 - ``business``: a plain client of Business Object

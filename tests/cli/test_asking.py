@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from bussrv.cli.admin_client import AdminClient, ServerSentEvent
 from bussrv.cli.asking import age
-from bussrv.client.admin import AdminClient, ServerSentEvent
 from bussrv.client.objects import ObjectsClient
 from bussrv.client.spp import SppClient
 from bussrv.testing.server import PATIENCE

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from bussrv.cli.admin_client import AdminClient
 from bussrv.cli.command import Command
 from bussrv.cli.main import BUSSRV, main
-from bussrv.client.admin import AdminClient
 from tests.cli.conftest import Place
 from tests.cli.test_main import commands
 from tests.cli.world import Clients

@@ -13,7 +13,7 @@ import pytest
 from cryptography import x509
 
 from bussrv import events as ev
-from bussrv.client.admin import AdminClient
+from bussrv.cli.admin_client import AdminClient
 from bussrv.journal.reading import read_journal
 from bussrv.testing.server import PATIENCE
 from tests.docs.commands import says

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from bussrv.client.admin import AdminClient
+from bussrv.cli.admin_client import AdminClient
 from bussrv.client.spp import SppClient
 from tests.docs.commands import says
 from tests.docs.pages import ROOT, blocks

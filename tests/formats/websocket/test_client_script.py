@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from bussrv.cli.admin_client import AdminClient
 from bussrv.client import inbus
-from bussrv.client.admin import AdminClient
 from bussrv.client.objects import BusError, ObjectsClient
 from bussrv.client.spp import SppClient
 from bussrv.formats.websocket.request import client_script

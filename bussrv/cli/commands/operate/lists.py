@@ -77,7 +77,7 @@ def links(connection: ConnectionOptions, forget: str | None, **how: Any) -> int:
     server of --expect-link that was never linked. With --forget, a lost link is not missed any more.
     """
     if forget is not None:
-        from bussrv.client.admin import element
+        from bussrv.cli.admin_client import element
 
         with existing(f"no link to '{cleaned(forget)}' is lost"):
             admin(connection).call("DELETE", f"/links/{element(forget)}")
@@ -120,8 +120,8 @@ def who(connection: ConnectionOptions, service: str, as_json: bool) -> int:
     object network that receive everything are not subscribed to a service, and are not shown. AWAY is the time since
     the client of a durable session left.
     """
+    from bussrv.cli.admin_client import element
     from bussrv.cli.show import output
-    from bussrv.client.admin import element
 
     nobody = f"nobody provides '{cleaned(service)}' or is subscribed to it; asked {connection.place('admin').address}"
     with existing(f"{nobody}{NOT_SHOWN}"):

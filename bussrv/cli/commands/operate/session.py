@@ -27,8 +27,8 @@ def session(connection: ConnectionOptions, session: str, history: bool, as_json:
     """Show one session: its user and address, its services and subscriptions, and how much it has sent and received.
     --history shows the records of the journal about it, also after it was closed: the last one has the reason.
     """
+    from bussrv.cli.admin_client import element
     from bussrv.cli.show import output
-    from bussrv.client.admin import element
 
     client, path = admin(connection), f"/sessions/{element(session)}"
     missing = f"there is no session '{cleaned(session)}'{'' if history else '; --history shows a closed one'}"

@@ -15,7 +15,7 @@ from bussrv.cli.parameters import json_option
 from bussrv.terminal import cleaned
 
 if TYPE_CHECKING:
-    from bussrv.client.admin import AdminClient
+    from bussrv.cli.admin_client import AdminClient
 
 STOP = 30.0
 """Seconds that a server has for its stop, after the sessions have ended."""
@@ -33,7 +33,7 @@ def close(connection: ConnectionOptions, session: str) -> int:
     """Close a session: its client is disconnected; over Inbus, its subscriptions end. The client may come back
     immediately. The journal has the user who closed it.
     """
-    from bussrv.client.admin import element
+    from bussrv.cli.admin_client import element
 
     with existing(f"there is no session '{cleaned(session)}'"):
         admin(connection).call("DELETE", f"/sessions/{element(session)}")
@@ -50,8 +50,8 @@ def reload(connection: ConnectionOptions, as_json: bool) -> int:
     """Let the server read its configuration, users, tokens, policy and certificates again, as SIGHUP does. If there is
     a fault, nothing changes, and the command shows it.
     """
+    from bussrv.cli.admin_client import AdminError
     from bussrv.cli.show import output
-    from bussrv.client.admin import AdminError
 
     try:
         found = admin(connection).call("POST", "/reload")

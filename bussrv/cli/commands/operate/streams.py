@@ -17,7 +17,7 @@ from bussrv.cli.connection import ConnectionOptions, connects
 from bussrv.cli.parameters import EVENTS, whole
 
 if TYPE_CHECKING:
-    from bussrv.client.admin import ServerSentEvent
+    from bussrv.cli.admin_client import ServerSentEvent
 
 SKIPPED = "skipped"
 """The event of the server that says how many records it cannot send."""

@@ -21,9 +21,9 @@ from bussrv.cli.parameters import whole
 if TYPE_CHECKING:
     from rich.live import Live
 
+    from bussrv.cli.admin_client import AdminClient
     from bussrv.cli.show.figures import ServerFigures
     from bussrv.cli.show.screen import Screen
-    from bussrv.client.admin import AdminClient
 
 LISTED_EVERY = 2
 """Seconds between two requests for the lists."""
@@ -119,8 +119,8 @@ def _show(client: AdminClient, count: int | None, screen: Screen, live: Live) ->
 
 
 def _list(client: AdminClient, screen: Screen) -> None:
+    from bussrv.cli.admin_client import AdminError
     from bussrv.cli.show.screen import LISTS, SORTED
-    from bussrv.client.admin import AdminError
 
     for _, name, _ in LISTS:
         with suppress(AdminError, ConnectionError, TimeoutError):

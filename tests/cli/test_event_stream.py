@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bussrv.client.admin import ServerSentEvent, read_events
+from bussrv.cli.admin_client import ServerSentEvent, read_events
 from bussrv.errors import RemoteProtocolError
 
 

@@ -10,8 +10,8 @@ from contextlib import suppress
 
 import pytest
 
-from bussrv.client import admin
-from bussrv.client.admin import AdminClient, AdminError
+from bussrv.cli import admin_client as admin
+from bussrv.cli.admin_client import AdminClient, AdminError
 from bussrv.errors import RemoteProtocolError
 
 Serve = Callable[..., "Script"]
