@@ -31,7 +31,8 @@ From what everybody uses to what uses everything:
 - ``services``: services that the server itself provides
 - ``admin``: the admin interface, over HTTP
 - ``server``: configuration, log, start, reload and stop
-- ``client``: blocking clients for scripts and devices
+- ``profiles``: the file of profiles, and addresses of servers as people write them
+- ``client``: clients for programs and devices, for asyncio and without it
 - ``uplink``: programs beside a server that join it to an engine: NATS or Kafka
 - ``audit``: the batch job that audits journals
 - ``archive``: journals in object stores: shipped there, and fetched back

@@ -148,6 +148,12 @@ def is_local(address: str) -> bool:
     return _is_unix(address) if host is None else host.is_loopback
 
 
+def is_local_host(host: str) -> bool:
+    """Whether a host that a client connects to is this machine, so that nobody on a network reads what is sent."""
+    found = parse_host(host)
+    return host == "localhost" or (found is not None and found.is_loopback)
+
+
 def is_exempt(address: str, trusted: Iterable[IPv4Network | IPv6Network]) -> bool:
     """Whether limits that hold for one address do not hold for this one: it is local, or in a trusted network."""
     host = parse_host(address)

@@ -57,9 +57,9 @@ STRANGERS: tuple[tuple[str, ...], ...] = (("bussrv.wire", "bussrv.journal"), ("b
 BESIDE: Table = {
     "bussrv.client": (
         *("bussrv.errors", "bussrv.values", "bussrv.service_patterns", "bussrv.wire"),
-        # Addresses of this machine, and the file of profiles.
-        *("bussrv.addresses", "bussrv.toml_lines", "bussrv.journal.regular"),
+        *("bussrv.addresses", "bussrv.profiles"),
     ),
+    "bussrv.profiles": ("bussrv.errors", "bussrv.addresses", "bussrv.toml_lines", "bussrv.journal.regular"),
     "bussrv.audit": (
         *BASE,
         *(f"bussrv.journal.{name}" for name in ("bounded", "bounds", "chain", "digests", "evidence", "header")),

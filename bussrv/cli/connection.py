@@ -17,9 +17,8 @@ from bussrv.cli.parameters import exclude, seconds
 from bussrv.errors import ConfigError
 
 if TYPE_CHECKING:
-    from bussrv.client.address import ServerAddress
-    from bussrv.client.profiles import Profile
     from bussrv.client.tls import Tls
+    from bussrv.profiles import Profile, ServerAddress
 
 SERVER, PROFILE = "BUSSRV_SERVER", "BUSSRV_PROFILE"
 TIMEOUT = 10.0
@@ -72,7 +71,7 @@ class ConnectionOptions:
     def place(self, kind: str) -> ServerAndUser:
         """The server and the credentials for it.
 
-        :param kind: one of :data:`~bussrv.client.address.PORTS`.
+        :param kind: one of :data:`~bussrv.profiles.PORTS`.
         :raises click.UsageError: options do not go together.
         :raises ConfigError: a file cannot be used, or a secret would cross the network in the clear.
         """
@@ -90,7 +89,7 @@ class ConnectionOptions:
 
     def _profile(self) -> Profile | None:
         """The profile to use; ``None``: none. It is never used for another server, which would see its secrets."""
-        from bussrv.client import profiles
+        from bussrv import profiles
 
         exclude(server=self.server, profile=self.profile)
         if self.server is not None:
@@ -105,7 +104,7 @@ class ConnectionOptions:
         return profiles.read(name)
 
     def _address(self, kind: str, profile: Profile | None) -> ServerAddress:
-        from bussrv.client.address import ServerAddress
+        from bussrv.profiles import ServerAddress
 
         if profile is not None:
             return profile.address(kind)
@@ -165,7 +164,7 @@ def secret_in(file: Path) -> str:
 
 
 def _profile_names(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    from bussrv.client import profiles
+    from bussrv import profiles
 
     return [CompletionItem(name) for name in profiles.names() if name.startswith(incomplete)]
 

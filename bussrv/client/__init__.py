@@ -2,7 +2,7 @@
 
 - ``_framed``: base of the plain clients of Object System and Business Object: objects, requests and their answers
 - ``_stream``: base of the plain clients over TCP: a connection, perhaps with TLS, that is read event by event
-- ``address``: the addresses that clients connect to: as URLs, and as people write them
+- ``address``: the addresses that clients connect to: URLs, and profiles of the command
 - ``aio``: a client for asyncio, for all wire formats: it reconnects, and loses nothing silently
 - ``blocking``: the same for programs without an event loop
 - ``business``: a plain client of Business Object
@@ -11,7 +11,6 @@
 - ``events``: everything that a client is told: messages, requests, replies, objects, gaps and states
 - ``inbus``: a plain client of Inbus
 - ``objects``: a plain client of the Object System
-- ``profiles``: the file of profiles: servers by name, each with addresses and credentials
 - ``settings``: the settings of a client
 - ``shell``: the parts of the client for asyncio
 - ``spp``: a plain client of the Service providing protocol

@@ -1,15 +1,21 @@
-"""The addresses that clients connect to: as URLs, and as people write them for the command and in profiles."""
+"""The addresses that clients connect to: URLs, and profiles of the command."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
-from bussrv.addresses import format_address, parse_host
+from bussrv import profiles
+from bussrv.addresses import format_address, is_local_host
+from bussrv.client.settings import Login
+from bussrv.client.tls import Tls
+from bussrv.errors import ConfigError
 
-__all__ = ["PORTS", "SCHEMES", "Address", "Format", "ServerAddress"]
+__all__ = ["PROFILE", "SCHEMES", "Address", "Format", "Known", "known"]
+
+PROFILE = "profile:"
+"""The address of a client that names a profile begins with this."""
 
 Format: TypeAlias = Literal["objects", "business", "websocket", "spp", "inbus"]
 
@@ -33,12 +39,6 @@ SCHEMES: dict[str, Scheme] = {
     "wss": Scheme("websocket", 443, tls=True),
 }
 """The wire format of each scheme, its default port, and whether it means TLS."""
-
-PORTS = {"admin": 7280, "objects": 7890, "business": 7891, "inbus": 7222, "spp": 3002}
-"""The default port of the admin interface and of each wire format, where no scheme says it."""
-
-_SERVER = re.compile(r"(?:(tcp:|tls:|http://|https://))?(\[[^\]]+\]|[^\[\]:/\s]+)(?::([0-9]{1,5}))?(/[^\s?#]*)?")
-_SECURE = ("tls:", "https://")
 
 
 @dataclass(frozen=True)
@@ -86,71 +86,30 @@ class Address:
 
     @property
     def is_local(self) -> bool:
-        """See :attr:`ServerAddress.is_local`."""
-        return _is_local(self.host)
-
-
-@dataclass(frozen=True)
-class ServerAddress:
-    """The address of a server, as people write it for one of :data:`PORTS`.
-
-    :ivar host: the host; of a UNIX socket, its path.
-    :ivar tls: whether its scheme says TLS, or none; ``None``: it has no scheme, so options and files for TLS decide.
-    :ivar is_unix: whether it is a UNIX socket.
-    :ivar path: the path of the admin interface at a proxy, such as ``/bus``; usually empty.
-    """
-
-    host: str
-    port: int
-    tls: bool | None = None
-    is_unix: bool = False
-    path: str = ""
-
-    @classmethod
-    def parse(cls, text: str, kind: str) -> ServerAddress:
-        """Read ``hall``, ``hall:7890``, ``tls:hall``, ``https://hall:7280`` or ``unix:/run/admin``. An address of the
-        admin interface may have a path.
-
-        :param kind: one of :data:`PORTS`, for the default port.
-        :raises ValueError: the text is not an address.
-        """
-        if text.startswith("unix:/") and kind == "admin":
-            return cls(text.removeprefix("unix:"), 0, is_unix=True)
-        found = _SERVER.fullmatch(text)
-        if found is None or int(found[3] or 1) not in range(1, 1 << 16):
-            raise ValueError(
-                f"{text!r} is no address such as hall.example, 127.0.0.1:{PORTS[kind]} or tls:hall.example"
-            )
-        scheme, host, port, path = found[1] or "", found[2], found[3], (found[4] or "").rstrip("/")
-        if scheme.endswith("//") and kind != "admin":
-            raise ValueError(f"{text!r} is an address of the admin interface, and not one of {kind}")
-        if not path.isascii():
-            raise ValueError(
-                f"{text!r} is no address: write its path with % and hexadecimal digits, as browsers send it"
-            )
-        if path and not scheme.endswith("//"):
-            raise ValueError(f"{text!r} is no address: only http:// and https:// go before a path")
-        tls = scheme in _SECURE if scheme else None
-        return cls(host.strip("[]"), int(port or PORTS[kind]), tls, path=path)
-
-    @classmethod
-    def of_server(cls, text: str, kind: str) -> ServerAddress:
-        """Read an address that stands for a whole server. Its port, if there is one, is that of the admin interface.
-
-        :raises ValueError: the text is not an address.
-        """
-        address = cls.parse(text, "admin")
-        return address if kind == "admin" or address.is_unix else cls(address.host, PORTS[kind], address.tls)
-
-    def __str__(self) -> str:
-        return f"unix:{self.host}" if self.is_unix else f"{format_address(self.host, self.port)}{self.path}"
-
-    @property
-    def is_local(self) -> bool:
         """Whether bytes to it stay on this machine, so that nobody on a network can read them."""
-        return self.is_unix or _is_local(self.host)
+        return is_local_host(self.host)
 
 
-def _is_local(host: str) -> bool:
-    found = parse_host(host)
-    return host == "localhost" or (found is not None and found.is_loopback)
+class Known(NamedTuple):
+    """The address, the user and TLS of a server in the file of profiles."""
+
+    address: Address
+    tls: Tls | None
+    login: Login
+
+
+def known(url: str) -> Known:
+    """The server that ``profile:NAME`` stands for, or ``profile:``, the one called ``default``.
+
+    :raises ConfigError: as for :func:`bussrv.profiles.read`; or the profile has no such address, or no credentials for
+        a login.
+    """
+    profile = profiles.read(url.removeprefix(PROFILE) or profiles.DEFAULT)
+    assert profile is not None
+    address = profile.address("objects")
+    try:
+        login = Login(**profile.credentials)
+    except ValueError as error:
+        raise ConfigError(f"{profile.places['']}: {error}") from error
+    is_secure = address.tls or (address.tls is None and profile.files)
+    return Known(Address("objects", address.host, address.port), Tls(**profile.files) if is_secure else None, login)

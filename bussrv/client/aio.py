@@ -19,8 +19,8 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, TypeVar
 
-from bussrv.client import errors, events, profiles
-from bussrv.client.address import Address
+from bussrv.client import errors, events
+from bussrv.client.address import PROFILE, Address, known
 from bussrv.client.core.base import Core, OnDone
 from bussrv.client.core.inbox import MAX_BYTES, MAX_ITEMS, Inbox, Overflow
 from bussrv.client.core.payload import OWN_OF_PUBLICATION, OWN_OF_REQUEST, as_attributes, as_payload
@@ -93,13 +93,13 @@ def connect(
     :raises bussrv.errors.ConfigError: the profile cannot be used.
     """
     urls = [address] if isinstance(address, str) else address
-    if any(each.startswith(profiles.SCHEME) for each in urls):
+    if any(each.startswith(PROFILE) for each in urls):
         if len(urls) != 1:
             raise ValueError("a profile is the only address of a client: its secret is not sent to another server")
-        known = profiles.known(urls[0])
-        addresses, tls = [known.address], tls or known.tls
+        server = known(urls[0])
+        addresses, tls = [server.address], tls or server.tls
         if user is secret is token is None:
-            user, secret, token = known.login.user, known.login.secret, known.login.token
+            user, secret, token = server.login.user, server.login.secret, server.login.token
     else:
         addresses = [Address.parse(each) for each in urls]
     if len({each.format for each in addresses}) != 1:

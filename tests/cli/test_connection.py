@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from bussrv import profiles
 from bussrv.cli.connection import ConnectionOptions
-from bussrv.client import profiles
-from bussrv.client.address import ServerAddress as Address
 from bussrv.errors import ConfigError
+from bussrv.profiles import ServerAddress as Address
 from tests.cli.conftest import run
 
 PROFILES = """

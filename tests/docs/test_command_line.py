@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bussrv.cli.connection import ConnectionOptions
-from bussrv.client.address import PORTS
+from bussrv.profiles import PORTS
 from tests.docs.pages import ROOT, blocks, page
 
 PAGE = "docs/reference/command-line.md"

@@ -14,9 +14,9 @@ import pytest
 from cryptography import x509
 from cryptography.x509.verification import PolicyBuilder, Store
 
+from bussrv import profiles
 from bussrv.cli.commands.set_up import init as command
 from bussrv.cli.main import main
-from bussrv.client import profiles
 from bussrv.net.tls.ports import TlsPort
 from bussrv.net.transport.endpoint_parts import take_apart
 from bussrv.policy.logins.users import check_user

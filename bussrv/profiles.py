@@ -1,4 +1,4 @@
-"""The file of profiles: servers by name, each with addresses and credentials.
+"""The file of profiles: servers by name, each with addresses and credentials, for the command and for clients.
 
 It is TOML, ``bussrv/profiles.toml`` in ``$XDG_CONFIG_HOME`` (``~/.config``)::
 
@@ -14,21 +14,17 @@ It is TOML, ``bussrv/profiles.toml`` in ``$XDG_CONFIG_HOME`` (``~/.config``)::
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from bussrv import toml_lines
-from bussrv.client.address import Address, ServerAddress
-from bussrv.client.settings import Login
-from bussrv.client.tls import Tls
+from bussrv.addresses import format_address, is_local_host
 from bussrv.errors import ConfigError
 from bussrv.journal.regular import read_regular
-
-SCHEME = "profile:"
-"""The address of a client that names a profile begins with this."""
 
 DEFAULT = "default"
 MOST = 1 << 20
@@ -38,6 +34,73 @@ ADDRESSES = ("server", "admin", "objects", "business", "inbus", "spp")
 CREDENTIALS = ("user", "secret", "token")
 FILES = ("ca", "certificate", "key")
 SECRETS = ("secret", "token")
+
+PORTS = {"admin": 7280, "objects": 7890, "business": 7891, "inbus": 7222, "spp": 3002}
+"""The default port of the admin interface and of each wire format, where no scheme says it."""
+
+_SERVER = re.compile(r"(?:(tcp:|tls:|http://|https://))?(\[[^\]]+\]|[^\[\]:/\s]+)(?::([0-9]{1,5}))?(/[^\s?#]*)?")
+_SECURE = ("tls:", "https://")
+
+
+@dataclass(frozen=True)
+class ServerAddress:
+    """The address of a server, as people write it for one of :data:`PORTS`.
+
+    :ivar host: the host; of a UNIX socket, its path.
+    :ivar tls: whether its scheme says TLS, or none; ``None``: it has no scheme, so options and files for TLS decide.
+    :ivar is_unix: whether it is a UNIX socket.
+    :ivar path: the path of the admin interface at a proxy, such as ``/bus``; usually empty.
+    """
+
+    host: str
+    port: int
+    tls: bool | None = None
+    is_unix: bool = False
+    path: str = ""
+
+    @classmethod
+    def parse(cls, text: str, kind: str) -> ServerAddress:
+        """Read ``hall``, ``hall:7890``, ``tls:hall``, ``https://hall:7280`` or ``unix:/run/admin``. An address of the
+        admin interface may have a path.
+
+        :param kind: one of :data:`PORTS`, for the default port.
+        :raises ValueError: the text is not an address.
+        """
+        if text.startswith("unix:/") and kind == "admin":
+            return cls(text.removeprefix("unix:"), 0, is_unix=True)
+        found = _SERVER.fullmatch(text)
+        if found is None or int(found[3] or 1) not in range(1, 1 << 16):
+            raise ValueError(
+                f"{text!r} is no address such as hall.example, 127.0.0.1:{PORTS[kind]} or tls:hall.example"
+            )
+        scheme, host, port, path = found[1] or "", found[2], found[3], (found[4] or "").rstrip("/")
+        if scheme.endswith("//") and kind != "admin":
+            raise ValueError(f"{text!r} is an address of the admin interface, and not one of {kind}")
+        if not path.isascii():
+            raise ValueError(
+                f"{text!r} is no address: write its path with % and hexadecimal digits, as browsers send it"
+            )
+        if path and not scheme.endswith("//"):
+            raise ValueError(f"{text!r} is no address: only http:// and https:// go before a path")
+        tls = scheme in _SECURE if scheme else None
+        return cls(host.strip("[]"), int(port or PORTS[kind]), tls, path=path)
+
+    @classmethod
+    def of_server(cls, text: str, kind: str) -> ServerAddress:
+        """Read an address that stands for a whole server. Its port, if there is one, is that of the admin interface.
+
+        :raises ValueError: the text is not an address.
+        """
+        address = cls.parse(text, "admin")
+        return address if kind == "admin" or address.is_unix else cls(address.host, PORTS[kind], address.tls)
+
+    def __str__(self) -> str:
+        return f"unix:{self.host}" if self.is_unix else f"{format_address(self.host, self.port)}{self.path}"
+
+    @property
+    def is_local(self) -> bool:
+        """Whether bytes to it stay on this machine, so that nobody on a network can read them."""
+        return self.is_unix or is_local_host(self.host)
 
 
 @dataclass(frozen=True)
@@ -58,7 +121,7 @@ class Profile:
     def address(self, kind: str) -> ServerAddress:
         """The address of the admin interface, or of a wire format.
 
-        :param kind: one of :data:`~bussrv.client.address.PORTS`.
+        :param kind: one of :data:`PORTS`.
         :raises ConfigError: the profile does not say it.
         """
         key = kind if kind in self.addresses else "server"
@@ -69,19 +132,6 @@ class Profile:
             return parse(self.addresses[key], kind)
         except ValueError as error:
             raise ConfigError(f"{self.places[key]}: {error}") from error
-
-    def tls(self, address: ServerAddress) -> Tls | None:
-        """How to connect over TLS to an address of the profile; ``None``: in the clear."""
-        wanted = address.tls or (address.tls is None and self.files and not address.is_unix)
-        return Tls(self.files.get("ca"), self.files.get("certificate"), self.files.get("key")) if wanted else None
-
-
-class KnownServer(NamedTuple):
-    """The address, the user and TLS of a server."""
-
-    address: Address
-    tls: Tls | None
-    login: Login
 
 
 def path() -> Path:
@@ -106,21 +156,6 @@ def read(name: str | None) -> Profile | None:
     if wanted not in tables:
         raise ConfigError(f"{file} has no profile {wanted!r}; there are {', '.join(tables) or 'none'}")
     return _profile(file, wanted, tables[wanted], lines)
-
-
-def known(url: str) -> KnownServer:
-    """The server that ``profile:NAME`` stands for, or ``profile:``, the one called ``default``.
-
-    :raises ConfigError: as for :func:`read`; or the profile has no such address, or no credentials for a login.
-    """
-    profile = read(url.removeprefix(SCHEME) or DEFAULT)
-    assert profile is not None
-    address = profile.address("objects")
-    try:
-        login = Login(**profile.credentials)
-    except ValueError as error:
-        raise ConfigError(f"{profile.places['']}: {error}") from error
-    return KnownServer(Address("objects", address.host, address.port), profile.tls(address), login)
 
 
 def names() -> list[str]:
