@@ -111,5 +111,7 @@ def known(url: str) -> Known:
         login = Login(**profile.credentials)
     except ValueError as error:
         raise ConfigError(f"{profile.places['']}: {error}") from error
-    is_secure = address.tls or (address.tls is None and profile.files)
-    return Known(Address("objects", address.host, address.port), Tls(**profile.files) if is_secure else None, login)
+    files = profile.files
+    is_secure = address.tls or (address.tls is None and files)
+    tls = Tls(files.get("ca"), files.get("certificate"), files.get("key")) if is_secure else None
+    return Known(Address("objects", address.host, address.port), tls, login)
