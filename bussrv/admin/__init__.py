@@ -1,6 +1,7 @@
 """The admin interface: an HTTP server that shows what the bus does, and steers it.
 
 - ``figures``: figures of the server: health, metrics, limits, and what changes every second
+- ``history``: the history of the server: figures of the last 30 days in bounded memory, and who was busiest
 - ``http``: connections, requests, who may send them, and answers
 - ``journal``: views of the journal: its condition, its records, and the past
 - ``registry``: sessions, services, subscriptions and links: shown, and changed by operators

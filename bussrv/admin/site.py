@@ -417,8 +417,13 @@ class AdminPort(StreamPort):
         self.site = AdminSite(server, Routes(ROUTES), login)
         super().__init__(self.site, description, server.reactor)
 
+    def startService(self) -> None:
+        """Listen, and keep the history from now on. Raises as :meth:`StreamPort.startService` does."""
+        super().startService()
+        self.site.shared.history.start()
+
     def stopService(self) -> Deferred[Any]:
-        """Close the port and every connection, and wait until they are gone."""
+        """Close the port and every connection, and wait until they are gone, and the history is saved."""
         super().stopService()
         closed = self.stop_listening()
-        return DeferredList([closed, self.site.stop()])
+        return DeferredList([closed, self.site.stop(), self.site.shared.history.stop()])

@@ -8,6 +8,7 @@ from bussrv import events as ev
 from bussrv.admin.figures.figures import Figures
 from bussrv.admin.figures.live import Live
 from bussrv.admin.figures.metrics import Metrics
+from bussrv.admin.history.history import History
 from bussrv.admin.interfaces import AdministeredServer
 from bussrv.admin.journal.audit import AuditReader
 from bussrv.admin.journal.events import JournalEvents
@@ -32,6 +33,7 @@ class RequestMemory:
     :ivar audit: reads what an audit says that runs beside the server.
     :ivar events: the streams of records.
     :ivar figures: the figures of the server. ``live``: the streams of them. ``metrics``: the figures for Prometheus.
+    :ivar history: the figures of the last 30 days.
     :ivar denied: the last records of denials and failed logins, oldest first.
     """
 
@@ -47,6 +49,7 @@ class RequestMemory:
         self.figures = Figures(server)
         self.live = Live(server, self.figures)
         self.metrics = Metrics(server, self.figures)
+        self.history = History(server, self.figures)
         self._bus = server.bus
         self._seconds = server.reactor.seconds
         self._boot = server.boot
@@ -63,11 +66,11 @@ class RequestMemory:
 
     @property
     def tag(self) -> str:
-        """The ``ETag`` of answers that are a function of the registry.
+        """The ``ETag`` of answers that are a function of the registry, and of the rates of sessions and services.
 
         The registry is ahead of the journal for a moment, so that the number of the last record alone is not enough.
         """
-        return f'"{self._boot}-{self.seq}.{self._bus.registry.changes}"'
+        return f'"{self._boot}-{self.seq}.{self._bus.registry.changes}.{self.history.rates}"'
 
     def reports(self) -> dict[str, object]:
         """The reports of all parts of the server, at most a second old."""

@@ -9,6 +9,7 @@ from msgspec import Meta
 from bussrv.admin import tap
 from bussrv.admin.figures import codes, health, limits, observing
 from bussrv.admin.figures import server as server_view
+from bussrv.admin.history import view as history
 from bussrv.admin.http import openapi, static_files
 from bussrv.admin.http.answers import JSON
 from bussrv.admin.http.routes import END, Parameter, Route
@@ -21,6 +22,16 @@ from bussrv.registry.state.snapshot import Snapshot
 
 MOST_SEQ = (1 << 63) - 1
 MOMENT = r"^([0-9]{1,18}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z)" + END
+
+BACK = r"^(-[1-9][0-9]{0,8}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z)" + END
+
+RANGE = tuple(
+    Parameter(name=name, type=Annotated[str, Meta(pattern=BACK)], help=f"A time in UTC, or seconds back. {otherwise}")
+    for name, otherwise in (
+        ("since", "Left out: an hour before `until`."),
+        ("until", "Left out: the present."),
+    )
+)
 
 ROUTES: tuple[Route, ...] = (
     Route(
@@ -127,6 +138,36 @@ ROUTES: tuple[Route, ...] = (
         collection=sessions.SlowItem,
         key=("session",),
         sort="-waiting_bytes",
+    ),
+    Route(
+        path="/api/v1/history",
+        function=history.show,
+        answers=history.HistoryView,
+        parameters=(
+            *RANGE,
+            Parameter(
+                name="points",
+                type=Annotated[int, Meta(ge=1, le=history.MOST_POINTS)],
+                help="About so many intervals at the most: if there are more, some are put together.",
+                default=history.POINTS,
+            ),
+        ),
+    ),
+    Route(
+        path="/api/v1/busiest/sessions",
+        function=history.sessions,
+        collection=history.BusySession,
+        parameters=RANGE,
+        key=("session",),
+        sort="-bytes",
+    ),
+    Route(
+        path="/api/v1/busiest/services",
+        function=history.services,
+        collection=history.BusyService,
+        parameters=RANGE,
+        key=("service",),
+        sort="-bytes",
     ),
     Route(
         path="/api/v1/limits",

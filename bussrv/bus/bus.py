@@ -44,6 +44,7 @@ from bussrv.bus.services.last_values import LastValues
 from bussrv.bus.services.own_topics import OwnTopics
 from bussrv.bus.services.publishing import Publisher
 from bussrv.bus.services.retained import Retained
+from bussrv.bus.services.traffic import ServiceTraffic
 from bussrv.bus.sessions.admission import Admission
 from bussrv.bus.sessions.totals import Totals
 from bussrv.bus.sessions.withdrawal import Withdrawal
@@ -171,13 +172,13 @@ class Bus:
             exchanges=exchanges,
             rights=rights,
         )
-        self.taps = Taps(shared)
+        self.taps, self.service_traffic = Taps(shared), ServiceTraffic()
         parts = RoutingParts(
             audience=self.audience,
             receivers=receivers,
             fanout=fanout,
             links=links,
-            publisher=Publisher(receivers, fanout, self._last_values),
+            publisher=Publisher(receivers, fanout, self._last_values, self.service_traffic),
             requests=requests,
             exchanges=exchanges,
             answerers=answerers,

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from bussrv.bus.services.announcements import Announcements
     from bussrv.bus.services.hosted import Hosted
     from bussrv.bus.services.retained import Retained
+    from bussrv.bus.services.traffic import ServiceTraffic
     from bussrv.bus.sessions.totals import Totals
     from bussrv.bus.taps.tap import Tap, TapFilter
     from bussrv.counts.histogram import Histogram
@@ -576,6 +577,7 @@ class IBus(ISessions, IRouting, IPermissions, IForwarding, IHosting, ISending):
     )
 
     totals: Totals = Attribute("The :class:`bussrv.bus.sessions.totals.Totals` of what sessions sent and received.")
+    service_traffic: ServiceTraffic = Attribute("Counts publications by service, for whoever takes the counts.")
     delivery: Histogram = Attribute(
         "The :class:`Histogram` of times from input to output, as ``FlushSchedule`` has it."
     )

@@ -35,6 +35,8 @@ COUNTERS = {
 """The options that set such limits, each with its counter."""
 
 _RELOADS = frozenset({ev.ConfigReloaded, ev.ConfigReloadFailed})
+_DENIALS = frozenset({ev.AccessDenied, ev.AuthFailed})
+_COUNTED = _RELOADS | _DENIALS
 
 
 class FiguresAtMoment(Struct, frozen=True, kw_only=True):
@@ -84,6 +86,8 @@ class Figures:
 
     :ivar seq: the number of the last record that is durable.
     :ivar records: how many records of the journal are durable since the start.
+    :ivar denials: how often something was denied, or a login failed, since the start; those that were not journaled one
+        by one are included as soon as the next one is.
     :ivar reloaded: whether the last reload went well; ``None``: there was none.
     :ivar reloaded_at: the time of the last reload, UTC microseconds.
     :ivar refusals: the limits that have refused clients lately.
@@ -92,6 +96,7 @@ class Figures:
     def __init__(self, server: AdministeredServer) -> None:
         self.seq = 0 if server.place is None else server.place.head().seq
         self.records = 0
+        self.denials = 0
         self.reloaded: bool | None = None
         self.reloaded_at = 0
         self.refusals = RecentRefusals(server.bus.counters, server.reactor.seconds)
@@ -102,11 +107,13 @@ class Figures:
     def _written(self, records: list[Record]) -> None:
         self.records += len(records)
         self.seq = records[-1].seq if records else self.seq
-        if _RELOADS.isdisjoint([type(each.event) for each in records]):
+        if _COUNTED.isdisjoint([type(each.event) for each in records]):
             return
         for each in records:
             if type(each.event) in _RELOADS:
                 self.reloaded, self.reloaded_at = isinstance(each.event, ev.ConfigReloaded), each.time
+            elif isinstance(each.event, (ev.AccessDenied, ev.AuthFailed)):
+                self.denials += 1 + (each.event.suppressed or 0)
 
     def look(self) -> FiguresAtMoment:
         """The figures, at most half a second old."""

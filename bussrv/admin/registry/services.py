@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from bussrv.admin.history.busiest import Ranking, Rate
 from bussrv.admin.http.answers import Problem
 from bussrv.admin.http.routes import Call
 from bussrv.admin.registry.collections import Page, in_steps, page_of
@@ -37,6 +38,8 @@ class ServiceItem(Struct, frozen=True, kw_only=True):
     :ivar service: its name.
     :ivar providers: how many sessions provide it.
     :ivar subscribers: how many sessions are subscribed to it.
+    :ivar objects_per_second: publications on it in a second, in the last ten seconds.
+    :ivar bytes_per_second: the bytes of their payloads.
     :ivar first_providers: the routing ids of the first few providers.
     :ivar first_subscribers: the routing ids of the first few subscribers.
     """
@@ -44,6 +47,8 @@ class ServiceItem(Struct, frozen=True, kw_only=True):
     service: str
     providers: int
     subscribers: int
+    objects_per_second: float
+    bytes_per_second: float
     formats: Formats
     first_providers: list[str]
     first_subscribers: list[str]
@@ -120,10 +125,10 @@ _NOBODY = _Audience()
 
 async def list_all(call: Call) -> Page:
     """Every service: how many provide it, and how many are subscribed to it."""
-    return await page_of(call, _items(call.server.bus.registry.state))
+    return await page_of(call, _items(call.server.bus.registry.state, call.shared.history.services))
 
 
-def _items(state: RegistryState) -> Iterator[ServiceItem | None]:
+def _items(state: RegistryState, ranking: Ranking) -> Iterator[ServiceItem | None]:
     audiences: dict[str, _Audience] = {}
     for session_id in tuple(state.subscriptions):
         yield None
@@ -133,16 +138,18 @@ def _items(state: RegistryState) -> Iterator[ServiceItem | None]:
                 if name is not None:
                     audiences.setdefault(name, _Audience()).add(session)
     for name in {**dict.fromkeys(state.services), **audiences}:
-        yield _item(state, name, audiences.get(name, _NOBODY))
+        yield _item(state, name, audiences.get(name, _NOBODY), ranking.rate(name))
 
 
-def _item(state: RegistryState, name: str, audience: _Audience) -> ServiceItem:
+def _item(state: RegistryState, name: str, audience: _Audience, rate: Rate) -> ServiceItem:
     providers = state.services.get(name, {})
     sessions = [state.sessions[each] for each in _first(providers, MOST)]
     return ServiceItem(
         service=name,
         providers=len(providers),
         subscribers=audience.count,
+        objects_per_second=rate.objects,
+        bytes_per_second=rate.bytes,
         formats=Formats(sorted({each.protocol for each in sessions}), sorted(audience.protocols)),
         first_providers=[each.routing_id for each in sessions[:FEW]],
         first_subscribers=audience.first,

@@ -6,13 +6,15 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 from msgspec import UNSET, Struct
+from msgspec.structs import asdict
 
+from bussrv.admin.history.busiest import Ranking
 from bussrv.admin.http.answers import Problem
 from bussrv.admin.http.routes import Call
 from bussrv.admin.registry.collections import Page, in_steps, page_of
 from bussrv.admin.registry.subscriptions import SubscriptionItem
 from bussrv.admin.registry.subscriptions import item as subscription_item
-from bussrv.bus.interfaces import IBus
+from bussrv.bus.interfaces import IBus, ISessionLink
 from bussrv.journal.record import format_time
 from bussrv.registry.state.session import Session
 from bussrv.values import Traffic
@@ -46,12 +48,21 @@ class SessionItem(_Session, frozen=True, kw_only=True):
     :ivar kept_until: when it ends unless its client comes back; ``None``: it is open.
     :ivar services: how many services it provides.
     :ivar subscriptions: how many subscriptions it has.
-    :ivar waiting_bytes: bytes that wait for its client, without the spool; ``None`` for a session of another server.
+    :ivar waiting_bytes: bytes that wait for its client, without the spool. This field and all later ones are ``None``
+        for a session of another server.
+    :ivar objects_in: objects that it sent.
+    :ivar objects_per_second: objects that it sent and received in a second, in the last ten seconds.
     """
 
     services: int
     subscriptions: int
     waiting_bytes: int | None
+    objects_in: int | None
+    objects_out: int | None
+    bytes_in: int | None
+    bytes_out: int | None
+    objects_per_second: float | None
+    bytes_per_second: float | None
 
 
 class Provided(Struct, frozen=True):
@@ -120,10 +131,10 @@ def away_facts(session: Session) -> dict[str, Any]:
 
 async def list_all(call: Call) -> Page:
     """Every session, of this server and of linked ones."""
-    return await page_of(call, _items(call.server.bus))
+    return await page_of(call, _items(call.server.bus, call.shared.history.sessions))
 
 
-def _items(bus: IBus) -> Iterator[SessionItem]:
+def _items(bus: IBus, ranking: Ranking) -> Iterator[SessionItem]:
     state = bus.registry.state
     for session in tuple(state.sessions.values()):
         link = bus.link_of(session.id)
@@ -131,8 +142,15 @@ def _items(bus: IBus) -> Iterator[SessionItem]:
             services=len(state.provided_by(session.id)),
             subscriptions=len(state.subscriptions.get(session.id, ())),
             waiting_bytes=None if link is None else link.waiting,
+            **_traffic(link),
+            objects_per_second=None if link is None else ranking.rate(session.id).objects,
+            bytes_per_second=None if link is None else ranking.rate(session.id).bytes,
             **_common(session),
         )
+
+
+def _traffic(link: ISessionLink | None) -> dict[str, Any]:
+    return dict.fromkeys(Traffic.__struct_fields__) if link is None else asdict(link.traffic)
 
 
 async def show(call: Call) -> SessionView:
@@ -145,14 +163,10 @@ async def show(call: Call) -> SessionView:
     subscribed: list[SubscriptionItem] = []
     await in_steps(_listed(bus, session, provided, subscribed), bus.slices)
     link = bus.link_of(session.id)
-    traffic: Traffic | None = None if link is None else link.traffic
     return SessionView(
         services=provided,
         subscriptions=subscribed,
-        objects_in=None if traffic is None else traffic.objects_in,
-        objects_out=None if traffic is None else traffic.objects_out,
-        bytes_in=None if traffic is None else traffic.bytes_in,
-        bytes_out=None if traffic is None else traffic.bytes_out,
+        **_traffic(link),
         waiting_bytes=None if link is None else link.waiting,
         **_common(session),
     )

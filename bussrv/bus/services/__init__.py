@@ -11,6 +11,7 @@
 - ``own_topics``: topics on which the server itself retains something, made when somebody asks
 - ``publishing``: publications of a batch: collected service by service, and encoded together for the subscribers
 - ``retained``: retained publications: the last one on a service that its publisher wants kept
+- ``traffic``: counts publications by service
 
 Tests: ``tests/bus/services``.
 """

@@ -42,13 +42,20 @@ class LastValues:
             self._size -= len(evicted)
             self._counters["last-value-evicted"] += 1
 
-    def put_batch(self, service: str, payloads: Sequence[bytes]) -> None:
-        """Remember the last of some payloads, and count as :meth:`put` does for each of them."""
-        largest = max(map(len, payloads))
+    def put_batch(self, service: str, payloads: Sequence[bytes]) -> int:
+        """Remember the last of some payloads, and count as :meth:`put` does for each of them.
+
+        :returns: the bytes of all of them together.
+        """
+        sizes = set(map(len, payloads))
+        largest = max(sizes)
+        # Most batches have payloads of one size, and another pass over each of them would be felt.
+        total = largest * len(payloads) if len(sizes) == 1 else sum(map(len, payloads))
         if largest <= self._max_value and self._size + largest <= self._max_bytes:
             payloads = payloads[-1:]
         for payload in payloads:
             self.put(service, payload)
+        return total
 
     def get(self, service: str) -> bytes:
         """The newest payload of a service; empty when there is none."""

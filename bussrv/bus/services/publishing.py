@@ -11,6 +11,7 @@ from bussrv.bus.groups.frames import Delivery
 from bussrv.bus.groups.receivers import Receivers
 from bussrv.bus.services.bridge import as_publication
 from bussrv.bus.services.last_values import LastValues
+from bussrv.bus.services.traffic import ServiceTraffic
 from bussrv.values import Publication
 from bussrv.wire.objects import BusObject
 
@@ -32,13 +33,17 @@ class RunEncoding(Protocol):
 
 
 class Publisher:
-    """Gives publications to the subscribers of their services: those of a batch together, and others one by one."""
+    """Gives publications to the subscribers of their services: those of a batch together, and others one by one.
 
-    def __init__(self, receivers: Receivers, fanout: Fanout, last_values: LastValues) -> None:
+    :param traffic: counts them.
+    """
+
+    def __init__(self, receivers: Receivers, fanout: Fanout, last_values: LastValues, traffic: ServiceTraffic) -> None:
         self._receivers = receivers
         self._fanout = fanout
         self._shares = receivers.filtering.shares
         self._last_values = last_values
+        self._traffic = traffic
         self._service = ""
         self._payloads: list[bytes] = []
 
@@ -77,6 +82,7 @@ class Publisher:
     def publish_one(self, delivery: Delivery, publication: Publication) -> None:
         """Give subscribers one publication. It is the last value of its service from now on."""
         self._last_values.put(publication.service, publication.payload)
+        self._traffic.add(publication.service, 1, len(publication.payload))
         for group in self._receivers.subscribed_to(publication.service):
             self._fanout.add(group, delivery)
         if self._shares:
@@ -85,7 +91,7 @@ class Publisher:
     def publish_many(self, publications: Sequence[Publication]) -> None:
         """Give subscribers publications that differ in nothing but their payloads."""
         service, payloads = publications[0].service, [each.payload for each in publications]
-        self._last_values.put_batch(service, payloads)
+        self._traffic.add(service, len(payloads), self._last_values.put_batch(service, payloads))
         for group in self._receivers.subscribed_to(service):
             encoding = group.encoding
             if isinstance(encoding, BatchEncoding):
@@ -104,7 +110,7 @@ class Publisher:
         if not self._payloads:
             return
         payloads, self._payloads = self._payloads, []
-        self._last_values.put_batch(self._service, payloads)
+        self._traffic.add(self._service, len(payloads), self._last_values.put_batch(self._service, payloads))
         for group in self._receivers.subscribed_to(self._service):
             encoding = group.encoding
             assert isinstance(encoding, BatchEncoding)

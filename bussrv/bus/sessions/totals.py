@@ -6,7 +6,7 @@ and a sum over the open ones, which is made when somebody asks: 10,000 sessions 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
 from msgspec import Struct
@@ -83,6 +83,11 @@ class Totals:
         if found is not None and traffic is not None:
             found.away.discard(session_id)
             found.closed = _sum((found.closed, traffic))
+
+    def each(self) -> Iterator[tuple[str, Traffic]]:
+        """The id and the counts of each session that is not closed. Sessions may come and go meanwhile."""
+        for found in tuple(self._formats.values()):
+            yield from tuple(found.present.items())
 
     def by_format(self) -> dict[str, Total]:
         """The totals as they are now, by the names of the wire formats."""

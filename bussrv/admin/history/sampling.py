@@ -1,0 +1,139 @@
+"""Looks at the server: its figures each second, and the traffic of each session and service every ten seconds."""
+
+from __future__ import annotations
+
+import os
+import resource
+import time
+from collections.abc import Iterator
+from copy import copy
+from math import nan
+from pathlib import Path
+
+from bussrv import events as ev
+from bussrv.admin.figures.figures import Figures
+from bussrv.admin.history.busiest import Row
+from bussrv.admin.history.columns import Sample
+from bussrv.admin.interfaces import AdministeredServer
+from bussrv.bus.interfaces import IBus
+from bussrv.registry.state.session import Session
+from bussrv.values import Traffic
+
+MOST_ROWS = 20_000
+"""With so many rows, sessions that are closed add no further ones."""
+
+NO_TRAFFIC = Traffic()
+
+_PAGE = resource.getpagesize()
+_STATUS, _DESCRIPTORS = Path("/proc/self/statm"), "/proc/self/fd"
+
+
+def memory_bytes() -> float:
+    """The memory of this process that is in use now; ``nan``: this system does not say."""
+    try:
+        return float(int(_STATUS.read_text().split()[1]) * _PAGE)
+    except (OSError, ValueError, IndexError):
+        return nan
+
+
+def descriptors() -> float:
+    """The open descriptors of this process; ``nan``: this system does not say."""
+    try:
+        # One of them is that of the directory.
+        return float(len(os.listdir(_DESCRIPTORS)) - 1)  # noqa: PTH208 - paths of thousands would cost more
+    except OSError:
+        return nan
+
+
+class Sampler:
+    """Takes samples of a server.
+
+    :ivar descriptors: as they were counted last. Counting takes as long as there are many.
+    """
+
+    def __init__(self, server: AdministeredServer, figures: Figures) -> None:
+        self._server = server
+        self._figures = figures
+        self.descriptors = nan
+
+    def sample(self) -> Sample:
+        """The server now."""
+        server, look = self._server, self._figures.look()
+        bus, totals = server.bus, look.totals.values()
+        traffic = [each.traffic for each in totals]
+        return Sample(
+            utc=bus.utc(),
+            mono=server.reactor.seconds(),
+            totals=(
+                sum(each.objects_in for each in traffic),
+                sum(each.objects_out for each in traffic),
+                sum(each.bytes_in for each in traffic),
+                sum(each.bytes_out for each in traffic),
+                self._figures.denials,
+                bus.counters["link-lost-objects"],
+                time.process_time(),
+            ),
+            gauges=(
+                sum(each.open for each in totals),
+                look.services,
+                look.subscriptions,
+                look.links,
+                look.outbound,
+                memory_bytes(),
+                self.descriptors,
+            ),
+            histograms=(tuple(bus.delivery.counts), tuple(look.journal.syncs.counts)),
+        )
+
+
+def name_of(session: Session) -> str:
+    """What people call a session: the user that it proved to be, or the name that it claims, or its routing id."""
+    return session.actor or session.name or session.claimed or session.routing_id or session.peer
+
+
+class SessionTraffic:
+    """The traffic of each session since the last look.
+
+    It takes about 200 bytes of memory for each session.
+    """
+
+    def __init__(self, bus: IBus) -> None:
+        self._bus = bus
+        self._before: dict[str, Traffic] = {}
+        self._rows: dict[str, Row] = {}
+
+    def closed(self, event: ev.SessionClosed) -> None:
+        """A session is closed: it is gone before the next look."""
+        total = Traffic(event.objects_in, event.objects_out, event.bytes_in, event.bytes_out)
+        session_id = event.session or ""
+        name = event.actor or event.claimed or event.routing_id or event.peer or ""
+        if len(self._rows) < MOST_ROWS:
+            self._note((session_id, name, event.protocol or ""), total)
+        self._before.pop(session_id, None)
+
+    def look(self) -> Iterator[None]:
+        """Look at all sessions, one per step."""
+        sessions = self._bus.registry.state.sessions
+        for session_id, traffic in self._bus.totals.each():
+            session = sessions.get(session_id)
+            if session is not None:
+                self._note((session_id, name_of(session), session.protocol), traffic)
+            yield
+
+    def _note(self, about: tuple[str, str, str], total: Traffic) -> None:
+        session_id = about[0]
+        before = self._before.get(session_id, NO_TRAFFIC)
+        if total == before:
+            return
+        self._before[session_id] = copy(total)
+        # A client that reads slowly may skip what was counted as sent: a count may get less for a moment.
+        objects = (max(0, total.objects_in - before.objects_in), max(0, total.objects_out - before.objects_out))
+        size = (max(0, total.bytes_in - before.bytes_in), max(0, total.bytes_out - before.bytes_out))
+        known = self._rows.get(session_id)
+        row = Row(about, objects, size)
+        self._rows[session_id] = row if known is None else known.plus(row)
+
+    def take(self) -> list[Row]:
+        """The rows of all sessions with traffic since the last call."""
+        rows, self._rows = list(self._rows.values()), {}
+        return rows

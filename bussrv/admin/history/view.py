@@ -1,0 +1,195 @@
+"""``/api/v1/history`` and ``/api/v1/busiest``: figures of the past, and the busiest sessions and services."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from math import isnan
+
+from msgspec import Struct
+
+from bussrv.admin.history.busiest import Ranking, Row, Sums
+from bussrv.admin.history.columns import COLUMNS, Point, together
+from bussrv.admin.history.history import History
+from bussrv.admin.history.levels import Level
+from bussrv.admin.http.answers import Answer, Problem, encode
+from bussrv.admin.http.routes import Call
+from bussrv.admin.registry.collections import Page, in_steps, page_of
+from bussrv.journal.record import format_time, parse_time
+
+HOUR = 3600
+MOST_POINTS = 2_000
+POINTS = 600
+"""How many intervals an answer has, unless the request says otherwise."""
+
+MANY = 1_000_000
+"""How many rows are summed up: more than all intervals have."""
+
+TOUCHING = 0.75
+"""Intervals follow each other if no more time is between them than this share of one."""
+
+_DIGITS = ".6g"
+
+
+class MarkView(Struct, frozen=True):
+    """Something that happened: ``started``, ``reloaded``, ``reload-failed`` or ``clock-set``."""
+
+    time: str
+    kind: str
+
+
+class HistoryView(Struct, frozen=True, kw_only=True):
+    """Figures of intervals, the oldest first. A time that no interval covers is a gap: the server did not run then.
+
+    :ivar until: the end of the range that the request asked for.
+    :ivar interval: the seconds of the intervals that the server has of this range. Several may be put together.
+    :ivar times: the end of each interval.
+    :ivar seconds: the length of each interval.
+    :ivar figures: for each figure its values, one for each interval. Objects, bytes, denials and lost objects are those
+        of a second, and ``cpu`` is the seconds of CPU in a second. Others are the highest value of the interval, except
+        that intervals that were put together have the mean of their medians.
+    """
+
+    since: str
+    until: str
+    interval: int
+    times: list[str]
+    seconds: list[float]
+    figures: dict[str, list[float | None]]
+    marks: list[MarkView]
+
+
+class BusySession(Struct, frozen=True, kw_only=True):
+    """The traffic of a session in a range of time.
+
+    :ivar name: the user that it proved to be, or the name that it claims, or its routing id.
+    :ivar objects: in both directions; ``bytes``: the same.
+    """
+
+    session: str
+    name: str
+    protocol: str
+    objects: int
+    bytes: int
+    objects_in: int
+    objects_out: int
+    bytes_in: int
+    bytes_out: int
+
+
+class BusyService(Struct, frozen=True, kw_only=True):
+    """The publications on a service in a range of time, and the bytes of their payloads."""
+
+    service: str
+    objects: int
+    bytes: int
+
+
+def _moment(text: str | None, now: int, otherwise: int) -> int:
+    """:param text: a time, or seconds before the present, such as ``-3600``."""
+    if text is None:
+        return otherwise
+    return now + int(text) * 1_000_000 if text.startswith("-") else parse_time(text)
+
+
+def _range(call: Call) -> tuple[int, int]:
+    """The range that a request asks for.
+
+    :raises Problem: ``bad-parameter``: it has no length.
+    """
+    now = call.server.bus.utc()
+    until = _moment(call.query["until"], now, now)
+    since = _moment(call.query["since"], now, until - HOUR * 1_000_000)
+    if since >= until:
+        raise Problem("bad-parameter", "since is before until")
+    return since, until
+
+
+async def show(call: Call) -> Answer:
+    """Figures of the past, at most 30 days, in intervals of a second, ten seconds or five minutes."""
+    since, until = _range(call)
+    history = call.shared.history
+    level = next((each for each in history.levels if each.reaches(since)), history.levels[-1])
+    points: list[Point] = []
+    await in_steps(_thinned(history, level, since, until, call.query["points"], points), call.server.bus.slices)
+    marks = [MarkView(format_time(each.time), each.kind) for each in history.marks if since <= each.time <= until]
+    columns = zip(*(each.values for each in points), strict=True) if points else ([] for _ in COLUMNS)
+    view = HistoryView(
+        since=format_time(since),
+        until=format_time(until),
+        interval=level.seconds,
+        times=[format_time(each.time) for each in points],
+        seconds=[round(each.seconds, 3) for each in points],
+        figures={name: [*map(_plain, column)] for name, column in zip(COLUMNS, columns, strict=True)},
+        marks=marks,
+    )
+    return Answer(encode(view))
+
+
+def _plain(value: float) -> float | None:
+    """A number with as many digits as it is exact."""
+    return None if isnan(value) else float(format(value, _DIGITS))
+
+
+def _thinned(history: History, level: Level, since: int, until: int, most: int, found: list[Point]) -> Iterator[None]:
+    """Put intervals together until there are no more than ``most``, not counting gaps; one per step."""
+    numbers = level.range(since, until)
+    size = -(-len(numbers) // most)
+    begun = history.begun(level)
+    last = [begun] if begun is not None and since < begun.time <= until else []
+    some: list[Point] = []
+    for point in chain(map(level.point, numbers), last):
+        if some and (len(some) == size or not _touch(some[-1], point, level.seconds)):
+            found.append(together(some))
+            some = []
+            yield
+        some.append(point)
+    if some:
+        found.append(together(some))
+    yield
+
+
+def _touch(one: Point, other: Point, seconds: int) -> bool:
+    return (other.begin - one.time) / 1_000_000 <= TOUCHING * seconds
+
+
+async def sessions(call: Call) -> Page:
+    """The busiest sessions of a range of time, as far as the last 30 days, closed ones included."""
+    rows = await _busiest(call, call.shared.history.sessions)
+    return await page_of(call, map(_session, rows))
+
+
+async def services(call: Call) -> Page:
+    """The busiest services of a range of time, as far as the last 30 days."""
+    rows = await _busiest(call, call.shared.history.services)
+    return await page_of(
+        call, (BusyService(service=each.about[0], objects=each.objects[0], bytes=each.bytes[0]) for each in rows)
+    )
+
+
+async def _busiest(call: Call, ranking: Ranking) -> Sequence[Row]:
+    since, until = _range(call)
+    sums = Sums(MANY)
+    await in_steps(_add_all(sums, ranking.between(since, until)), call.server.bus.slices)
+    return sums.busiest()
+
+
+def _add_all(sums: Sums, intervals: Iterator[Sequence[Row]]) -> Iterator[None]:
+    for rows in intervals:
+        sums.add(rows)
+        yield
+
+
+def _session(row: Row) -> BusySession:
+    session, name, protocol = row.about
+    return BusySession(
+        session=session,
+        name=name,
+        protocol=protocol,
+        objects=sum(row.objects),
+        bytes=sum(row.bytes),
+        objects_in=row.objects[0],
+        objects_out=row.objects[1],
+        bytes_in=row.bytes[0],
+        bytes_out=row.bytes[1],
+    )
