@@ -143,6 +143,7 @@ __all__ = (
     "RemoveKey",
     "RemoveUpTo",
     "Replace",
+    "Rounds",
     "Written",
     # Hosted services.
     "IFilteredService",

@@ -12,11 +12,13 @@ piece of work at a time, so the sessions of an address take turns as well.
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict, deque
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from twisted.logger import Logger
+
+from bussrv.turns.in_turn import InTurn
 
 SLICES_A_TURN = 5
 """A reactor turn that has taken as long as so many slices is long enough."""
@@ -28,29 +30,6 @@ log = Logger()
 
 Work = Callable[[float], bool]
 """Does something until about a time, in seconds of the reactor. :returns: whether something is left."""
-
-
-class _Queue:
-    """Work that waits, in turns over the addresses that it is for."""
-
-    def __init__(self) -> None:
-        self.size = 0
-        self._by_address: OrderedDict[str, deque[Work]] = OrderedDict()
-
-    def put(self, address: str, work: Work) -> None:
-        self.size += 1
-        self._by_address.setdefault(address, deque()).append(work)
-
-    def take(self) -> tuple[str, Work]:
-        """The next work, and its address."""
-        self.size -= 1
-        address, waiting = next(iter(self._by_address.items()))
-        work = waiting.popleft()
-        if waiting:
-            self._by_address.move_to_end(address)
-        else:
-            del self._by_address[address]
-        return address, work
 
 
 def by_steps(steps: Iterator[object], seconds: Callable[[], float]) -> Work:
@@ -80,8 +59,8 @@ class Slices:
         self._counters = counters
         self._seconds = seconds
         self._most = SLICES_A_TURN * seconds
-        self._new = _Queue()
-        self._left = _Queue()
+        self._new = InTurn[Work]()
+        self._left = InTurn[Work]()
         self._spent = 0.0
         self._call: Any = None
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from twisted.internet.defer import Deferred
+from twisted.logger import Logger
 
-from bussrv.formats.mqtt.durable.rounds import Rounds
 from bussrv.formats.mqtt.durable.sessions import DurableSessions
 from bussrv.formats.mqtt.encoding import Encodings
 from bussrv.formats.mqtt.giving import Giving
 from bussrv.formats.mqtt.retaining import DurableRetained
 from bussrv.formats.mqtt.wills import Wills
-from bussrv.plugin import IBus, Refused
+from bussrv.plugin import IBus, Refused, Rounds, address_key
+
+log = Logger()
 
 
 class Claimant(Protocol):
@@ -42,11 +44,24 @@ class Clients:
         self._bus = bus
         self._by_client_id: dict[str, Claimant] = {}
         self.encodings = Encodings(bus.counters, bus.utc)
-        self.rounds = Rounds(bus, reactor)
+        self._has_complained = False
+        self.rounds = Rounds(
+            bus.spool, bus.slices, reactor, flush=bus.flush, address_of=self._address_of, failed=self._not_sent
+        )
         self.retaining = DurableRetained(bus) if bus.settings.mqtt_retain == "durable" else None
         self.giving = Giving(bus, self.retaining)
         self.wills = Wills(bus, reactor, self.giving, self._durable_id, self._by_client_id.__contains__)
         self.durable = DurableSessions(bus, reactor, self.encodings, self.rounds, self.wills.session_ends)
+
+    def _address_of(self, session_id: str) -> str:
+        session = self._bus.registry.state.sessions.get(session_id)
+        return "" if session is None else address_key(session.peer)
+
+    def _not_sent(self) -> None:
+        self._bus.counters["internal-error"] += 1
+        if not self._has_complained:
+            self._has_complained = True
+            log.failure("mqtt: a message cannot be sent from a queue", event="mqtt.not-sent")
 
     def _durable_id(self, client_id: str) -> str | None:
         session = self.durable.of(client_id)

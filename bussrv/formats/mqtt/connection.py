@@ -41,7 +41,7 @@ class MqttConnection(Protocol):
     def busy_with(self, work: Coroutine[Any, Any, None]) -> None:
         """Do ``work``. The client's later input waits until it is done."""
 
-    def take_alike(self, packet: Publish) -> list[Publish]:
+    def take_alike(self, packet: Publish, most: int) -> list[Publish]:
         """A packet, which is served now, and those after it that are alike; see :class:`MqttReader`."""
 
     def send(self, frames: Sequence[bytes]) -> None:

@@ -50,6 +50,15 @@ class Sent(Struct, frozen=True, gc=False):
     expires: int | None = None
 
 
+class Published(bytes):
+    """A message of QoS 1 or 2 that knows who published it: in the queues of durable sessions the publishers take turns.
+
+    :ivar publisher: a session; empty if that is another wire format's.
+    """
+
+    publisher: str
+
+
 class Wanted(Struct, frozen=True, omit_defaults=True):
     """The options of a subscription, as the registry keeps them.
 
@@ -148,6 +157,7 @@ class MqttEncoding:
     def encode_run(self, publications: Sequence[Publication]) -> list[bytes]:
         """The messages of publications that differ in their payloads only; see :class:`RunEncoding`."""
         frames: list[bytes] = []
+        publisher: str | None = None
         lengths: dict[int, bytes] = {}  # what stands before a payload of so many bytes
         for each in publications:
             before = lengths.get(len(each.payload))
@@ -155,9 +165,12 @@ class MqttEncoding:
                 frame = self.encode(Delivery(b"", each.payload, each))
                 if frame is not None:
                     lengths[len(each.payload)] = frame[: len(frame) - len(each.payload)]
+                    publisher = frame.publisher if isinstance(frame, Published) else None
                     frames.append(frame)
-            else:
+            elif publisher is None:
                 frames.append(before + each.payload)
+            else:
+                frames.append(_published(before + each.payload, publisher))
         return frames
 
     def retained(self, publication: Publication, wanted: Wanted) -> bytes | None:
@@ -179,7 +192,7 @@ class MqttEncoding:
         if qos:
             packet = Publish(service, publication.payload, qos, retain, 0, False, properties)
             halves = numbered_publish(packet, self._client.version)
-            frame = b"%b%b%b" % (halves.before, NO_ID, halves.after)
+            frame: bytes = _published(b"%b%b%b" % (halves.before, NO_ID, halves.after), sent.session)
         else:
             frame = publish(service, publication.payload, self._client.version, retain=retain, properties=properties)
         if len(frame) > self._client.max_packet:
@@ -245,6 +258,12 @@ class Encodings:
         if is_alone:
             return MqttEncoding(client, wanted, self._counters, self._utc)
         return self.of(client, wanted)
+
+
+def _published(frame: bytes, publisher: str) -> Published:
+    found = Published(frame)
+    found.publisher = publisher
+    return found
 
 
 def _joined(wanted: list[Wanted]) -> _Joined | None:

@@ -176,9 +176,9 @@ class MqttProtocol(StreamProtocol):
         else:
             self.fail(ReasonCode.PROTOCOL_ERROR, "protocol-error")  # AUTH, though no login in steps was begun.
 
-    def take_alike(self, packet: packets.Publish) -> list[packets.Publish]:
-        """A packet, which is served now, and those after it that are alike."""
-        run = self._packets.take_alike(packet)
+    def take_alike(self, packet: packets.Publish, most: int) -> list[packets.Publish]:
+        """A packet, which is served now, and those after it that are alike; ``most`` together."""
+        run = self._packets.take_alike(packet, most)
         self.traffic.objects_in += len(run) - 1
         return run
 

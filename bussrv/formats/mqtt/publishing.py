@@ -38,6 +38,9 @@ MOST_ALIASES = 64
 MOST_UNANSWERED = 1000
 """So many messages of a client may wait until they are durable. Then its later input waits, too."""
 
+MOST_TOGETHER = 4096
+"""So many messages at most are given together, or messages of QoS 1 for durable sessions, each one for each session."""
+
 CODES = {
     "not-allowed": ReasonCode.NOT_AUTHORIZED,
     "not-authenticated": ReasonCode.NOT_AUTHORIZED,
@@ -84,13 +87,19 @@ class Publishing:
         elif self._bus.registry.state.provides(connection.session_id, topic):
             if topic in self._topics:
                 self._topics.move_to_end(topic)
-            run = connection.take_alike(packet) if packet.qos < 2 else [packet]
+            run = connection.take_alike(packet, self._longest_run(packet.qos))
             if len(run) > 1:
                 self._give_run(topic, run)
                 return
             self._acknowledge(packet, *self._give(topic, packet))
         else:
             connection.busy_with(self._publish_anew(topic, packet))
+
+    def _longest_run(self, qos: int) -> int:
+        """So many messages may be given together: each may go into the queue of every durable session."""
+        if qos == 0:
+            return MOST_TOGETHER
+        return max(1, MOST_TOGETHER // (1 + len(self._connection.clients.durable))) if qos == 1 else 1
 
     def _topic_of(self, packet: Publish) -> str | None:
         """The topic of a message; ``None``: its alias stands for none."""
@@ -126,14 +135,20 @@ class Publishing:
         self._acknowledge(packet, code, kept)
 
     def _give(self, topic: str, packet: Publish) -> tuple[ReasonCode, Deferred[Any] | None]:
+        self._cut(packet)
         return self._connection.clients.giving.give(self._connection.session_id, topic, packet)
+
+    def _cut(self, packet: Publish) -> None:
+        """A message of QoS 2 goes into queues in one with its identifier, and with nothing else: that may be much."""
+        if packet.qos == 2:
+            self._connection.clients.rounds.cut(self._connection.session_id)
 
     def _give_run(self, topic: str, run: list[Publish]) -> None:
         """Give messages to everybody who wants them; they differ in their payloads and identifiers only."""
         connection = self._connection
         connection.clients.giving.give_run(connection.session_id, topic, run)
         if run[0].qos:
-            self._when_durable(None, partial(self._say_run, run), partial(self._refuse, run))
+            self._when_durable(None, partial(self._say_run, run), partial(self._refuse, run), len(run))
 
     def _say_run(self, run: list[Publish], _: object) -> None:
         self._unanswered -= 1
@@ -154,15 +169,25 @@ class Publishing:
             self._connection.begun.add(packet.id)
         told = code if self._connection.version == VERSION_5 else ReasonCode.SUCCESS
         done = partial(self._say, _acknowledgement(packet, told))
-        self._when_durable(kept, done, partial(self._refuse, (packet,)))
+        self._when_durable(kept, done, partial(self._refuse, (packet,)), 1)
+        self._cut(packet)
 
     def _when_durable(
-        self, kept: Deferred[Any] | None, done: Callable[[object], None], failed: Callable[[Failure], None]
+        self,
+        kept: Deferred[Any] | None,
+        done: Callable[[object], None],
+        failed: Callable[[Failure], None],
+        published: int = 0,
     ) -> None:
-        """Call ``done`` when everything that was published is in the queues of durable sessions, or ``failed``."""
+        """Call ``done`` when everything that the client published is in the queues of durable sessions, or ``failed``.
+
+        :param published: how many messages it has published now.
+        """
         self._unanswered += 1
-        rounds = self._connection.clients.rounds
-        waits = [each for each in (kept, rounds.durable() if rounds.is_needed else None) if each is not None]
+        rounds, durable_sessions = self._connection.clients.rounds, len(self._connection.clients.durable)
+        in_queues = rounds.durable(self._connection.session_id) if durable_sessions else None
+        rounds.expect(published * durable_sessions)
+        waits = [each for each in (kept, in_queues) if each is not None]
         if not waits:
             done(None)
             return

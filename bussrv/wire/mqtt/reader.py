@@ -103,14 +103,16 @@ class MqttReader(StreamReader[Packet]):
             self._ahead.extend(self._read_ahead(self._version))
         return self._ahead.popleft() if self._ahead else super().next_event()
 
-    def take_alike(self, first: Publish) -> list[Publish]:
+    def take_alike(self, first: Publish, most: int) -> list[Publish]:
         """``first``, which :meth:`next_event` returned last, and the packets after it that are alike: they differ in
         their payloads and identifiers only, and say nothing but a topic, a QoS and a payload. They count as returned.
+
+        :param most: the most packets, the first one included.
         """
         ahead, taken = self._ahead, [first]
         if first.retain or first.properties is not NO_PROPERTIES or not first.payload:
             return taken
-        while ahead:
+        while ahead and len(taken) < most:
             packet = ahead[0]
             is_alike = packet.topic == first.topic and packet.qos == first.qos and bool(packet.payload)
             if not is_alike or packet.retain or packet.properties is not NO_PROPERTIES:

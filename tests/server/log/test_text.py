@@ -169,7 +169,7 @@ def log_calls() -> Iterator[tuple[str, ast.Call]]:
 UNTHROTTLED = {
     "formats/objects/dialing.py": "this server dials, with growing delays",
     "net/tls/dialing.py": "this server dials, with growing delays",
-    "formats/mqtt/durable/rounds.py": "once; further ones are counted",
+    "formats/mqtt/clients.py": "once; further ones are counted",
     "formats/mqtt/durable/sessions.py": "once, at the start",
     "formats/mqtt/retaining.py": "once, when the first client comes",
     "formats/mqtt/wills.py": "once, at the start",

@@ -5,7 +5,6 @@
 - ``link``: the link to one: what it is given goes to its client, or into its queue
 - ``queue``: the messages of QoS 1 and 2 of one: in the spool until its client has acknowledged them
 - ``stored``: messages as the spool has them, and as clients get them
-- ``rounds``: what is written in one turn of the reactor: all of it, or nothing
 
 Tests: ``tests/formats/mqtt/durable``.
 """

@@ -46,7 +46,8 @@ class DurableLink:
 
         :param owner: its owner in the spool.
         """
-        self._session_id, self.queue.owner = session_id, owner
+        self._session_id = self.queue.session_id = session_id
+        self.queue.owner = owner
 
     def connect(self, connection: MqttLink, client: Client) -> None:
         """The client is there."""

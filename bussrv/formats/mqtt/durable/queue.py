@@ -17,10 +17,10 @@ from functools import partial
 
 from msgspec import Struct
 
-from bussrv.formats.mqtt.durable.rounds import Rounds
 from bussrv.formats.mqtt.durable.stored import Format, lifetime_of
+from bussrv.formats.mqtt.encoding import Published
 from bussrv.formats.mqtt.outgoing import LAST_ID, qos_of
-from bussrv.plugin import Append, IBus, Page, Remove, Replace
+from bussrv.plugin import Append, IBus, Page, Remove, Replace, Rounds
 from bussrv.wire.mqtt.packets import VERSION_5, Acknowledgement, PacketType, Pubrec, Pubrel
 from bussrv.wire.mqtt.reasons import ReasonCode
 from bussrv.wire.mqtt.writer import encode
@@ -64,9 +64,11 @@ class Queue:
     """The queue of one session.
 
     :param is_known: whether nothing can be in the spool yet.
-    :ivar owner: the session's owner in the spool. Set when the session is open.
+    :ivar session_id: the session. Set when it is open, as the next one.
+    :ivar owner: its owner in the spool.
     """
 
+    session_id: str
     owner: str
 
     def __init__(self, bus: IBus, rounds: Rounds, *, is_known: bool) -> None:
@@ -110,7 +112,8 @@ class Queue:
         lifetime = lifetime_of(frame)
         expires = None if lifetime is None else self._bus.utc() + lifetime * SECOND
         entry = Append(owner=self.owner, kind=KIND, payload=frame, expires=expires, or_drop=True)
-        self._rounds.append(entry, partial(self._written, frame, expires))
+        publisher = frame.publisher if isinstance(frame, Published) else self.session_id
+        self._rounds.append(publisher, entry, partial(self._written, frame, expires))
 
     def _written(self, frame: bytes, expires: int | None, number: int) -> None:
         """A message is durable; its number is 0 if it was dropped."""
@@ -134,12 +137,12 @@ class Queue:
         left = None if expires is None else -((self._bus.utc() - expires) // SECOND)
         again = self._sent_before is None or number <= self._sent_before
         if left is not None and left <= 0:
-            self._rounds.change(Remove(owner=self.owner, kind=KIND, number=number))
+            self._rounds.change(self.session_id, Remove(owner=self.owner, kind=KIND, number=number))
             return
         packet = client.form.of(frame, _id_of(number), again=again, seconds_left=left)
         if packet is None:
             self._bus.counters["mqtt-too-large"] += 1
-            self._rounds.change(Remove(owner=self.owner, kind=KIND, number=number))
+            self._rounds.change(self.session_id, Remove(owner=self.owner, kind=KIND, number=number))
             return
         awaits = PacketType.PUBACK if qos_of(frame) == 1 else PacketType.PUBREC
         self._begin(number, len(frame), awaits)
@@ -202,15 +205,17 @@ class Queue:
         else:
             del self._on_their_way[packet.id]
             self._size -= sent.size
-            self._rounds.change(Remove(owner=self.owner, kind=KIND, number=sent.number))
+            self._rounds.change(self.session_id, Remove(owner=self.owner, kind=KIND, number=sent.number))
             self._read()
 
     def _keep_received(self, number: int, sent: _Sent) -> None:
         """Keep that the client has a message of QoS 2. It does not say that again, so a failure is tried again."""
         if self._on_their_way.get(number) is sent:
-            self._rounds.change(Replace(owner=self.owner, kind=KIND, number=sent.number, payload=b""))
+            self._rounds.change(self.session_id, Replace(owner=self.owner, kind=KIND, number=sent.number, payload=b""))
             again = partial(self._rounds.later, partial(self._keep_received, number, sent))
-            self._rounds.durable().addCallbacks(self._received, lambda _: again(), callbackArgs=(number, sent))
+            self._rounds.durable(self.session_id).addCallbacks(
+                self._received, lambda _: again(), callbackArgs=(number, sent)
+            )
 
     def _received(self, _: None, number: int, sent: _Sent) -> None:
         """It is durable that the client has a message of QoS 2."""

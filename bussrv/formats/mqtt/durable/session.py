@@ -7,8 +7,7 @@ from struct import iter_unpack, pack
 from typing import Any, Protocol
 
 from bussrv.formats.mqtt.durable.link import DurableLink
-from bussrv.formats.mqtt.durable.rounds import Rounds
-from bussrv.plugin import Put
+from bussrv.plugin import Put, Rounds
 
 OWNER = "mqtt "
 """The owner in the spool of a session has this before its id."""
@@ -39,8 +38,8 @@ class Begun(Protocol):
 class KeptBegun:
     """The same, kept in the spool: with the queues that the message was put into, in one round."""
 
-    def __init__(self, owner: str, rounds: Rounds, numbers: Iterable[int] = ()) -> None:
-        self._owner = owner
+    def __init__(self, session: DurableSession, rounds: Rounds, numbers: Iterable[int] = ()) -> None:
+        self._session = session
         self._rounds = rounds
         self._numbers = set(numbers)
 
@@ -53,18 +52,18 @@ class KeptBegun:
     @property
     def entry(self) -> Put:
         """The entry of the spool."""
-        return entry_of(self._owner, self._numbers)
+        return entry_of(self._session.owner, self._numbers)
 
     def add(self, number: int) -> None:
         """See :class:`Begun`."""
         self._numbers.add(number)
-        self._rounds.change(self.entry)
+        self._rounds.change_with_all(self._session.id, self.entry)
 
     def discard(self, number: int) -> None:
         """See :class:`Begun`."""
         if number in self._numbers:
             self._numbers.remove(number)
-            self._rounds.change(self.entry)
+            self._rounds.change(self._session.id, self.entry)
 
 
 def entry_of(owner: str, numbers: Iterable[int] = ()) -> Put:

@@ -19,7 +19,6 @@ from zope.interface import implementer
 
 from bussrv.formats.mqtt.durable.link import DurableLink
 from bussrv.formats.mqtt.durable.queue import Queue
-from bussrv.formats.mqtt.durable.rounds import Rounds
 from bussrv.formats.mqtt.durable.session import OWNER, TAKEN, DurableSession, KeptBegun, entry_of, numbers_in
 from bussrv.formats.mqtt.encoding import Encodings
 from bussrv.plugin import (
@@ -31,6 +30,7 @@ from bussrv.plugin import (
     Kinds,
     OverLimit,
     Refused,
+    Rounds,
     Session,
     SessionClosed,
     SessionLeft,
@@ -76,6 +76,10 @@ class DurableSessions:
         self._addresses: dict[str, str] = {}
         bus.registry.observe(self, self.KINDS)
         bus.spool.damage_observers.append(self._spool_is_lost)
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._by_id)
 
     def of(self, client_id: str) -> DurableSession | None:
         """The durable session of a client id; ``None``: there is none."""
@@ -135,7 +139,6 @@ class DurableSessions:
         self._by_client_id[client_id] = self._by_id[session.id] = made
         self._addresses[session.id] = key = address_key(session.peer)
         self._by_address[key] += 1
-        self._rounds.is_needed = True
         return made
 
     # The life of a session.
@@ -148,7 +151,7 @@ class DurableSessions:
         self._check_room(peer)
         link = self._link(client_id, is_known=True)
         session = self._note(self._bus.open(FORMAT, peer, link, expiry=expiry, actor=actor), client_id, link, expiry)
-        session.begun = KeptBegun(session.owner, self._rounds)
+        session.begun = KeptBegun(session, self._rounds)
         try:
             await self._bus.spool.write([_claim(session.owner, peer, actor), entry_of(session.owner)])
         except Refused as refusal:
@@ -180,7 +183,7 @@ class DurableSessions:
         if session.begun is None:
             entries = (await spool.page(owner, TAKEN)).entries
             numbers = numbers_in(entries[0].payload) if entries else ()
-            session.begun = KeptBegun(owner, self._rounds, numbers)
+            session.begun = KeptBegun(session, self._rounds, numbers)
         kept = await spool.owner(owner)
         session.dropped = 0 if kept is None else kept.dropped
         if session.id not in self._by_id:
@@ -193,7 +196,7 @@ class DurableSessions:
     def told_of_drops(self, session: DurableSession) -> None:
         """The client was told how many messages were dropped."""
         if session.dropped:
-            self._rounds.change(DropsTold(owner=session.owner, count=session.dropped))
+            self._rounds.change(session.id, DropsTold(owner=session.owner, count=session.dropped))
             session.dropped = 0
 
     def leave(self, session: DurableSession, reason: str) -> None:
@@ -259,7 +262,6 @@ class DurableSessions:
             del self._by_address[key]
         if self._by_client_id.get(session.client_id) is session:
             del self._by_client_id[session.client_id]
-        self._rounds.is_needed = bool(self._by_id)
         # The spool counts what fails. It is tried again after a restart.
         self._bus.spool.write([Drop(owner=session.owner)]).addErrback(lambda _: None)
 
