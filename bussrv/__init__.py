@@ -18,6 +18,7 @@ From what everybody uses to what uses everything:
 - ``settings``: every limit and policy that an operator may set
 - ``wire``: bytes to events and back, a module for each wire format
 - ``journal``: the registry events on disk: written, sealed, read, judged
+- ``incidents``: what somebody should look at, for the audit and the running server
 - ``spool``: what must outlive a connection or the process, and has payloads
 - ``registry``: sessions, services and subscriptions, and how they change
 - ``policy``: who a client is, and what it may do

@@ -36,6 +36,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ),
     ("bussrv.options", "bussrv.settings"),
     ("bussrv.wire", "bussrv.journal"),
+    ("bussrv.incidents",),
     ("bussrv.spool",),
     ("bussrv.registry",),
     ("bussrv.policy",),
@@ -66,6 +67,8 @@ BESIDE: Table = {
         *(f"bussrv.journal.{name}" for name in ("keys", "manifest")),
         *(f"bussrv.journal.{name}" for name in ("manifest_file", "moments", "reading", "record", "regular", "scan")),
         *(f"bussrv.journal.{name}" for name in ("segment", "versions")),
+        # What a running server judges, too.
+        "bussrv.incidents",
         # The form of a pseudonym.
         "bussrv.journal.pseudonyms",
         "bussrv.registry.state.fold",
@@ -161,6 +164,7 @@ NO_TWISTED: tuple[str, ...] = (
     "bussrv.journal.pseudonym_keys",
     "bussrv.spool.forgetting",
     "bussrv.archive",
+    "bussrv.incidents",
     "bussrv.inspection",
     "bussrv.client",
     "bussrv.audit",

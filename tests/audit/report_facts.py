@@ -9,8 +9,8 @@ from random import Random
 from bussrv.audit.report import activity, journals, trouble
 from bussrv.audit.report.charts import DAY, HOUR, MINUTE, SECOND, axis_between
 from bussrv.audit.report.facts import Facts
-from bussrv.audit.report.incidents import Happened, Incident
 from bussrv.audit.report.questions import Listing
+from bussrv.incidents.judging import Happened, Incident
 
 BEGIN = 1_794_981_600 * SECOND
 """18 November 2026, 06:00 UTC."""

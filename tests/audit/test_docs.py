@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from bussrv.audit.fold.stripe import REFUSALS
 from bussrv.audit.kinds import KINDS
+from bussrv.incidents.vocabulary import REFUSALS
 from tests.audit.conftest import without_report
 from tests.audit.journals import day, write_journal
 

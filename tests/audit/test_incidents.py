@@ -10,10 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from bussrv.audit.report.incidents import Incident, happenings, incidents
+from bussrv.audit.report.incidents import happenings, incidents
 from bussrv.audit.report.verdict import incident_text
 from bussrv.audit.sql.activity import NAMES
 from bussrv.audit.sql.database import Database
+from bussrv.incidents.judging import Incident
 from tests.audit.frames import add_table
 from tests.audit.report_facts import BEGIN
 from tests.audit.test_report_facts import EPOCH, KINDS, SCHEMAS, Row, at

@@ -38,6 +38,7 @@ from bussrv.audit.report.page import PAGE, TEMPLATES, environment, render, write
 from bussrv.audit.report.questions import Listing
 from bussrv.audit.report.text import plain
 from bussrv.events import EVENT_CLASSES, event_name
+from bussrv.incidents.amounts import length, many
 from tests.audit import report_facts
 from tests.size import sized
 from tests.tables import each_row
@@ -339,14 +340,14 @@ def test_steps_are_lengths_that_people_use() -> None:
         (text.size(999_960), "1.0 MB"),
         (text.size(1_234_567_890), "1.2 GB"),
         (text.size(5 * 10**21), "5,000 EB"),
-        (text.length(3 * 86400 + 4 * 3600 + 59), "3 d 4 h"),
-        (text.length(3600), "1 h"),
-        (text.length(59.96), "1 min"),
-        (text.length(12.4), "12 s"),
-        (text.length(1.5), "1.5 s"),
-        (text.length(0.35), "350 ms"),
-        (text.length(0.0002), "< 1 ms"),
-        (text.length(0), "0 s"),
+        (length(3 * 86400 + 4 * 3600 + 59), "3 d 4 h"),
+        (length(3600), "1 h"),
+        (length(59.96), "1 min"),
+        (length(12.4), "12 s"),
+        (length(1.5), "1.5 s"),
+        (length(0.35), "350 ms"),
+        (length(0.0002), "< 1 ms"),
+        (length(0), "0 s"),
         (text.share(0.99996), "99.99 %"),
         (text.share(1.0), "100 %"),
         (text.share(0.5), "50.0 %"),
@@ -354,8 +355,8 @@ def test_steps_are_lengths_that_people_use() -> None:
         (text.share(0), "0 %"),
         (text.moment(report_facts.BEGIN), "2026-11-18 06:00:00"),
         (text.moment(10**18), "9999-12-31 23:59:59"),
-        (text.many(1, "crash", "crashes"), "1 crash"),
-        (text.many(1234, "crash", "crashes"), "1,234 crashes"),
+        (many(1, "crash", "crashes"), "1 crash"),
+        (many(1234, "crash", "crashes"), "1,234 crashes"),
     ],
 )
 def test_numbers_are_for_people(shown: str, expected: str) -> None:

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from bussrv import events as ev
-from bussrv.audit.sql.activity import STORM
+from bussrv.incidents.judging import STORM
 from bussrv.journal.record import Record
 from tests.audit import plans, troubles
 from tests.audit.frames import Rows, in_order, tables

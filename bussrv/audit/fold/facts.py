@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from bussrv.audit.fold.absences import Absence, absences
-from bussrv.audit.fold.holdings import LEFT
 from bussrv.audit.fold.lines import Numbers
-from bussrv.audit.fold.session_fold import COUNTERS, SessionFold, address_of
+from bussrv.audit.fold.session_fold import COUNTERS, SessionFold
 from bussrv.audit.fold.suspicions import suspicions
+from bussrv.incidents.vocabulary import LEFT, address_of
 from bussrv.journal.pseudonyms import is_pseudonym
 
 Rows = dict[str, list[tuple[Any, ...]]]

@@ -27,10 +27,6 @@ BEGINS, ENDS = (REGISTERED, ADDED), (UNREGISTERED, REMOVED)
 RAN_OUT = ("lease-expired", "inbus-unreachable")
 """The reasons: no renewal in time, or a closed port, which shortens the lease."""
 
-LEFT = (None, "client-closed", "unreachable")
-"""The reasons of an end that are no loss: a client asked for it, or closed its connection. Of a remote session that is
-``unreachable``, the journal of its own server says whether it was lost."""
-
 LEASED = "inbus"
 """The wire format with leases."""
 

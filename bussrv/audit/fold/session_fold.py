@@ -15,6 +15,7 @@ from msgspec import Struct
 from bussrv.audit.fold.absences import CHANGED, LATEST, MOVES, Move, add_move
 from bussrv.audit.fold.holdings import BEGINS, CODES, Holding, Place, Span, Step, is_loss
 from bussrv.audit.fold.lines import AnyLine, FoldLine
+from bussrv.incidents.vocabulary import address_of
 
 TELLING = frozenset({"session.opened", "session.identified", "auth.succeeded", "session.closed"})
 """The events that describe a session. All others are its actions."""
@@ -35,19 +36,6 @@ _MOST = (
     *("last_opening", "last_closing", "last_change", "opened_at", "closed_at", "latest", "opened_mono"),
     *("closed_mono", "duration"),
 )
-
-
-def address_of(peer: str | None) -> str | None:
-    """A peer without its port: ``192.0.2.1`` for ``192.0.2.1:5``, ``::1`` for ``[::1]:7``; also of pseudonyms.
-
-    A peer without a port stays as it is, also an IPv6 address.
-    """
-    if peer is None:
-        return None
-    if peer.startswith("["):
-        return peer.partition("]")[0][1:]
-    address, _, rest = peer.partition(":")
-    return peer if ":" in rest else address
 
 
 class SessionFold(Struct, array_like=True):

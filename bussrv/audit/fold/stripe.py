@@ -17,11 +17,9 @@ from bussrv.audit.fold.facts import FACTS, FactTables, as_table, as_tables, fini
 from bussrv.audit.fold.holdings import Place
 from bussrv.audit.fold.lines import Flags, FoldLine, Numbers
 from bussrv.audit.fold.record_columns import KINDS, Coded, RecordColumns, among, coded, in_order_of_places
-from bussrv.audit.fold.session_fold import SessionFold, address_of
+from bussrv.audit.fold.session_fold import SessionFold
 from bussrv.audit.fold.vectorised import usual_sessions
-
-REFUSALS = frozenset({"service.refused", "subscription.refused", "auth.failed", "access.denied", "limit.reached"})
-"""The events of refusals, denials of the policy, failed logins and limits."""
+from bussrv.incidents.vocabulary import REFUSALS, address_of
 
 _IS_OF_SERVICES = among(("service.registered", "service.unregistered", "subscription.added", "subscription.removed"))
 

@@ -18,11 +18,12 @@ import pyarrow.compute as pc
 
 from bussrv.audit.fold.absences import MOVES
 from bussrv.audit.fold.facts import FactTables, as_table
-from bussrv.audit.fold.holdings import ADDED, BEGINS, CODES, ENDS, LEASED, LEFT, RAN_OUT
+from bussrv.audit.fold.holdings import ADDED, BEGINS, CODES, ENDS, LEASED, RAN_OUT
 from bussrv.audit.fold.lines import Flags, FoldLine, Numbers
 from bussrv.audit.fold.record_columns import KINDS, Coded, RecordColumns, among, coded
-from bussrv.audit.fold.session_fold import COUNTERS, ONLY_OBJECTS, TELLING, address_of
+from bussrv.audit.fold.session_fold import COUNTERS, ONLY_OBJECTS, TELLING
 from bussrv.audit.fold.suspicions import TOLERANCE
+from bussrv.incidents.vocabulary import LEFT, address_of
 
 _OPENED, _IDENTIFIED, _CLOSED = (KINDS[f"session.{what}"] for what in ("opened", "identified", "closed"))
 _MOVES = [KINDS[event] for event in MOVES]

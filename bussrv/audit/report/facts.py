@@ -16,8 +16,8 @@ from msgspec import Struct
 from bussrv.audit.arguments import DEFAULT_OUT
 from bussrv.audit.report import activity, incidents, journals, trouble
 from bussrv.audit.report.charts import Axis
-from bussrv.audit.report.incidents import Happened, Incident
 from bussrv.audit.report.questions import Listing, Tables
+from bussrv.incidents.judging import Happened, Incident
 
 if TYPE_CHECKING:
     from bussrv.audit.fold.stripe import Period

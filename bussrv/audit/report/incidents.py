@@ -1,98 +1,25 @@
-"""Incidents: findings that belong together, attacks, crashes, contested ids, and services that were down.
+"""Incidents of an audit: findings that belong together, and sums of facts that :mod:`bussrv.incidents.judging` judges.
 
-An incident is one of these:
+An incident that findings are about is one of these:
 
 1. Findings about one session. They are a part of an incident of the second kind if its records include the first one of
    these: what was changed there may be the reason.
 2. All other findings of a server, if their records overlap, or if at most ``NEAR`` records are between them. A finding
    about a whole segment stands for all its records.
-3. Failed logins as one user from ``SOURCES`` addresses or more.
-4. All other failed logins of one address at one server, from ``NOTABLE`` on.
-5. Its refusals, denials of the policy and limits, and the sessions of its reconnect storms, likewise.
-6. The crashes of one server.
-7. The sessions that had one routing id at the same time.
-8. The returns to one durable session of another user than its own.
-9. The outages of one service that began when a provider was lost, if one took ``LONG``. If its last provider left by
-   itself, that is none.
+
+The sums leave out what the thresholds of the judge cannot pass, so that an attack from a million addresses is few rows.
 """
 
 from __future__ import annotations
 
-from msgspec import Struct
+from collections import Counter
 
 from bussrv.audit.kinds import SEVERITIES
 from bussrv.audit.report.questions import MOST, Listing, Tables, first, listing, most_of, only_row, rows
-from bussrv.audit.sql.activity import STORM
+from bussrv.incidents.judging import LONG, MOST_EVENTS, MOST_SOURCES, NOTABLE, SOURCES, Happened, Incident, happened
 
 NEAR = 10
 """Records."""
-
-SOURCES = 3
-"""Addresses."""
-
-NOTABLE = STORM
-"""Refusals, or sessions of a reconnect storm."""
-
-LONG = 60
-"""Seconds of an outage that stands out."""
-
-MOST_EVENTS = 8
-"""The most incidents of one kind that are about no finding."""
-
-
-class Incident(Struct, frozen=True, kw_only=True):
-    """Findings and events that belong together. Moments are UTC microseconds since 1970.
-
-    :ivar what: ``damage``, ``session``, ``guessing``, ``address``, ``crash``, ``identity``, ``takeover`` or
-        ``outage``.
-    :ivar severity: of the worst finding; ``event`` if it is about no finding.
-    :ivar number: of findings, of refusals, of crashes, of sessions at the same time, of takeovers, or of outages.
-    :ivar others: of addresses that guessed; of sessions in storms; of sessions that the findings are about.
-    :ivar kinds: the kinds of findings, or the events of refusals.
-    :ivar seconds: the longest outage, or the longest time without the server.
-    :ivar lasts: whether that outage is not over at the last record.
-    :ivar journal, segment, first_seq, last_seq: the place; without a number the time is the place.
-    :ivar subject: the routing id, the session that was taken over, or the service.
-    """
-
-    what: str
-    server: str | None = None
-    severity: str = "event"
-    number: int = 0
-    others: int = 0
-    kinds: tuple[str, ...] = ()
-    seconds: float | None = None
-    lasts: bool = False
-    begin: int | None = None
-    end: int | None = None
-    journal: str | None = None
-    segment: int | None = None
-    first_seq: int | None = None
-    last_seq: int | None = None
-    file: str | None = None
-    line: int | None = None
-    session: str | None = None
-    subject: str | None = None
-    address: str | None = None
-    actor: str | None = None
-    claimed: str | None = None
-
-
-class Happened(Struct, frozen=True):
-    """Incidents that are about no finding.
-
-    :ivar rows: the first of each kind, the worst first.
-    :ivar numbers: how many there are of each kind that there is.
-    """
-
-    rows: tuple[Incident, ...] = ()
-    numbers: dict[str, int] = {}
-
-    @property
-    def total(self) -> int:
-        """How many there are."""
-        return sum(self.numbers.values())
-
 
 _RANK = " ".join(f"WHEN '{each}' THEN {rank}" for rank, each in enumerate(SEVERITIES))
 _SEVERITY = " ".join(f"WHEN {rank} THEN '{each}'" for rank, each in enumerate(SEVERITIES))
@@ -148,14 +75,16 @@ _FINDINGS = f"""
 
 _GUESSED = f"""
     SELECT server, claimed, sum(records + suppressed) AS number, count(DISTINCT address) AS others,
-        min(first_seq) AS first_seq, min(first_moment) AS begin, max(last_moment) AS until
+        names_of(address)[:{MOST_SOURCES}] AS sources, min(first_seq) AS first_seq, min(first_moment) AS begin,
+        max(last_moment) AS until
     FROM @refusals WHERE event = 'auth.failed' AND claimed IS NOT NULL
     GROUP BY server, claimed
     HAVING count(DISTINCT address) >= {SOURCES} AND sum(records + suppressed) >= {NOTABLE}"""
 """Users as whom clients of several addresses failed to log in."""
 
 _GUESSING = f"""
-    SELECT 'guessing' AS what, server, claimed, CAST(number AS BIGINT) AS number, others, first_seq, begin, until
+    SELECT 'guessing' AS what, server, claimed, CAST(number AS BIGINT) AS number, others, sources, first_seq, begin,
+        until
     FROM ({_GUESSED}) AS guessed"""
 
 
@@ -231,39 +160,37 @@ def incidents(tables: Tables) -> Listing[Incident]:
     return listing(tables, with_clients, Incident, _ORDER, all_of=_FINDINGS)
 
 
-_ALL = {
-    "guessing": _GUESSED, "address": _ADDRESSES, "crash": _CRASHES, "identity": _IDENTITIES, "takeover": _TAKEOVERS,
-    "outage": _OUTAGES,
-}  # fmt: skip
-"""A query with a row for each incident of a kind."""
+_SUMS = {
+    "guessing": (_GUESSING, most_of("number"), "claimed"),
+    "address": (_ADDRESSES, "number + others DESC", "address", "first_seq"),
+    "crash": (_CRASHES, most_of("number")),
+    "identity": (_IDENTITIES, most_of("number"), "subject"),
+    "takeover": (_TAKEOVERS, most_of("number"), "subject"),
+    "outage": (_OUTAGES, most_of("seconds"), "subject"),
+}
+"""The sums of each kind, the order of the worst, and what else tells them apart."""
 
 
-def happenings(tables: Tables) -> Happened:
-    """Attacks, crashes, contested ids and outages, each the worst first."""
-    counted = ", ".join(f"(SELECT count(*) FROM ({query}) AS found) AS {what}" for what, query in _ALL.items())
-    numbers = only_row(tables, f"SELECT {counted}")
-    return Happened(_worst(tables), {what: numbers[what] for what in _ALL if numbers[what]})
+def happenings(tables: Tables, most: int = MOST_EVENTS) -> Happened:
+    """Attacks, crashes, contested ids and outages, each the worst first.
+
+    :param most: the most of each kind that are listed.
+    """
+    counted = ", ".join(f"(SELECT count(*) FROM ({query}) AS found) AS {what}" for what, (query, *_) in _SUMS.items())
+    numbers, worst = only_row(tables, f"SELECT {counted}"), _worst(tables, most)
+    listed = Counter(each.what for each in worst)
+    return happened(worst, {what: numbers[what] - listed[what] for what in _SUMS}, most)
 
 
-def _worst(tables: Tables) -> tuple[Incident, ...]:
-    by_number = most_of("number")
+def _worst(tables: Tables, most: int) -> tuple[Incident, ...]:
     worst = [
         f"""
         SELECT *, {at} AS kind_order, row_number() OVER (ORDER BY {order}, {first("server", "begin", *names)}) AS place
-        FROM ({query}) AS found QUALIFY place <= {MOST_EVENTS}"""
-        for at, (query, order, *names) in enumerate(
-            (
-                (_GUESSING, by_number, "claimed"),
-                (_ADDRESSES, "number + others DESC", "address", "first_seq"),
-                (_CRASHES, by_number),
-                (_IDENTITIES, by_number, "subject"),
-                (_TAKEOVERS, by_number, "subject"),
-                (_OUTAGES, most_of("seconds"), "subject"),
-            )
-        )
+        FROM ({query}) AS found QUALIFY place <= {most}"""
+        for at, (query, order, *names) in enumerate(_SUMS.values())
     ]
     found = located(" UNION ALL BY NAME ".join(worst))
-    return rows(tables, found, Incident, MOST_EVENTS * len(worst), "kind_order, place")
+    return rows(tables, found, Incident, most * len(worst), "kind_order, place")
 
 
 def located(query: str, seq: str = "first_seq", moment: str = "begin") -> str:

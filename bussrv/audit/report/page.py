@@ -25,6 +25,7 @@ from msgspec import Struct
 from bussrv.audit import kinds
 from bussrv.audit.report import charts, commands, text, verdict
 from bussrv.audit.report.facts import Facts
+from bussrv.incidents.amounts import length, many
 
 PAGE = 20
 """The rows of a table that are shown at a time. Without JavaScript only the first ones are."""
@@ -83,9 +84,9 @@ def environment() -> Environment:
     )
     made.filters |= {
         "number": text.number,
-        "many": text.many,
+        "many": many,
         "size": text.size,
-        "length_of_time": text.length,
+        "length_of_time": length,
         "width": text.width,
         "share": text.share,
         "moment": text.moment,
@@ -137,7 +138,7 @@ _TEXTS: dict[str, Callable[[Any], str]] = {
     "text": str,
     "number": text.number,
     "size": text.size,
-    "length": text.length,
+    "length": length,
     "share": text.share,
 }
 

@@ -14,10 +14,11 @@ from bussrv.audit.kinds import KINDS, SEVERITIES
 from bussrv.audit.output import CSV, REPORT, SUMMARY, in_utf8
 from bussrv.audit.report import page
 from bussrv.audit.report.facts import Evidence, facts
-from bussrv.audit.report.incidents import Happened, Incident, happenings
+from bussrv.audit.report.incidents import happenings
 from bussrv.audit.report.journals import LastSeal
 from bussrv.audit.report.questions import Tables, all_rows, count_if, only_row
 from bussrv.audit.report.verdict import incident_text, standing_out
+from bussrv.incidents.judging import Happened, Incident
 from bussrv.journal.manifest import Manifest, Seal
 from bussrv.journal.record import format_time
 from bussrv.version import VERSION

@@ -10,11 +10,13 @@ from typing import TypeVar
 from msgspec import Struct
 
 from bussrv.audit.kinds import DAMAGE, KINDS, SEVERITIES, meaning
-from bussrv.audit.report import commands, text
+from bussrv.audit.report import commands
 from bussrv.audit.report.activity import BANDS, Named
 from bussrv.audit.report.facts import Facts
-from bussrv.audit.report.incidents import Happened, Incident
 from bussrv.audit.report.journals import FindingRow
+from bussrv.incidents import words
+from bussrv.incidents.amounts import length, many
+from bussrv.incidents.judging import Happened, Incident
 
 MOST_FOUND = 2
 """The most incidents on the first screen that are about findings."""
@@ -31,20 +33,14 @@ _CHAPTERS = {
     "crash": "servers",
     "identity": "refusals",
     "takeover": "sessions",
+    "outage": "services",
+    "logins": "refusals",
 }
 
 _NEXT = {
     "damage": "Keep these files as they are. Compare them, and the last seals, with copies that were kept elsewhere.",
     "session": "Look at the records of the session. If others around them fit, the server has a bug: report it.",
-    "guessing": "Find out whether one of these addresses logged in later, and have the user choose another secret.",
-    "logins": "Find out whether a login from there succeeded, and which program tries.",
-    "address": "Find out which program runs there, and why it comes back that often.",
-    "crash": "Look for the reason in the log of the server, before that time.",
-    "identity": "Find out which of these clients should have the id.",
-    "takeover": "A server gives a session back to its own user only. Find out who could change its records.",
-    "outage": "The history says which client left, and why.",
 }
-_LOGIN = "auth.failed"
 
 T = TypeVar("T")
 
@@ -94,33 +90,22 @@ def incident_text(incident: Incident, key: str | None = None) -> IncidentText:
 
     :param key: the file of the key that was given to the audit.
     """
-    what = "logins" if incident.what == "address" and _LOGIN in incident.kinds else incident.what
     return IncidentText(
         incident,
         title(incident),
         _what(incident),
-        _NEXT[what],
-        _CHAPTERS.get(what, "services" if what == "outage" else "refusals" if what == "logins" else "findings"),
+        _NEXT.get(incident.what) or words.what_to_do(incident),
+        _CHAPTERS.get(words.kind_of(incident), "findings"),
         tuple(each for each in _commands(incident, key) if each is not None),
     )
 
 
 def title(incident: Incident) -> str:
     """The heading of an incident. It holds no name."""
-    if incident.what in {"damage", "session"}:
+    if incident.what in _NEXT:
         worst = min(incident.kinds, key=_rank, default="")
         return meaning(worst)[0]
-    if incident.what == "address":
-        if _LOGIN in incident.kinds:
-            return "An address failed to log in again and again"
-        return "An address was refused again and again" if incident.kinds else "An address reconnected again and again"
-    return {
-        "guessing": "Several addresses failed to log in as one user",
-        "crash": "The server crashed",
-        "identity": "Several sessions had one routing id at the same time",
-        "takeover": "Another user took over a session",
-        "outage": f"A service was down for {text.length(incident.seconds)}",
-    }.get(incident.what, incident.what)
+    return words.title(incident)
 
 
 def _rank(kind: str) -> tuple[int, str]:
@@ -130,21 +115,11 @@ def _rank(kind: str) -> tuple[int, str]:
 
 def _what(incident: Incident) -> str:
     """The numbers."""
-    number, others = incident.number, incident.others
-    storm = f"{text.many(others, 'session')} in a reconnect storm" if others else ""
-    of_sessions = f", about {text.many(others, 'session')}" if others > 1 else ""
-    return {
-        "damage": text.many(number, "finding") + of_sessions + _kinds_of(incident),
-        "session": text.many(number, "finding") + _kinds_of(incident),
-        "guessing": f"{text.many(number, 'failed login')} from {text.many(others, 'address', 'addresses')}",
-        "address": ", ".join(filter(None, (_refusals(incident) if number else "", storm))),
-        "crash": f"{text.many(number, 'crash', 'crashes')}; down for {text.length(incident.seconds)} at most",
-        "identity": f"{text.many(others, 'session')}, {text.many(number, 'overlap')}",
-        "takeover": f"{text.many(number, 'return')} of another user",
-        "outage": ("the only outage" if number == 1 else f"the longest of {text.many(number, 'outage')}")
-        + " after a lost provider"
-        + ("; still down at the last record" if incident.lasts else ""),
-    }.get(incident.what, "")
+    if incident.what not in _NEXT:
+        return words.what_happened(incident)
+    is_of_several = incident.what == "damage" and incident.others > 1
+    of_sessions = f", about {many(incident.others, 'session')}" if is_of_several else ""
+    return many(incident.number, "finding") + of_sessions + _kinds_of(incident)
 
 
 def _kinds_of(incident: Incident) -> str:
@@ -152,14 +127,8 @@ def _kinds_of(incident: Incident) -> str:
     if len(incident.kinds) < 2:
         return ""
     more = len(incident.kinds) - MOST_KINDS
-    others = f" and {text.many(more, 'more kind')}" if more > 0 else ""
+    others = f" and {many(more, 'more kind')}" if more > 0 else ""
     return f" ({', '.join(incident.kinds[:MOST_KINDS])}{others})"
-
-
-def _refusals(incident: Incident) -> str:
-    if incident.kinds == (_LOGIN,):
-        return text.many(incident.number, "failed login")
-    return f"{text.many(incident.number, 'refusal')} ({', '.join(incident.kinds)})"
 
 
 def _commands(incident: Incident, key: str | None) -> Iterator[str | None]:
@@ -227,26 +196,16 @@ def gravity(facts: Facts) -> str:
     return "warning" if found == "clean" and facts.happenings.total else found
 
 
-_NAMES = {
-    "guessing": ("user whose secret was guessed at", "users whose secrets were guessed at"),
-    "address": ("address that was refused or reconnected", "addresses that were refused or reconnected"),
-    "crash": ("server that crashed", "servers that crashed"),
-    "identity": ("contested routing id", "contested routing ids"),
-    "takeover": ("session that another user took over", "sessions that other users took over"),
-    "outage": ("service that was down", "services that were down"),
-}
-
-
 def of_kinds(happened: Happened) -> str:
     """How many incidents there are of each kind."""
-    return ", ".join(text.many(number, *_NAMES[what]) for what, number in happened.numbers.items())
+    return words.of_kinds(happened.numbers)
 
 
 def headline(facts: Facts) -> str:
     """Both verdicts in a few words."""
     found = {"clean": "Journal intact", "unjudged": "Nothing to judge"}.get(integrity(facts), "Findings")
     number = facts.happenings.total
-    return f"{found}, {text.many(number, 'incident')}" if number else found
+    return f"{found}, {many(number, 'incident')}" if number else found
 
 
 def severities(facts: Facts) -> list[SeverityGroup]:
@@ -275,6 +234,6 @@ def place(found: FindingRow | Incident) -> str:
 
 def bands(facts: Facts) -> list[Named]:
     """The number of sessions by duration, the shortest first."""
-    edges = [text.length(band) for band in BANDS]
+    edges = [length(band) for band in BANDS]
     names = [f"under {edges[0]}", *(f"{low} to {high}" for low, high in pairwise(edges)), f"{edges[-1]} or more"]
     return [Named(each, number) for each, number in zip(names, facts.durations, strict=False)]

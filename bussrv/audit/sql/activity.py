@@ -9,15 +9,13 @@ here, see ``NAMES``.
 from __future__ import annotations
 
 from bussrv.audit.fold.boots import ANY, LEAST, MOST
+from bussrv.incidents.judging import STORM
 
 NAMES = {"until": "end", "limit_name": "limit", "overlapping": "overlaps"}
 """The names of columns, by those that they have in SQL."""
 
 IN_SQL = {name: in_sql for in_sql, name in NAMES.items()}
 """The reverse."""
-
-STORM = 10
-"""The sessions in one minute from one address that make a reconnect storm."""
 
 _HASH = "hash(server, protocol, address, minute)"
 

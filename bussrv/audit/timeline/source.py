@@ -134,7 +134,7 @@ def batch_of(rows: Sequence[tuple[FoldLine, int]], is_given: bool) -> RecordBatc
     import msgspec
     import pyarrow as pa
 
-    from bussrv.audit.fold.session_fold import address_of
+    from bussrv.incidents.vocabulary import address_of
 
     records = [record for record, _ in rows]
     interests = [each.interest and msgspec.json.encode(each.interest).decode() for each in records]

@@ -1,0 +1,348 @@
+"""Who used a routing id, who came back to a durable session, and who provided a service at which time.
+
+All tables are bounded. Records say what the audit sees in them: see ``identities``, ``absences`` and ``uptimes`` in
+:mod:`bussrv.audit.sql`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+from msgspec import Struct
+
+from bussrv import events as ev
+from bussrv.incidents.judging import Incident
+from bussrv.incidents.tally import Table, Tally, cut, least, most
+from bussrv.incidents.vocabulary import LEFT, address_of
+from bussrv.journal.pseudonyms import is_pseudonym
+from bussrv.journal.record import Record
+
+MOST_SESSIONS = 100_000
+"""The most open sessions that are followed."""
+
+MOST_IDS = 20_000
+"""The most routing ids, and the most services, that are followed."""
+
+MOST_RETURNS = 1_000
+"""The most sessions that another user came back to."""
+
+SECOND = 1_000_000
+
+Over = Callable[[Incident], None]
+"""Is told the sums that are dropped."""
+
+
+class OpenSession(Struct):
+    """A session that is open.
+
+    :ivar owner: the user that it belongs to.
+    :ivar services: those that it provides.
+    """
+
+    opened: int
+    owner: str | None = None
+    routing_id: str | None = None
+    is_far: bool = False
+    is_away: bool = False
+    services: dict[str, None] | None = None
+
+
+class IdUse(Struct):
+    """The use of a routing id.
+
+    :ivar sessions: how many sessions had it. ``present``: how many of them are open.
+    :ivar overlaps: how often one was opened while the one before it was open.
+    :ivar last: the last one. ``last_closed``: when it was closed.
+    :ivar followed: when the next session was opened, by a session that was open then.
+    """
+
+    sessions: int = 0
+    present: int = 0
+    overlaps: int = 0
+    begin: int | None = None
+    end: int | None = None
+    last: str | None = None
+    last_opened: int = -1
+    last_closed: int | None = None
+    followed: dict[str, int] = {}
+
+
+class ServiceUse(Struct):
+    """The times at which a service was provided.
+
+    :ivar providers: the sessions that provide it.
+    :ivar down_since: when the last provider went; ``None``: there is one.
+    :ivar lost: whether a provider was lost then, and did not leave.
+    :ivar outages: how many times without a provider are over; of these the ``longest`` in microseconds.
+    """
+
+    providers: dict[str, None] = {}
+    down_since: int | None = None
+    lost: bool = False
+    last_end: int = -1
+    outages: int = 0
+    longest: int = 0
+    begin: int = 0
+    end: int = 0
+
+
+class Presence:
+    """The open sessions of one server, their routing ids, and the services that they provide.
+
+    :param server: its id.
+    :param not_kept: counts what the tables had no room for.
+    :param over: is told the sums that are dropped.
+    """
+
+    def __init__(self, server: str, not_kept: Counter[str], over: Over) -> None:
+        self.server = server
+        self.sessions: dict[str, OpenSession] = {}
+        self._not_kept = not_kept
+        self._over = over
+        self._ids: Table[str, IdUse] = Table(MOST_IDS, IdUse, self._drop_id)
+        self._services: Table[str, ServiceUse] = Table(MOST_IDS, ServiceUse, self._drop_service)
+        self._returns: Table[str, tuple[Tally, list[str | None]]] = Table(
+            MOST_RETURNS, lambda: (Tally(), []), self._drop_return
+        )
+
+    # What there was before the first record.
+
+    def add(self, session: str, opened: int, owner: str | None, routing_id: str | None, home: str | None) -> None:
+        """A session that was open already."""
+        if len(self.sessions) < MOST_SESSIONS:
+            self.sessions[session] = OpenSession(opened, owner, None, home is not None)
+            self._has_id(session, routing_id)
+        else:
+            self._not_kept["sessions"] += 1
+
+    def add_provider(self, session: str, service: str) -> None:
+        """A session provided a service already."""
+        self._provide(session, cut(service) or "")
+
+    # Records.
+
+    def opened(self, record: Record) -> None:
+        """A session is open."""
+        event = record.event
+        assert isinstance(event, ev.SessionOpened)
+        if event.session is not None:
+            self.add(event.session, record.time, event.actor, event.routing_id, event.home)
+
+    def identified(self, record: Record) -> None:
+        """A session said who it is, or proved it."""
+        event = record.event
+        found = self.sessions.get(event.session or "")
+        if found is None:
+            return
+        if event.actor is not None and found.owner is None:
+            found.owner = event.actor
+        if isinstance(event, ev.SessionIdentified):
+            self._has_id(event.session or "", event.routing_id)
+
+    def _has_id(self, session: str, routing_id: str | None) -> None:
+        found = self.sessions[session]
+        if routing_id is None or found.routing_id is not None or found.is_far:
+            return
+        name = found.routing_id = cut(routing_id) or ""
+        use = self._ids.used(name)
+        use.sessions += 1
+        use.present += 1
+        use.begin, use.end = least(use.begin, found.opened), most(use.end, found.opened)
+        before = use.last
+        if before is not None and found.opened >= use.last_opened:
+            if use.last_closed is None:
+                use.followed[before] = found.opened
+            elif use.last_closed > found.opened:
+                use.overlaps += 1
+        if found.opened >= use.last_opened:
+            use.last, use.last_opened, use.last_closed = session, found.opened, None
+
+    def closed(self, record: Record) -> None:
+        """A session is closed. It provides nothing any more."""
+        event = record.event
+        session = event.session or ""
+        found = self.sessions.get(session)
+        if found is None:
+            return
+        self._has_id(session, event.routing_id)
+        for service in tuple(found.services or ()):
+            self._withdraw(session, service, record.time, event.reason)
+        del self.sessions[session]
+        use = None if found.routing_id is None else self._ids.get(found.routing_id)
+        if use is None:
+            return
+        use.present -= 1
+        use.end = most(use.end, record.time)
+        following = use.followed.pop(session, None)
+        use.overlaps += following is not None and record.time > following
+        if use.last == session:
+            use.last_closed = record.time
+
+    def left(self, record: Record) -> None:
+        """The client of a durable session is gone."""
+        found = self.sessions.get(record.event.session or "")
+        if found is not None:
+            found.is_away = True
+
+    def resumed(self, record: Record) -> None:
+        """The client of a durable session is back."""
+        event = record.event
+        session = event.session or ""
+        found = self.sessions.get(session)
+        if found is None or not found.is_away:
+            return
+        found.is_away = False
+        if _is_other(found.owner, event.actor):
+            tally, addresses = self._returns.used(session)
+            tally.add(record, "session.resumed")
+            address = cut(address_of(event.peer))
+            if address not in addresses[:2]:
+                addresses.append(address)
+
+    def registered(self, record: Record) -> None:
+        """A session provides a service."""
+        event = record.event
+        if event.session is None or event.service is None or event.session not in self.sessions:
+            return
+        service = cut(event.service) or ""
+        use = self._provide(event.session, service)
+        since, use.down_since = use.down_since, None
+        if since is None or record.time <= since or not use.lost:
+            return
+        use.outages += 1
+        if record.time - since > use.longest:
+            use.longest, use.begin, use.end = record.time - since, since, record.time
+
+    def _provide(self, session: str, service: str) -> ServiceUse:
+        use = self._services.used(service)
+        use.providers[session] = None
+        found = self.sessions.get(session)
+        if found is not None:
+            found.services = found.services or {}
+            found.services[service] = None
+        return use
+
+    def unregistered(self, record: Record) -> None:
+        """A session provides a service no longer."""
+        event = record.event
+        if event.session is not None and event.service is not None:
+            self._withdraw(event.session, cut(event.service) or "", record.time, event.reason)
+
+    def _withdraw(self, session: str, service: str, time: int, reason: str | None) -> None:
+        found, use = self.sessions.get(session), self._services.get(service)
+        if found is not None and found.services is not None:
+            found.services.pop(service, None)
+        if use is None or session not in use.providers:
+            return
+        del use.providers[session]
+        is_lost = reason not in LEFT
+        use.lost = is_lost or (use.lost and time == use.last_end)
+        use.last_end = time
+        if not use.providers:
+            use.down_since = time
+
+    # Sums.
+
+    def rows(self, now: int) -> Iterator[Incident]:
+        """The sums at a moment, UTC microseconds."""
+        for routing_id, use in self._ids.items():
+            if use.overlaps or use.followed:
+                yield self._identity(routing_id, use)
+        for session, returns in self._returns.items():
+            yield self._takeover(session, returns)
+        for service, provided in self._services.items():
+            row = self._outage(service, provided, now)
+            if row is not None:
+                yield row
+
+    def _identity(self, routing_id: str, use: IdUse) -> Incident:
+        number = use.overlaps + len(use.followed)
+        return Incident(
+            what="identity",
+            server=self.server,
+            subject=routing_id,
+            number=number,
+            others=use.sessions,
+            begin=use.begin,
+            end=use.end,
+        )
+
+    def _takeover(self, session: str, returns: tuple[Tally, list[str | None]]) -> Incident:
+        tally, addresses = returns
+        return Incident(
+            what="takeover",
+            server=self.server,
+            subject=session,
+            number=tally.number,
+            begin=tally.begin,
+            end=tally.end,
+            address=addresses[0] if len(addresses) == 1 else None,
+            actor=tally.actor,
+        )
+
+    def _outage(self, service: str, use: ServiceUse, now: int) -> Incident | None:
+        """The longest outage. ``None``: there was none."""
+        number, longest, begin, end, lasts = use.outages, use.longest, use.begin, use.end, False
+        if use.down_since is not None and use.lost and now > use.down_since:
+            number += 1
+            if now - use.down_since > longest:
+                longest, begin, end, lasts = now - use.down_since, use.down_since, now, True
+        if not number:
+            return None
+        return Incident(
+            what="outage",
+            server=self.server,
+            subject=service,
+            number=number,
+            seconds=longest / SECOND,
+            lasts=lasts,
+            begin=begin,
+            end=end,
+        )
+
+    def forget(self, before: int) -> None:
+        """Forget what is over since a moment."""
+        for routing_id, use in self._ids.items():
+            if not use.present and (use.end or 0) < before:
+                self._ids.forget(routing_id)
+                self._drop_id(routing_id, use, is_kept=True)
+            elif use.overlaps and not use.followed and (use.end or 0) < before:
+                self._over(self._identity(routing_id, use))
+                use.overlaps, use.sessions, use.begin = 0, use.present, use.last_opened
+        for session, returns in self._returns.items():
+            if (returns[0].end or 0) < before:
+                self._returns.forget(session)
+                self._drop_return(session, returns, is_kept=True)
+        for service, provided in self._services.items():
+            if provided.providers and provided.outages and provided.end < before:
+                self._over_outage(service, provided)
+                provided.outages = provided.longest = 0
+            elif not provided.providers and not provided.lost and provided.last_end < before:
+                self._services.forget(service)
+                self._over_outage(service, provided)
+
+    def _drop_id(self, routing_id: str, use: IdUse, *, is_kept: bool = False) -> None:
+        self._not_kept["ids"] += not is_kept
+        if use.overlaps or use.followed:
+            self._over(self._identity(routing_id, use))
+
+    def _drop_return(self, session: str, returns: tuple[Tally, list[str | None]], *, is_kept: bool = False) -> None:
+        self._not_kept["returns"] += not is_kept
+        self._over(self._takeover(session, returns))
+
+    def _drop_service(self, service: str, use: ServiceUse) -> None:
+        self._not_kept["services"] += 1
+        self._over_outage(service, use)
+
+    def _over_outage(self, service: str, use: ServiceUse) -> None:
+        row = self._outage(service, use, use.down_since or 0)
+        if row is not None:
+            self._over(row)
+
+
+def _is_other(owner: str | None, back: str | None) -> bool:
+    """Whether another user came back to a session than its own. A user may have several pseudonyms."""
+    if owner is not None and back is not None and is_pseudonym(owner) and is_pseudonym(back):
+        return False
+    return owner != back
