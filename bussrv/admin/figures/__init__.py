@@ -7,6 +7,7 @@
 - ``live``: ``/api/v1/live``: figures every second, as server-sent events
 - ``metrics``: ``/metrics``: figures of the server for Prometheus
 - ``observing``: the functions of the routes for observation: health, metrics, and the streams of records and of figures
+- ``process``: what the process of the server takes of the machine
 - ``server``: ``/api/v1/server``: which server this is, and what the caller may do
 
 Tests: ``tests/admin/figures``.

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from bussrv import events as ev
+from bussrv.admin.figures.process import Process
 from bussrv.admin.interfaces import AdministeredServer
 from bussrv.bus.sessions.totals import Total
 from bussrv.journal.condition import JournalCondition
@@ -91,6 +92,7 @@ class Figures:
     :ivar reloaded: whether the last reload went well; ``None``: there was none.
     :ivar reloaded_at: the time of the last reload, UTC microseconds.
     :ivar refusals: the limits that have refused clients lately.
+    :ivar process: what the process takes of the machine.
     """
 
     def __init__(self, server: AdministeredServer) -> None:
@@ -99,6 +101,7 @@ class Figures:
         self.denials = 0
         self.reloaded: bool | None = None
         self.reloaded_at = 0
+        self.process = Process(server.reactor.seconds)
         self.refusals = RecentRefusals(server.bus.counters, server.reactor.seconds)
         self._server = server
         self._latest: FiguresAtMoment | None = None

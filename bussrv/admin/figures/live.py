@@ -38,6 +38,10 @@ class LiveFigures(Struct, frozen=True, kw_only=True):
     :ivar sessions: open sessions of this server, by wire format, without those that are away.
     :ivar away: durable sessions whose clients are not connected, by wire format.
     :ivar objects_in: a total since the start, of all wire formats; so are the other three.
+    :ivar denials: a total since the start, as :attr:`bussrv.admin.figures.figures.Figures.denials` has it.
+    :ivar lost_objects: objects of other servers that were lost on their way here, a total since the start.
+    :ivar cpu_seconds: the CPU time since the start.
+    :ivar memory_bytes: the memory of the process now. It and ``descriptors`` may be ``null``: some systems do not say.
     :ivar degraded: the names of the checks of ``/readyz`` that are not ``ok``.
     """
 
@@ -55,6 +59,11 @@ class LiveFigures(Struct, frozen=True, kw_only=True):
     delivery_seconds: Quantiles
     journal_sync_seconds: Quantiles
     waiting_bytes: int
+    denials: int
+    lost_objects: int
+    cpu_seconds: float
+    memory_bytes: float
+    descriptors: float
     degraded: list[str]
 
 
@@ -110,7 +119,7 @@ class Live:
             stream.send(self._latest, event=EVENT)
 
     def _now(self) -> LiveFigures:
-        server, look = self._server, self._figures.look()
+        server, look, process = self._server, self._figures.look(), self._figures.process
         traffic = [each.traffic for each in look.totals.values()]
         return LiveFigures(
             time=format_time(server.bus.utc()),
@@ -127,5 +136,10 @@ class Live:
             delivery_seconds=self._delivery.look(server.bus.delivery),
             journal_sync_seconds=self._syncs.look(look.journal.syncs),
             waiting_bytes=look.outbound,
+            denials=self._figures.denials,
+            lost_objects=server.bus.counters["link-lost-objects"],
+            cpu_seconds=process.cpu_seconds,
+            memory_bytes=process.memory_bytes,
+            descriptors=process.descriptors,
             degraded=readiness(server, self._figures).degraded,
         )

@@ -18,7 +18,7 @@ from bussrv.admin.figures.figures import Figures
 from bussrv.admin.history.busiest import Ranking, Row
 from bussrv.admin.history.columns import Point, Sample
 from bussrv.admin.history.levels import LEVELS, Level
-from bussrv.admin.history.sampling import Sampler, SessionTraffic, descriptors
+from bussrv.admin.history.sampling import SessionTraffic, sample
 from bussrv.admin.history.storing import SUFFIX, Mark, StoredHistory, read_history, write_history
 from bussrv.admin.interfaces import AdministeredServer
 from bussrv.journal.record import Record
@@ -67,7 +67,7 @@ class History:
         self.rates = 0
         self._server = server
         self._bus = server.bus
-        self._sampler = Sampler(server, figures)
+        self._figures = figures
         self._traffic = SessionTraffic(server.bus)
         place = server.place
         self.path: Path | None = None if place is None else place.directory.with_name(place.directory.name + SUFFIX)
@@ -134,23 +134,21 @@ class History:
     # Looking.
 
     def _look(self) -> None:
-        if self._count % RANKED == 0:
-            self._sampler.descriptors = descriptors()
-        sample = self._sampler.sample()
-        self._note_clock(sample)
+        now = sample(self._server, self._figures)
+        self._note_clock(now)
         for level in self.levels:
-            level.take(sample)
-        self._last = sample
+            level.take(now)
+        self._last = now
         self._count += 1
         if self._count % RANKED == 0:
             self._bus.slices.do(by_steps(self._rank(), self._server.reactor.seconds))
         if self._count % SAVED == 0 and self._saving is None:
             self._saving = self._save().addBoth(self._saved)
 
-    def _note_clock(self, sample: Sample) -> None:
+    def _note_clock(self, now: Sample) -> None:
         last = self._last
-        if last is not None and abs((sample.utc - last.utc) / 1_000_000 - (sample.mono - last.mono)) > CLOCK_SET:
-            self.marks.append(Mark(sample.utc, "clock-set"))
+        if last is not None and abs((now.utc - last.utc) / 1_000_000 - (now.mono - last.mono)) > CLOCK_SET:
+            self.marks.append(Mark(now.utc, "clock-set"))
 
     def _rank(self) -> Iterator[None]:
         """Look at the traffic of each session, in steps."""

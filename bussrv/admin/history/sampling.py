@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import resource
-import time
 from collections.abc import Iterator
 from copy import copy
-from math import nan
-from pathlib import Path
 
 from bussrv import events as ev
 from bussrv.admin.figures.figures import Figures
@@ -24,66 +19,35 @@ MOST_ROWS = 20_000
 
 NO_TRAFFIC = Traffic()
 
-_PAGE = resource.getpagesize()
-_STATUS, _DESCRIPTORS = Path("/proc/self/statm"), "/proc/self/fd"
 
-
-def memory_bytes() -> float:
-    """The memory of this process that is in use now; ``nan``: this system does not say."""
-    try:
-        return float(int(_STATUS.read_text().split()[1]) * _PAGE)
-    except (OSError, ValueError, IndexError):
-        return nan
-
-
-def descriptors() -> float:
-    """The open descriptors of this process; ``nan``: this system does not say."""
-    try:
-        # One of them is that of the directory.
-        return float(len(os.listdir(_DESCRIPTORS)) - 1)  # noqa: PTH208 - paths of thousands would cost more
-    except OSError:
-        return nan
-
-
-class Sampler:
-    """Takes samples of a server.
-
-    :ivar descriptors: as they were counted last. Counting takes as long as there are many.
-    """
-
-    def __init__(self, server: AdministeredServer, figures: Figures) -> None:
-        self._server = server
-        self._figures = figures
-        self.descriptors = nan
-
-    def sample(self) -> Sample:
-        """The server now."""
-        server, look = self._server, self._figures.look()
-        bus, totals = server.bus, look.totals.values()
-        traffic = [each.traffic for each in totals]
-        return Sample(
-            utc=bus.utc(),
-            mono=server.reactor.seconds(),
-            totals=(
-                sum(each.objects_in for each in traffic),
-                sum(each.objects_out for each in traffic),
-                sum(each.bytes_in for each in traffic),
-                sum(each.bytes_out for each in traffic),
-                self._figures.denials,
-                bus.counters["link-lost-objects"],
-                time.process_time(),
-            ),
-            gauges=(
-                sum(each.open for each in totals),
-                look.services,
-                look.subscriptions,
-                look.links,
-                look.outbound,
-                memory_bytes(),
-                self.descriptors,
-            ),
-            histograms=(tuple(bus.delivery.counts), tuple(look.journal.syncs.counts)),
-        )
+def sample(server: AdministeredServer, figures: Figures) -> Sample:
+    """The server now."""
+    look, process = figures.look(), figures.process
+    bus, totals = server.bus, look.totals.values()
+    traffic = [each.traffic for each in totals]
+    return Sample(
+        utc=bus.utc(),
+        mono=server.reactor.seconds(),
+        totals=(
+            sum(each.objects_in for each in traffic),
+            sum(each.objects_out for each in traffic),
+            sum(each.bytes_in for each in traffic),
+            sum(each.bytes_out for each in traffic),
+            figures.denials,
+            bus.counters["link-lost-objects"],
+            process.cpu_seconds,
+        ),
+        gauges=(
+            sum(each.open for each in totals),
+            look.services,
+            look.subscriptions,
+            look.links,
+            look.outbound,
+            process.memory_bytes,
+            process.descriptors,
+        ),
+        histograms=(tuple(bus.delivery.counts), tuple(look.journal.syncs.counts)),
+    )
 
 
 def name_of(session: Session) -> str:
@@ -108,7 +72,7 @@ class SessionTraffic:
         session_id = event.session or ""
         name = event.actor or event.claimed or event.routing_id or event.peer or ""
         if len(self._rows) < MOST_ROWS:
-            self._note((session_id, name, event.protocol or ""), total)
+            self._note((session_id, name, event.protocol or "", event.routing_id or ""), total)
         self._before.pop(session_id, None)
 
     def look(self) -> Iterator[None]:
@@ -117,10 +81,10 @@ class SessionTraffic:
         for session_id, traffic in self._bus.totals.each():
             session = sessions.get(session_id)
             if session is not None:
-                self._note((session_id, name_of(session), session.protocol), traffic)
+                self._note((session_id, name_of(session), session.protocol, session.routing_id), traffic)
             yield
 
-    def _note(self, about: tuple[str, str, str], total: Traffic) -> None:
+    def _note(self, about: tuple[str, str, str, str], total: Traffic) -> None:
         session_id = about[0]
         before = self._before.get(session_id, NO_TRAFFIC)
         if total == before:

@@ -15,7 +15,8 @@ from bussrv.admin.history.levels import Level
 from bussrv.admin.http.answers import Answer, Problem, encode
 from bussrv.admin.http.routes import Call
 from bussrv.admin.registry.collections import Page, in_steps, page_of
-from bussrv.journal.record import format_time, parse_time
+from bussrv.journal.moments import parse_instant
+from bussrv.journal.record import format_time
 
 HOUR = 3600
 MOST_POINTS = 2_000
@@ -69,6 +70,7 @@ class BusySession(Struct, frozen=True, kw_only=True):
     session: str
     name: str
     protocol: str
+    routing_id: str
     objects: int
     bytes: int
     objects_in: int
@@ -86,10 +88,19 @@ class BusyService(Struct, frozen=True, kw_only=True):
 
 
 def _moment(text: str | None, now: int, otherwise: int) -> int:
-    """:param text: a time, or seconds before the present, such as ``-3600``."""
+    """The time that a text means.
+
+    :param text: a time, or seconds before the present, such as ``-3600``.
+    :raises Problem: ``bad-parameter``: there is no such time.
+    """
     if text is None:
         return otherwise
-    return now + int(text) * 1_000_000 if text.startswith("-") else parse_time(text)
+    if text.startswith("-"):
+        return max(0, now + int(text) * 1_000_000)
+    try:
+        return parse_instant(text)
+    except ValueError as error:
+        raise Problem("bad-parameter", str(error)) from error
 
 
 def _range(call: Call) -> tuple[int, int]:
@@ -181,11 +192,12 @@ def _add_all(sums: Sums, intervals: Iterator[Sequence[Row]]) -> Iterator[None]:
 
 
 def _session(row: Row) -> BusySession:
-    session, name, protocol = row.about
+    session, name, protocol, routing_id = row.about
     return BusySession(
         session=session,
         name=name,
         protocol=protocol,
+        routing_id=routing_id,
         objects=sum(row.objects),
         bytes=sum(row.bytes),
         objects_in=row.objects[0],

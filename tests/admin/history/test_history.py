@@ -132,7 +132,18 @@ def test_a_long_range_has_longer_intervals() -> None:
     assert sum(few["seconds"]) == 500
 
 
-@pytest.mark.parametrize("query", ["?since=-0", "?since=yesterday", "?points=0", "?since=-10&until=-20"])
+def test_a_range_is_given_by_times_of_any_precision() -> None:
+    scene = Admin()
+    begin(scene)
+    scene.pass_time(10)
+    found = asked(scene.client(), "?since=2023-11-14T22:13:22Z&until=2023-11-14T22:13:25.5Z")
+    assert seconds(found) == ["23", "24", "25"]
+
+
+BAD = ("since=-0", "since=yesterday", "points=0", "since=-10&until=-20", "since=2023-02-30T00:00:00Z")
+
+
+@pytest.mark.parametrize("query", [f"?{each}" for each in BAD])
 def test_a_range_that_is_none_is_refused(query: str) -> None:
     assert Admin().client().ask(f"/api/v1/history{query}").code == "bad-parameter"
 
@@ -163,7 +174,7 @@ def test_a_short_session_counts_for_the_busiest() -> None:
     )
     scene.pass_time(11)
     (row,) = history.sessions.latest.values()
-    assert (row.about, row.objects, row.bytes) == (("s.1", "joe", "spp"), (7, 0), (70, 0))
+    assert (row.about, row.objects, row.bytes) == (("s.1", "joe", "spp", ""), (7, 0), (70, 0))
 
 
 def test_publications_count_for_their_service() -> None:

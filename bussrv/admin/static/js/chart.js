@@ -1,28 +1,42 @@
 /**
  * A line chart over time, in SVG: one to three lines, a shared cursor over all charts, and a sentence for those who do
- * not see it.
+ * not see it. Dragging over it chooses a range of time.
  */
 
 import { fill, h, s, setText } from "./dom.js";
 import { eachFrame, Topic } from "./frame.js";
-import { timeOfDay } from "./format.js";
+import { duration, moment } from "./format.js";
 
 /** In rem. */
 const MARGIN = { top: 0.4, right: 0.15, bottom: 1.15, left: 3 };
-/** A line goes on after so many seconds without a value. */
+/** A line goes on after so many seconds without a value, or after so many intervals. */
 const QUIET = 10;
-/** Seconds that the axis may show, from the least. */
-const SPANS = [60, 120, 300, 900, 1800, 3600];
+const QUIET_INTERVALS = 3;
+/** Less than so many pixels are a click and no range. */
+const LEAST_DRAG = 8;
+/** Pixels from a mark at which the cursor tells of it. */
+const NEAR = 5;
+const MARKS = {
+  started: "server started",
+  reloaded: "configuration reloaded",
+  "reload-failed": "reload failed",
+  "clock-set": "clock was set",
+};
 
-/** The moment that the pointer is at, in milliseconds, over whichever chart; `null` if over none. */
+/**
+ * The moment that the pointer is at, in milliseconds, over whichever chart; `null` if over none. And the moment at which
+ * a drag began.
+ */
 export class Cursor {
   constructor() {
     this.changed = new Topic();
     this.time = null;
+    this.from = null;
   }
 
-  set(time) {
+  set(time, from = this.from) {
     this.time = time;
+    this.from = from;
     this.changed.tell();
   }
 }
@@ -30,12 +44,13 @@ export class Cursor {
 export class Chart {
   #width = 0;
   #height = 0;
-  #history = [];
-  #span = 300;
+  #shown = { entries: [], from: 0, until: 1, marks: [], isLive: false };
+  #dragged = null;
 
   /**
    * @param {object} options `title`; `lines`: `{label, value(entry), kind}`, where `kind` is a class, `main` or `other`;
-   *   `write(number)`, for values; `least`, what the axis shows at least; `cursor`.
+   *   `write(number)`, for values; `least`, what the axis shows at least; `cursor`; `zoom(from, until)` is called with
+   *   the range that somebody has chosen, in milliseconds.
    */
   constructor(options) {
     this.options = options;
@@ -60,13 +75,24 @@ export class Chart {
     this.paths = lines.map(({ kind }) => s("path", { class: `line ${kind}` }));
     this.area = s("path", { class: "area" });
     this.grid = s("g", { class: "grid" });
+    this.marks = s("g", { class: "marks" });
     this.mark = s("line", { class: "cursor", visibility: "hidden" });
+    this.chosen = s("rect", { class: "chosen", visibility: "hidden" });
     this.when = s("text", { class: "when" });
     this.picture = s(
       "svg",
-      { role: "img", onpointermove: (event) => this.#hover(event), onpointerleave: () => this.#leave() },
+      {
+        role: "img",
+        onpointermove: (event) => this.#hover(event),
+        onpointerleave: () => this.#leave(),
+        onpointerdown: (event) => this.#press(event),
+        onpointerup: (event) => this.#release(event),
+        onpointercancel: () => this.#drop(),
+      },
       this.grid,
+      this.chosen,
       this.area,
+      this.marks,
       // The main line is drawn last, over the others.
       [...this.paths].reverse(),
       this.mark,
@@ -80,34 +106,35 @@ export class Chart {
     );
   }
 
-  /** Show the entries of the last `span` seconds, or of less if there are not as many yet. */
-  show(history, span) {
-    this.#history = history;
-    const age = history.length ? (history.at(-1).time - history[0].time) / 1000 : 0;
-    this.#span = Math.min(span, SPANS.find((each) => each >= age) ?? span);
+  /**
+   * Show a range of time.
+   *
+   * @param {object} shown `entries`, the oldest first; `from` and `until` in milliseconds; `marks`, `{time, kind}`;
+   *   `isLive` if `until` is the present.
+   */
+  show(shown) {
+    this.#shown = shown;
     this.draw();
   }
 
-  get #end() {
-    return this.#history.at(-1)?.time ?? Date.now();
-  }
-
   #x(time) {
+    const { from, until } = this.#shown;
     const room = this.#width - this.margin.left - this.margin.right;
-    return this.margin.left + room * (1 - (this.#end - time) / 1000 / this.#span);
+    return this.margin.left + (room * (time - from)) / (until - from);
   }
 
   #time(x) {
+    const { from, until } = this.#shown;
     const room = this.#width - this.margin.left - this.margin.right;
-    return this.#end - (1 - (x - this.margin.left) / room) * this.#span * 1000;
+    return from + (Math.min(1, Math.max(0, (x - this.margin.left) / room)) * (until - from));
   }
 
   #draw() {
     if (this.#width < this.margin.left + 20) {
       return;
     }
-    const from = this.#end - this.#span * 1000;
-    const entries = this.#history.filter((entry) => entry.time >= from);
+    const { from, until } = this.#shown;
+    const entries = this.#shown.entries.filter((entry) => entry.time >= from && entry.time <= until);
     const { lines } = this.options;
     const highest = Math.max(
       this.options.least,
@@ -115,11 +142,15 @@ export class Chart {
     );
     const top = ceiling(highest, this.options.base);
     const y = (value) => this.margin.top + (this.#height - this.margin.top - this.margin.bottom) * (1 - value / top);
+    const bottom = this.#height - this.margin.bottom;
     this.mark.setAttribute("y1", this.margin.top);
-    this.mark.setAttribute("y2", this.#height - this.margin.bottom);
+    this.mark.setAttribute("y2", bottom);
+    this.chosen.setAttribute("y", this.margin.top);
+    this.chosen.setAttribute("height", Math.max(0, bottom - this.margin.top));
     this.when.setAttribute("y", this.#height - 3);
     this.picture.setAttribute("viewBox", `0 0 ${this.#width} ${this.#height}`);
     this.#drawGrid(top, y);
+    this.#drawMarks(bottom);
     lines.forEach((line, index) => {
       this.paths[index].setAttribute("d", this.#path(entries, line, y, false));
     });
@@ -141,10 +172,33 @@ export class Chart {
       s(
         "text",
         { x: this.margin.left + part * (right - this.margin.left), y: this.#height - 3, "text-anchor": anchors[part] },
-        part === 1 ? "now" : back(this.#span * (1 - part)),
+        this.#label(part),
       ),
     );
     fill(this.grid, rows, times);
+  }
+
+  /** What the axis says at its beginning, its middle and its end. */
+  #label(part) {
+    const { from, until, isLive } = this.#shown;
+    if (!isLive) {
+      return moment(from + part * (until - from));
+    }
+    return part === 1 ? "now" : back(((until - from) / 1000) * (1 - part));
+  }
+
+  #drawMarks(bottom) {
+    const { marks, from, until } = this.#shown;
+    const shown = marks.filter(({ time }) => time >= from && time <= until);
+    fill(
+      this.marks,
+      shown.map(({ time, kind }) => {
+        const x = this.#x(time).toFixed(1);
+        const line = s("line", { x1: x, x2: x, y1: this.margin.top, y2: bottom });
+        const foot = s("path", { d: `M${x} ${bottom}l-3.5 5h7z` });
+        return s("g", { class: kind }, s("title", {}, `${MARKS[kind] ?? kind}, ${moment(time)}`), line, foot);
+      }),
+    );
   }
 
   #path(entries, line, y, closed) {
@@ -152,10 +206,11 @@ export class Chart {
     let first = null;
     let last = null;
     let time = Infinity;
+    const quiet = (entry) => 1000 * Math.max(QUIET, QUIET_INTERVALS * (entry.seconds ?? 1));
     const close = () => (closed && last !== null ? `L${last} ${y(0)}L${first} ${y(0)}Z` : "");
     for (const entry of entries) {
       const value = line.value(entry);
-      if (entry.time - time > QUIET * 1000 || entry.isGap) {
+      if (entry.time - time > quiet(entry) || entry.isGap) {
         path += close();
         last = null;
       }
@@ -174,44 +229,92 @@ export class Chart {
     return path + close();
   }
 
+  #at(event) {
+    return event.clientX - this.picture.getBoundingClientRect().left;
+  }
+
   #hover(event) {
-    const x = event.clientX - this.picture.getBoundingClientRect().left;
-    this.options.cursor.set(x >= this.margin.left ? this.#time(x) : null);
+    const x = this.#at(event);
+    this.options.cursor.set(x >= this.margin.left || this.#dragged !== null ? this.#time(x) : null);
   }
 
   #leave() {
-    this.options.cursor.set(null);
+    if (this.#dragged === null) {
+      this.options.cursor.set(null);
+    }
   }
 
-  /** Show the values at the cursor, or the latest ones. */
+  #press(event) {
+    const x = this.#at(event);
+    if (event.button === 0 && this.options.zoom && x >= this.margin.left) {
+      this.#dragged = x;
+      this.picture.setPointerCapture(event.pointerId);
+      this.options.cursor.set(this.#time(x), this.#time(x));
+    }
+  }
+
+  #release(event) {
+    const from = this.#dragged;
+    const x = this.#at(event);
+    this.#drop();
+    if (from !== null && Math.abs(x - from) >= LEAST_DRAG) {
+      this.options.zoom(this.#time(Math.min(from, x)), this.#time(Math.max(from, x)));
+    }
+  }
+
+  #drop() {
+    this.#dragged = null;
+    this.options.cursor.set(null, null);
+  }
+
+  /** Show the values at the cursor, or the latest ones, and what is being chosen. */
   #point() {
     const { cursor, lines, write } = this.options;
-    const entry = cursor.time === null ? this.#history.at(-1) : nearest(this.#history, cursor.time);
+    const { entries, from, until, marks } = this.#shown;
+    const entry = cursor.time === null ? entries.at(-1) : nearest(entries, cursor.time);
     lines.forEach((line, index) => setText(this.values[index], entry ? write(line.value(entry)) : "–"));
-    const shown = cursor.time !== null && entry !== undefined;
+    const shown = cursor.time !== null && entry !== undefined && entry.time >= from && entry.time <= until;
     this.mark.setAttribute("visibility", shown ? "visible" : "hidden");
-    setText(this.when, shown ? timeOfDay(entry.time) : "");
-    if (shown) {
-      const x = this.#x(entry.time);
-      this.mark.setAttribute("x1", x);
-      this.mark.setAttribute("x2", x);
-      this.when.setAttribute("x", x);
-      this.when.setAttribute(
-        "text-anchor",
-        x > this.#width - 40 ? "end" : x < this.margin.left + 40 ? "start" : "middle",
-      );
+    this.#choose();
+    if (!shown) {
+      setText(this.when, "");
+      return;
+    }
+    const x = this.#x(entry.time);
+    const mark = marks.find(({ time }) => Math.abs(this.#x(time) - this.#x(cursor.time)) < NEAR);
+    setText(this.when, mark ? `${moment(mark.time)} ${MARKS[mark.kind] ?? mark.kind}` : moment(entry.time));
+    this.mark.setAttribute("x1", x);
+    this.mark.setAttribute("x2", x);
+    const side = mark ? 90 : 40;
+    const anchor = x > this.#width - side ? "end" : x < this.margin.left + side ? "start" : "middle";
+    this.when.setAttribute("x", x);
+    this.when.setAttribute("text-anchor", anchor);
+  }
+
+  #choose() {
+    const { time, from } = this.options.cursor;
+    const chosen = time !== null && from !== null;
+    this.chosen.setAttribute("visibility", chosen ? "visible" : "hidden");
+    if (chosen) {
+      const [left, right] = [this.#x(from), this.#x(time)].sort((one, other) => one - other);
+      this.chosen.setAttribute("x", left);
+      this.chosen.setAttribute("width", right - left);
     }
   }
 
   #sentence(entries) {
     const { title, lines, write } = this.options;
+    const { from, until, isLive, marks } = this.#shown;
     const parts = lines.map((line) => {
       const values = entries.map(line.value).filter(Number.isFinite);
       return values.length
         ? `${line.label} ${write(values.at(-1))}, at most ${write(Math.max(...values))}`
         : `${line.label}: none`;
     });
-    return `${title}, last ${Math.round(this.#span / 60)} minutes: ${parts.join("; ")}`;
+    const range = isLive ? `last ${duration((until - from) / 1000)}` : `${moment(from)} to ${moment(until)}`;
+    const told = marks.filter(({ time }) => time >= from && time <= until);
+    const events = told.map(({ time, kind }) => `${MARKS[kind] ?? kind} at ${moment(time)}`);
+    return `${title}, ${range}: ${[...parts, ...events.slice(-5)].join("; ")}`;
   }
 }
 
@@ -230,7 +333,13 @@ function ceiling(value, base = 10) {
 }
 
 function back(seconds) {
-  return seconds >= 60 ? `−${trimmed(seconds / 60)} min` : `−${seconds} s`;
+  const [size, unit] = [
+    [86400, "d"],
+    [3600, "h"],
+    [60, "min"],
+    [1, "s"],
+  ].find(([each]) => seconds >= each) ?? [1, "s"];
+  return `−${trimmed(seconds / size)} ${unit}`;
 }
 
 function trimmed(number) {

@@ -33,6 +33,8 @@ export class Live {
     this.changed = new Topic();
     /** There may have been events that the page does not know of. */
     this.missed = new Topic();
+    /** Figures come from now on; those of before are missing. */
+    this.begun = new Topic();
     this.states = { figures: { state: "connecting" }, events: { state: "connecting" } };
     /** Since when the server has not answered, or `null`. */
     this.goneSince = null;
@@ -64,6 +66,9 @@ export class Live {
     const anew = state.state === "live" && !state.resumed;
     if (name === "events" && (anew || (state.state === "refused" && !this.sessions.loaded))) {
       this.#load();
+    }
+    if (name === "figures" && state.state === "live") {
+      this.begun.tell();
     }
     this.changed.tell();
   }

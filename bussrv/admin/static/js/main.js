@@ -7,7 +7,7 @@ import { Cursor } from "./chart.js";
 import { Credentials } from "./credentials.js";
 import { Notices } from "./dialog.js";
 import { fill, h } from "./dom.js";
-import { Figures } from "./figures.js";
+import { Figures, KEPT } from "./figures.js";
 import { Health } from "./health.js";
 import { Latest } from "./latest.js";
 import { Live } from "./live.js";
@@ -23,6 +23,7 @@ import { Router } from "./router.js";
 import { Sessions } from "./sessions.js";
 import { Shell } from "./shell.js";
 import { SignIn } from "./sign_in.js";
+import { busiestView } from "./views/busiest.js";
 import { closedView } from "./views/closed.js";
 import { deniedView } from "./views/denied.js";
 import { eventsView } from "./views/events.js";
@@ -40,6 +41,7 @@ const VIEWS = {
   overview: overviewView,
   sessions: sessionsView,
   services: servicesView,
+  busiest: busiestView,
   links: linksView,
   slow: slowView,
   closed: closedView,
@@ -63,7 +65,8 @@ class App {
     this.notices = new Notices(document.getElementById("notice"));
     this.signIn = new SignIn(this.api);
     this.cursor = new Cursor();
-    this.span = 300;
+    /** What charts show: the last `span` seconds, or the time from `from` until `until`, milliseconds. */
+    this.range = { span: 300 };
     this.tapped = [];
     this.#watch();
   }
@@ -85,10 +88,14 @@ class App {
     this.live = new Live(api, {
       figures: this.figures,
       sessions: this.sessions,
-      takeRecords: (records) => [this.records, this.closed, this.denied].forEach((each) => each.add(records)),
+      takeRecords: (records) => {
+        this.figures.note(records);
+        [this.records, this.closed, this.denied].forEach((each) => each.add(records));
+      },
     });
     api.credentials.changed.listen(() => this.refresh());
     this.live.missed.listen(() => this.#readEarlier());
+    this.live.begun.listen(() => this.#readFigures());
     this.reasons.load();
   }
 
@@ -104,6 +111,15 @@ class App {
       } catch {
         // They are not shown then; the view says that there are none since the page was opened.
       }
+    }
+  }
+
+  /** The figures from before the page was opened, or from when it was not connected. */
+  async #readFigures() {
+    try {
+      this.figures.begin(await this.api.get("history", { parameters: { since: -KEPT, points: KEPT } }));
+    } catch {
+      // The charts begin with what comes now.
     }
   }
 

@@ -18,6 +18,7 @@ export const GROUPS = [
       ["overview", "Overview"],
       ["sessions", "Sessions"],
       ["services", "Services"],
+      ["busiest", "Busiest"],
       ["links", "Links"],
       ["tap", "Tap"],
     ],

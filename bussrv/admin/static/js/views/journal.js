@@ -52,7 +52,7 @@ export function journalView(app) {
       fill(audit);
     },
   );
-  const draw = () => chart.show(app.figures.history, app.span);
+  const draw = () => chart.show(app.figures.shown(app.range.span));
   app.figures.changed.listen(() => view.element.isConnected && draw());
   return {
     ...view,

@@ -5,9 +5,12 @@
 import { Chart } from "../chart.js";
 import { fill, h, setText } from "../dom.js";
 import { eachFrame } from "../frame.js";
+import { KEPT } from "../figures.js";
 import { brief, bytes, count, duration, moment, seconds, timeOfDay } from "../format.js";
+import { History } from "../history.js";
 import { name } from "../names.js";
-import { choice } from "../parts.js";
+import { button, choice } from "../parts.js";
+import { Poll } from "../poll.js";
 import { called, gravity, object, remark, title, who } from "../words.js";
 import { frame } from "./frame.js";
 
@@ -17,22 +20,36 @@ const LINES = 16;
 const SPANS = [
   [60, "1 minute"],
   [300, "5 minutes"],
-  [900, "15 minutes"],
+  [600, "10 minutes"],
   [3600, "1 hour"],
+  [21600, "6 hours"],
+  [86400, "24 hours"],
+  [604800, "7 days"],
+  [2592000, "30 days"],
 ];
+/** A range that somebody chose is at least so long, in milliseconds. */
+const LEAST_RANGE = 10000;
+/** Milliseconds from one look at the past to the next one. */
+const PAST_PAUSE = 10000;
 
 export function overviewView(app) {
   const tiles = tilesOf(app);
-  const charts = chartsOf(app.cursor);
+  const past = new History(app.api);
+  const charts = chartsOf(app.cursor, (from, until) => {
+    const middle = (from + until) / 2;
+    const half = Math.max(LEAST_RANGE, until - from) / 2;
+    choose({ from: middle - half, until: middle + half });
+  });
   const span = choice(
     "Time shown",
     SPANS.map(([length, text]) => [String(length), text]),
-    String(app.span),
-    (value) => {
-      app.span = Number(value);
-      drawFigures();
-    },
+    String(app.range.span),
+    (value) => choose({ span: Number(value) }),
   );
+  const last = h("label", { class: "inline" }, "Last ", span);
+  const chosen = h("span", { class: "soft chosen-range" });
+  const backToNow = button("Back to now", () => choose({ span: Number(span.value) }));
+  const poll = new Poll(() => past.ask(...asked(app.range)), PAST_PAUSE);
   const lists = listsOf(app);
   const content = h(
     "div",
@@ -55,7 +72,7 @@ export function overviewView(app) {
   );
   const view = frame({
     title: "Overview",
-    tools: [h("label", { class: "inline" }, "Last ", span)],
+    tools: [chosen, backToNow, last],
     content,
     fixed: true,
   });
@@ -63,21 +80,69 @@ export function overviewView(app) {
   const drawFigures = eachFrame(() => {
     if (view.element.isConnected) {
       tiles.forEach((tile) => tile.draw());
-      charts.forEach((chart) => chart.show(app.figures.history, app.span));
+      const shown = shownOf(app, past);
+      charts.forEach((chart) => chart.show(shown));
     }
   });
+
+  function choose(range) {
+    app.range = range;
+    const isLive = range.span !== undefined;
+    last.hidden = !isLive;
+    backToNow.hidden = isLive;
+    setText(chosen, isLive ? "" : `${moment(range.from)} – ${moment(range.until)}`);
+    lookBack();
+    drawFigures();
+  }
+
+  /** Ask for the past as long as it is shown. */
+  function lookBack() {
+    poll.stop();
+    if (!isOfFigures(app.range)) {
+      poll.start();
+    }
+  }
+
+  choose(app.range);
   const drawLists = eachFrame(() => view.element.isConnected && lists.forEach((list) => list.draw()), CALM);
   app.figures.changed.listen(drawFigures);
+  past.changed.listen(drawFigures);
   for (const each of [app.records, app.closed, app.denied, app.health]) {
     each.changed.listen(drawLists);
   }
   return {
     ...view,
     show() {
+      lookBack();
       drawFigures();
       drawLists();
     },
+    hide: () => poll.stop(),
   };
+}
+
+/** Whether the page itself has the figures of a range. */
+function isOfFigures({ span }) {
+  return span !== undefined && span <= KEPT;
+}
+
+/** The range as the server takes it. */
+function asked({ span, from, until }) {
+  return span === undefined ? [new Date(from).toISOString(), new Date(until).toISOString()] : [-span, undefined];
+}
+
+/** What all charts show now. */
+function shownOf(app, past) {
+  const { range, figures } = app;
+  const { entries, marks } = past;
+  if (isOfFigures(range)) {
+    return figures.shown(range.span);
+  }
+  if (range.span === undefined) {
+    return { entries, marks, ...range, isLive: false };
+  }
+  const { until } = figures.shown();
+  return { entries, marks, from: until - range.span * 1000, until, isLive: true };
 }
 
 function tilesOf(app) {
@@ -164,6 +229,10 @@ function linksOf(items) {
   return items.length === 0 ? "to no server" : down ? `${down} not up` : "all up";
 }
 
+function percent(number) {
+  return Number.isFinite(number) ? `${number < 10 ? number.toFixed(1) : number.toFixed(0)} %` : "–";
+}
+
 function perSecond(number) {
   return Number.isFinite(number) ? `${brief(number)}/s` : "–";
 }
@@ -172,7 +241,7 @@ function bytesPerSecond(number) {
   return Number.isFinite(number) ? `${bytes(number)}/s` : "–";
 }
 
-function chartsOf(cursor) {
+function chartsOf(cursor, zoom) {
   const two = (main, other) => [
     { ...main, kind: "main" },
     { ...other, kind: "other" },
@@ -192,7 +261,21 @@ function chartsOf(cursor) {
     { title: "Journal sync", lines: times("sync"), write: seconds, least: 0.001 },
     { title: "Sessions", lines: one("present", (entry) => entry.sessions), write: brief, least: 10 },
     { title: "Waiting", lines: one("waiting", (entry) => entry.waiting), write: bytes, least: 1024, base: 2 },
-  ].map((options) => new Chart({ ...options, cursor }));
+    { title: "Denials / min", lines: one("denied", (entry) => entry.denials * 60), write: brief, least: 10 },
+    { title: "CPU", lines: one("of one core", (entry) => entry.cpu * 100), write: percent, least: 10 },
+    { title: "Memory", lines: one("in use", (entry) => entry.memory), write: bytes, least: 1 << 26, base: 2 },
+    {
+      title: "Services",
+      lines: two(
+        { label: "subscriptions", value: (entry) => entry.subscriptions },
+        { label: "services", value: (entry) => entry.services },
+      ),
+      write: brief,
+      least: 10,
+    },
+    { title: "Lost on links / min", lines: one("lost", (entry) => entry.lost * 60), write: brief, least: 10 },
+    { title: "Descriptors", lines: one("open", (entry) => entry.descriptors), write: brief, least: 10 },
+  ].map((options) => new Chart({ ...options, cursor, zoom }));
 }
 
 function listsOf(app) {

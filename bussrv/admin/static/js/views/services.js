@@ -3,7 +3,7 @@
  */
 
 import { eachFrame } from "../frame.js";
-import { count } from "../format.js";
+import { brief, bytes, count } from "../format.js";
 import { short } from "../names.js";
 import { filterInput, nothing } from "../parts.js";
 import { Poll } from "../poll.js";
@@ -11,12 +11,9 @@ import { Table } from "../table.js";
 import { frame, matching } from "./frame.js";
 
 const PAUSE = 2000;
-/** Events after which the list is another one. */
-const CHANGES = /^(service|subscription)\.(registered|unregistered|added|removed)$|^session\.closed$/;
 
 export function servicesView(app) {
   let items = null;
-  let stale = true;
   let problem = null;
   let text = "";
   const filter = filterInput("Filter services", (value) => {
@@ -50,6 +47,22 @@ export function servicesView(app) {
       },
       { label: "Subscribers", width: 7.5, end: true, text: (row) => count(row.wanted), sort: (row) => row.wanted },
       {
+        label: "Objects / s",
+        width: 7,
+        rank: 1,
+        end: true,
+        text: (row) => (row.objects ? brief(row.objects) : ""),
+        sort: (row) => row.objects,
+      },
+      {
+        label: "Bytes / s",
+        width: 7,
+        rank: 1,
+        end: true,
+        text: (row) => (row.bytes ? bytes(row.bytes) : ""),
+        sort: (row) => row.bytes,
+      },
+      {
         label: "Subscribed over",
         width: 14,
         rank: 2,
@@ -68,18 +81,10 @@ export function servicesView(app) {
   });
 
   async function ask() {
-    if (stale || app.live.states.events.state !== "live") {
-      stale = false;
-      try {
-        const found = await app.api.all("services");
-        items = found.items.map(row);
-        problem = null;
-      } catch (error) {
-        stale = true;
-        throw error;
-      }
-      draw();
-    }
+    const found = await app.api.all("services");
+    items = found.items.map(row);
+    problem = null;
+    draw();
   }
 
   function show() {
@@ -97,9 +102,6 @@ export function servicesView(app) {
     table.rows = rows;
   }
 
-  app.records.changed.listen((records) => {
-    stale ||= !records || records.some((record) => CHANGES.test(record.event));
-  });
   return {
     ...view,
     filter,
@@ -111,11 +113,14 @@ export function servicesView(app) {
   };
 }
 
-function row({ service, providers, subscribers, formats, first_providers: first }) {
+function row({ service, providers, subscribers, formats, first_providers: first, ...rates }) {
+  const { objects_per_second: objects, bytes_per_second: size } = rates;
   return {
     service,
     provided: providers,
     wanted: subscribers,
+    objects,
+    bytes: size,
     from: formats.providers.join(", "),
     to: formats.subscribers.join(", "),
     first: first.map((each) => short(each, 60)).join(", ") + (providers > first.length ? ", …" : ""),

@@ -1,0 +1,115 @@
+/**
+ * Who has most traffic: the busiest sessions, or services, of a range of time.
+ */
+
+import { brief, bytes, count } from "../format.js";
+import { short } from "../names.js";
+import { choice, nothing } from "../parts.js";
+import { Poll } from "../poll.js";
+import { Table } from "../table.js";
+import { frame } from "./frame.js";
+
+const PAUSE = 5000;
+const SPANS = [
+  [60, "1 minute"],
+  [600, "10 minutes"],
+  [3600, "1 hour"],
+  [21600, "6 hours"],
+  [86400, "24 hours"],
+  [604800, "7 days"],
+  [2592000, "30 days"],
+];
+const EMPTY = nothing("Nobody has sent anything", "The busiest show up here within ten seconds.");
+
+const size = (label, value) => ({ label, width: 7.5, end: true, text: (row) => bytes(value(row)), sort: value });
+const number = (label, value) => ({ label, width: 7.5, end: true, text: (row) => brief(value(row)), sort: value });
+
+export function busiestView(app) {
+  let span = 600;
+  let kind = "sessions";
+  const tables = {
+    sessions: new Table({
+      caption: "Busiest sessions",
+      key: (row) => row.session,
+      sort: "-Bytes",
+      open: (row) => app.router.open({ session: row.session }),
+      empty: nothing("Loading…"),
+      columns: [
+        { label: "Name", text: (row) => short(row.name), sort: (row) => row.name },
+        { label: "Routing id", rank: 2, text: (row) => short(row.routing_id), sort: (row) => row.routing_id },
+        { label: "Format", width: 6.5, rank: 1, text: (row) => row.protocol, sort: (row) => row.protocol },
+        number("Objects", (row) => row.objects),
+        size("Bytes", (row) => row.bytes),
+        { ...number("Objects in", (row) => row.objects_in), rank: 2 },
+        { ...number("Objects out", (row) => row.objects_out), rank: 2 },
+        { ...size("Bytes in", (row) => row.bytes_in), rank: 2 },
+        { ...size("Bytes out", (row) => row.bytes_out), rank: 2 },
+        { label: "Session", width: 12, rank: 3, mono: true, text: (row) => row.session, kind: () => "soft" },
+      ],
+    }),
+    services: new Table({
+      caption: "Busiest services",
+      key: (row) => row.service,
+      sort: "-Bytes",
+      open: (row) => app.router.open({ service: row.service }),
+      empty: nothing("Loading…"),
+      columns: [
+        { label: "Service", text: (row) => short(row.service), sort: (row) => row.service },
+        number("Publications", (row) => row.objects),
+        size("Bytes", (row) => row.bytes),
+        { ...number("Publications / s", (row) => row.objects / span), width: 8.5, rank: 1 },
+        { ...size("Bytes / s", (row) => row.bytes / span), rank: 1 },
+      ],
+    }),
+  };
+  const kinds = choice(
+    "Of what",
+    [
+      ["sessions", "Sessions"],
+      ["services", "Services"],
+    ],
+    kind,
+    (value) => {
+      kind = value;
+      show();
+    },
+  );
+  const spans = choice(
+    "Range of time",
+    SPANS.map(([length, text]) => [String(length), text]),
+    String(span),
+    (value) => {
+      span = Number(value);
+      show();
+    },
+  );
+  tables.services.element.hidden = true;
+  const view = frame({
+    title: "Busiest",
+    tools: [kinds, spans],
+    content: Object.values(tables).map((table) => table.element),
+    fixed: true,
+  });
+  const poll = new Poll(ask, PAUSE, (error) => {
+    tables[kind].empty = nothing("The busiest cannot be shown", error.message);
+    tables[kind].rows = [];
+  });
+
+  async function ask() {
+    const asked = kind;
+    const { items } = await app.api.all(`busiest/${asked}`, { parameters: { since: -span }, most: 1000 });
+    tables[asked].empty = EMPTY;
+    tables[asked].rows = items;
+    view.amount(items.length ? count(items.length) : "");
+  }
+
+  function show() {
+    for (const [name, table] of Object.entries(tables)) {
+      table.element.hidden = name !== kind;
+    }
+    poll.stop();
+    poll.start();
+  }
+
+  return { ...view, show, hide: () => poll.stop() };
+}
