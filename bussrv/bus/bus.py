@@ -226,8 +226,7 @@ class Bus:
         self.retained.most = settings.max_retained
         self._requests.limit(settings.max_requests, settings.max_requests_per_asker, settings.request_timeout)
         self._seen.capacity = settings.max_seen
-        self.streams.inbound.most = settings.max_inbound_total
-        self.streams.outbound.most = settings.max_outbound_total
+        self.streams.copy_limits()
 
     # Sessions.
 

@@ -405,6 +405,9 @@ class ILinks(Interface):
     paths: Paths = Attribute("The :class:`bussrv.bus.links.paths.Paths`: the sessions that other servers advertised.")
     token: Callable[[], str] | None = Attribute("Returns what this server shows those that dial it; ``None``: nothing.")
 
+    def use_token(token: Callable[[], str] | None) -> Callable[[], str] | None:
+        """Show this to servers that dial this one from now on. :returns: what was shown before."""
+
     def admitted(session_id: str, server_id: str, *, dialed: bool) -> AbstractAsyncContextManager[None]:
         """Make the routing id of a server that wants to link free for it: an older link to it ends.
 

@@ -45,6 +45,7 @@ class ConnectionResources:
             # A chunk that is being sent now is kept in memory by its sender.
             reactor.callLater(0, do, steps)
 
+        self._settings = settings
         self.outflow = SendTurns(reactor)
         self.inbound = MemoryLimit(settings.max_inbound_total, do)
         self.outbound = MemoryLimit(settings.max_outbound_total, do_later)
@@ -52,6 +53,11 @@ class ConnectionResources:
         self.certificates: dict[str, Expiring] = {}
         self.subprotocols: dict[str, Callable[[], Any]] = {}
         self.most_connections = sys.maxsize
+
+    def copy_limits(self) -> None:
+        """Take the limits of the settings again."""
+        self.inbound.most = self._settings.max_inbound_total
+        self.outbound.most = self._settings.max_outbound_total
 
     @property
     def is_crowded(self) -> bool:

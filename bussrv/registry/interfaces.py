@@ -125,13 +125,10 @@ class IRegistry(Interface):
         """Do as :meth:`unregister_service` does, without a Deferred."""
 
     def ask_to_unregister_all(session_id: str, on_done: OnDone) -> None:
-        """Do as :meth:`unregister_services` does, without a Deferred."""
+        """Unregister all services of a session, without a Deferred."""
 
     def unregister_service(session_id: str, service: Any) -> Deferred[None]:
         """Unregister a service of a session."""
-
-    def unregister_services(session_id: str) -> Deferred[None]:
-        """Unregister all services of a session."""
 
     def subscribe(
         session_id: str, service: str, options: dict[str, Any] | None = None, *, or_pattern: bool = False

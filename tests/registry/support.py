@@ -1,5 +1,6 @@
 """A registry whose journal does as the test says, and one who watches it."""
 
+from functools import partial
 from itertools import count
 
 from zope.interface import implementer
@@ -8,6 +9,7 @@ from bussrv import events as ev
 from bussrv.journal.memory import MemoryJournal
 from bussrv.registry.changes.registry import Registry
 from bussrv.registry.interfaces import IRegistryObserver
+from bussrv.registry.outcome import as_deferred
 from bussrv.registry.state.state import RegistryState
 from bussrv.values import ModeInterest, Traffic
 from tests.journal.support import FakeClock
@@ -79,6 +81,11 @@ def outcome_of(deferred):
     outcomes = []
     deferred.addCallbacks(outcomes.append, lambda failure: outcomes.append(failure.value.reason))
     return outcomes
+
+
+def unregister_all(bench, session_id):
+    """Ask for the end of all services of a session. :returns: as :func:`outcome_of`."""
+    return outcome_of(as_deferred(partial(bench.registry.ask_to_unregister_all, session_id)))
 
 
 def close(bench, session_id, reason="client-closed"):

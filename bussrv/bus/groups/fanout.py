@@ -155,23 +155,24 @@ class Fanout:
 
     :param failed: called if the encoding of a group raised an exception, while that is handled. That group does not get
         the object; other groups do.
-    :ivar changes: how often the audience changed: groups came or went, or their members or permissions changed.
-    :ivar plan_caches: are emptied then, so that nothing of a session that ended is remembered.
+    :ivar generation: see :attr:`bussrv.bus.routing.audience.Audience.generation`.
+    :ivar audience_caches: plans of the present generation; are emptied when another one begins, so that
+        nothing of a session that ended is remembered.
     :ivar flushes: how often something may have been sent. Until it grows, groups that were opened stay open.
     :ivar collected: the groups for which something was collected, for whatever session, since the last flush.
     """
 
     def __init__(self, failed: Callable[[Group], None] | None = None) -> None:
-        self.changes = 0
-        self.plan_caches: list[dict[Any, Any]] = []
+        self.generation = 0
+        self.audience_caches: list[dict[Any, Any]] = []
         self.flushes = 0
         self.collected: dict[Group, None] = {}
         self._failed = failed
 
     def audience_changed(self) -> None:
         """Route plans that were made before are not right any more."""
-        self.changes += 1
-        for each in self.plan_caches:
+        self.generation += 1
+        for each in self.audience_caches:
             each.clear()
 
     def join(self, group: Group, session_id: str, link: ISessionLink) -> None:

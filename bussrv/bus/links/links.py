@@ -202,9 +202,17 @@ class Links:
         group = Group(way.encoding_for(None), interest, session.vocabulary, self._access.of(session))
         group.links[session_id] = way
         notify = NOTIFY[session.vocabulary == "rules"]
-        about = (session_id, session.routing_id, session.peer, dialed)
-        link = Link(*about, group=group, notify=notify, tells_all=tells_all)
-        link.asks_interest, link.takes_names = asks_interest, takes_names
+        link = Link(
+            session_id,
+            session.routing_id,
+            session.peer,
+            dialed,
+            group=group,
+            notify=notify,
+            tells_all=tells_all,
+            takes_names=takes_names,
+            asks_interest=asks_interest,
+        )
         self._links[session_id] = link
         self._lost.forget(link.server_id)
         self._links_changed()
@@ -512,6 +520,11 @@ class Links:
     def provided(self, route: list[str]) -> frozenset[str]:
         """The services of the session of another server that sent an object with that route."""
         return self.paths.services_of(route[0], route[1:])
+
+    def use_token(self, token: Callable[[], str] | None) -> Callable[[], str] | None:
+        """Show another token to servers that dial this one; see :class:`ILinks`."""
+        before, self.token = self.token, token
+        return before
 
     def stop(self) -> None:
         """The server stops: no further remote session is entered in the registry, and no link is missed."""

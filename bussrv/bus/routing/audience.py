@@ -179,12 +179,12 @@ class Audience:
 
         It grows whenever a group or a link comes or goes, or has other members or permissions.
         """
-        return self._fanout.changes
+        return self._fanout.generation
 
     def cache(self) -> dict[Any, Any]:
         """A dictionary for plans, which is emptied when a generation ends."""
         made: dict[Any, Any] = {}
-        self._fanout.plan_caches.append(made)
+        self._fanout.audience_caches.append(made)
         return made
 
     @property

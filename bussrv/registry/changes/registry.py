@@ -428,15 +428,11 @@ class Registry:
         changes += [ev.ServiceUnregistered(service=name, **about) for name in gone]
         self._ahead.change(session_id, changes, on_done)
 
-    def unregister_services(self, session_id: str) -> Deferred[None]:
+    def ask_to_unregister_all(self, session_id: str, on_done: OnDone) -> None:
         """Unregister all services of a session.
 
         Many are unregistered in several changes, one after the other: one that the disk refuses ends that.
         """
-        return as_deferred(partial(self.ask_to_unregister_all, session_id))
-
-    def ask_to_unregister_all(self, session_id: str, on_done: OnDone) -> None:
-        """Do the same, without a Deferred."""
         self._begin(session_id, partial(self._unregister_all, session_id), on_done, is_prepaid=True)
 
     def _unregister_all(self, session_id: str, on_done: OnDone) -> None:

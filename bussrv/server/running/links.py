@@ -78,8 +78,7 @@ class DialedLinks:
         token = read_token(config)
 
         def use() -> Effects | None:
-            before = self._bus.links.token
-            self._bus.links.token = token
+            before = self._bus.links.use_token(token)
             for network, user in config.link_user:
                 log.warn(
                     "WARNING: a server that links from {network} is {user}, and proves nothing (--link-user)",

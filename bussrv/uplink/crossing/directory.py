@@ -206,14 +206,6 @@ class Directory:
             self._changed[routing_id] = None
             self.version += 1
 
-    def tell_anew(self) -> None:
-        """The server knows nothing any more."""
-        self._told.clear()
-        self._at.clear()
-        self._providers.clear()
-        self._changed = dict.fromkeys(self.others)
-        self.version += 1
-
     def news(self, most: int) -> list[dict[str, Any]]:
         """Advertisements for the server of what changed, of at most so many sessions."""
         events: list[dict[str, Any]] = []

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Set
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from bussrv.bus.interest.vocabulary import INTEREST
 from bussrv.bus.links.interest_fields import MOST_NAMED, said_types, sayable
@@ -167,10 +166,6 @@ class Together:
         self._told: Interest | None = None
         self._names_told: set[str] = set()
 
-    def names_of(self, server: str) -> Set[str]:
-        """The names and patterns that a server wants."""
-        return self._of[server].services
-
     def set(self, server: str, wanted: Wanted | None) -> bool:
         """A server wants this from now on; ``None``: nothing more is known of it.
 
@@ -201,10 +196,6 @@ class Together:
             return True
         self._count(server, set(), self._of[server].widen())
         return False
-
-    def interest(self) -> Interest:
-        """What they want together."""
-        return replace(self._reach(), services=frozenset(self._services))
 
     def _reach(self) -> Interest:
         """What they want together, without names."""

@@ -110,7 +110,7 @@ def test_who_proves_nothing_does_not_link(
 def test_who_is_dialed_proves_itself_too(fabric: Fabric, tmp_path: Path, shown: str | None, is_linked: bool) -> None:
     for name in ("hall", "attic"):
         asks(fabric[name])
-    fabric["hall"].bus.links.token = shown and stored(tmp_path, shown)
+    fabric["hall"].bus.links.use_token(shown and stored(tmp_path, shown))
     fabric.link("attic", "hall", token=stored(tmp_path, ATTICS, "of-attic"))
     assert linked(fabric) is is_linked
     if is_linked:
@@ -138,7 +138,7 @@ def test_no_token_is_taken_in_the_clear(fabric: Fabric) -> None:
 @pytest.mark.parametrize("host", ["10.0.0.9", "127.0.0.1"])
 def test_nothing_is_shown_in_the_clear_or_to_who_proved_nothing(fabric: Fabric, tmp_path: Path, host: str) -> None:
     """Over the network by its address alone, or on this machine to a server that was not asked who it is."""
-    fabric["hall"].bus.links.token = stored(tmp_path, HALLS)
+    fabric["hall"].bus.links.use_token(stored(tmp_path, HALLS))
     if host == "10.0.0.9":
         identity = Identity(fabric.clock, at_once)
         identity.use([], networks={LINK: ((ip_network("10.0.0.0/8"), "deployed"),)})

@@ -18,7 +18,7 @@ from bussrv.registry.state.session import Claims, ISession, Session
 from bussrv.settings import Settings
 from bussrv.values import Traffic
 from tests.journal.support import fold
-from tests.registry.support import EVERYTHING, NOTHING, SERVER, Bench, close, outcome_of
+from tests.registry.support import EVERYTHING, NOTHING, SERVER, Bench, close, outcome_of, unregister_all
 
 # The interfaces.
 
@@ -105,7 +105,7 @@ def test_services_that_need_very_many_changes_are_unregistered(bench, monkeypatc
     session_id = bench.open()
     for number in range(sys.getrecursionlimit()):
         bench.registry.register_service(session_id, f"tv{number}")
-    assert outcome_of(bench.registry.unregister_services(session_id)) == [None]
+    assert unregister_all(bench, session_id) == [None]
     assert bench.state.services == {}
 
 
@@ -115,7 +115,7 @@ def test_a_change_that_is_refused_ends_those_that_follow_it(bench, monkeypatch):
     for service in ("tv", "radio", "door"):
         bench.registry.register_service(session_id, service)
     bench.journal.hold()
-    outcome = outcome_of(bench.registry.unregister_services(session_id))
+    outcome = unregister_all(bench, session_id)
     bench.journal.release(1)
     bench.journal.fail("full")
     assert outcome == ["journal-unavailable"]

@@ -5,7 +5,7 @@ import pytest
 from bussrv.journal.memory import MemoryJournal
 from bussrv.registry.state.session import Claims
 from tests.journal.support import fold
-from tests.registry.support import EVERYTHING, close, outcome_of
+from tests.registry.support import EVERYTHING, close, outcome_of, unregister_all
 
 
 def changes(bench, session_id):
@@ -95,7 +95,7 @@ def test_a_loss_supersedes_no_more_than_its_own_events(bench, what):
         registry.subscribe(session_id, name)
     bench.journal.hold()
     if what == "services":
-        outcome = outcome_of(registry.unregister_services(session_id))
+        outcome = unregister_all(bench, session_id)
         registry.lose_service(session_id, "tv", "permission-withdrawn")
     else:
         outcome = outcome_of(registry.identify(Claims(session_id=session_id), EVERYTHING, services=["clock"]))

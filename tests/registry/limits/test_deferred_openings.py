@@ -14,7 +14,7 @@ from bussrv.registry.limits.deferred_openings import DeferredOpenings
 from bussrv.registry.state.session import Claims
 from bussrv.values import ModeInterest, Traffic
 from tests.journal.support import fold
-from tests.registry.support import Bench
+from tests.registry.support import Bench, unregister_all
 
 
 def opened(session_id, host="10.0.0.1"):
@@ -144,6 +144,6 @@ def test_who_changes_nothing_has_done_nothing(bench):
     flood(bench, BURST)
     before = len(bench.journal.records)
     session_id = bench.open()
-    bench.registry.unregister_services(session_id)
+    unregister_all(bench, session_id)
     bench.registry.close_session(session_id, "client-closed", Traffic())
     assert bench.names()[before:] == []

@@ -201,6 +201,10 @@ def test_of_names_that_are_wanted_no_more_are_known_than_said(monkeypatch):
     monkeypatch.setattr("bussrv.uplink.crossing.interest.MOST_NAMES", 50)
     monkeypatch.setattr("bussrv.uplink.crossing.interest.MOST_NAMES_OF_NET", 60)
     node = node_of()
+
+    def names(server):
+        return node._wanted._of[server].services
+
     for server in "abc":
         wants = [
             {
@@ -212,10 +216,10 @@ def test_of_names_that_are_wanted_no_more_are_known_than_said(monkeypatch):
             }
         ]
         node.came(SUBJECTS.of("reg", server), entry(1, wants, reset=True), 0.0)
-    assert len(node._wanted.names_of("a")) == 40
-    assert not node._wanted.names_of("b")
+    assert len(names("a")) == 40
+    assert not names("b")
     node.came(SUBJECTS.of("reg", "a"), entry(2, [{"event": INTEREST, "added": [f"a{n}" for n in range(40, 60)]}]), 0.0)
-    assert not node._wanted.names_of("a")
+    assert not names("a")
     assert node.counters["over-limit"] == 3
 
 

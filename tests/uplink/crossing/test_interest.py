@@ -38,25 +38,24 @@ def test_many_names_are_told_in_several_events():
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.none() | interests, st.booleans())))
 def test_together_is_the_union_of_what_each_wants(changes):
     """Whether servers tell it as a whole or as changes; and what is told of it leads there."""
-    together, each, known_elsewhere = Together(), {}, Interest()
+    together, each, wanted, known_elsewhere = Together(), {}, {}, Interest()
     for server, interest, is_change in changes:
         if is_change and each.get(server) is not None and interest is not None:
             for fields in differences(each[server], interest, ["hall"]):
                 assert together.learn(server, fields)
-            assert together.names_of(server) == interest.services
+            assert wanted[server].services == interest.services
         else:
-            together.set(server, None if interest is None else Wanted(interest))
+            wanted[server] = None if interest is None else Wanted(interest)
+            together.set(server, wanted[server])
         each[server] = interest
         for fields in together.news(["net"]):
             known_elsewhere = learn(known_elsewhere, fields)
-        assert known_elsewhere == together.interest()
+        known = [interest for interest in each.values() if interest is not None]
+        no_types = any(one.types is None for one in known)
+        types = None if no_types else frozenset().union(*(one.types for one in known))
+        services = frozenset().union(*(one.services for one in known))
+        assert known_elsewhere == Interest(any(one.events for one in known), types, services)
         assert list(together.news(["net"])) == []
-    known = [interest for interest in each.values() if interest is not None]
-    wanted = together.interest()
-    assert wanted.events == any(one.events for one in known)
-    assert wanted.services == frozenset().union(*(one.services for one in known))
-    no_types = any(one.types is None for one in known)
-    assert wanted.types == (None if no_types else frozenset().union(*(one.types for one in known)))
 
 
 @given(
