@@ -4,7 +4,7 @@ import pytest
 
 from tests.formats.mqtt.durable.test_sessions import *  # noqa: F403
 from tests.formats.mqtt.sockets import use_websockets
-from tests.formats.mqtt.test_mqtt import *  # noqa: F403
+from tests.formats.mqtt.test_protocol import *  # noqa: F403
 from tests.formats.mqtt.test_retaining import *  # noqa: F403
 
 
