@@ -11,5 +11,8 @@
 - ``table``: the one table of routes: a row for everything that the admin interface answers
 - ``tap``: ``/api/v1/tap``: a stream of some of the objects that pass
 
-Tests: ``tests/admin``.
+``static`` is the dashboard: a page that asks these routes. Its figures come from :mod:`bussrv.admin.figures.live` every
+second, its lists from ``registry`` and ``journal``.
+
+Tests: ``tests/admin``; those of the dashboard: ``tests/admin/dashboard``.
 """

@@ -262,7 +262,8 @@ def run(command: AuditCommand) -> int:
         if command.every is not None:
             _audit_live(command, command.every)
             return CLEAN
-        verdict = _audited(command)
+        with _engine(command) as spark:
+            verdict = _audit_once(command, spark, _progress(spark))
     except BussrvError as error:
         return _not_judged(str(error))
     except OSError as error:
@@ -274,11 +275,6 @@ def run(command: AuditCommand) -> int:
 def _told(error: OSError) -> str:
     """An error of the system in a few words, with the file."""
     return f"{error.filename}: {error.strerror}" if error.filename else str(error)
-
-
-def _audited(command: AuditCommand) -> Verdict:
-    with _engine(command) as spark:
-        return _audit_once(command, spark, _progress(spark))
 
 
 def _audit_live(command: AuditCommand, every: int) -> None:

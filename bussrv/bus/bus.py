@@ -363,7 +363,7 @@ class Bus:
         self._receivers.hear_gaps(session_id, hears_gaps=hears_gaps)
 
     def permissions_changed(self, session_id: str) -> None:
-        """A session has other permissions now; see :class:`IBus`."""
+        """A session has other permissions from now on: they decide about everything that it sends or is given."""
         permissions = self._rights.permissions(session_id)
         self._origins.forget(session_id)
         self._receivers.permissions_changed(session_id, permissions)
@@ -405,7 +405,7 @@ class Bus:
         """Route the plain requests and replies at the beginning of a chunk of a member; see :class:`IBus`."""
         if self._receivers.group_of(session_id) is None:
             return 0, 0
-        return self._exchanges.route(self._origins.of(session_id), data, limits)
+        return self._exchanges.route_chunk(self._origins.of(session_id), data, limits)
 
     # Links.
 
@@ -534,12 +534,12 @@ class Bus:
                 self._fanout.add_for_others(group, delivery, about)
         self._flush_schedule.wait()
 
-    def tell(self, session_id: str, fields: dict[str, Any], payload: bytes = b"") -> None:
+    def tell(self, session_id: str, fields: dict[str, Any]) -> None:
         """Answer one session: an event of the server itself, whatever its subscription says."""
         link = self._receivers.link(session_id)
         if link is None:
             return
-        frame = link.encoding_for(None).encode(Delivery(wire.encode_metadata(fields, payload), payload))
+        frame = link.encoding_for(None).encode(Delivery(wire.encode_metadata(fields), b""))
         if frame is not None:
             self.send(session_id, [frame])
 

@@ -249,9 +249,6 @@ class IPermissions(Interface):
         What is denied is counted and journaled as by :meth:`may`. To be asked while one subscription is judged.
         """
 
-    def permissions_changed(session_id: str) -> None:
-        """A session has other permissions from now on: they decide about everything that it sends or is given."""
-
     def policy_changed() -> Deferred[Withdrawn]:
         """The policy is another one from now on. Sessions lose what they may not have any more.
 
@@ -374,7 +371,7 @@ class ISending(Interface):
         :param about: the id of the session that the event is about. It does not get the event.
         """
 
-    def tell(session_id: str, fields: dict[str, Any], payload: bytes = b"") -> None:
+    def tell(session_id: str, fields: dict[str, Any]) -> None:
         """Send an event of the server itself to one session, even if its subscription does not want such events."""
 
     def send(session_id: str, frames: Sequence[bytes]) -> None:
@@ -448,9 +445,6 @@ class ILinks(Interface):
     def lost(server_id: str) -> Deferred[None]:
         """:returns: fires when there is no link to that server."""
 
-    def is_server(routing_id: str) -> bool:
-        """Whether a known server has that routing id."""
-
     def all() -> Sequence[LinkFacts]:
         """The links that are up."""
 
@@ -465,12 +459,6 @@ class ILinks(Interface):
 
     def neighbors() -> list[str]:
         """The routing ids of the servers that this one is linked with."""
-
-    async def finish() -> None:
-        """Wait until remote sessions that ended have left the registry, too."""
-
-    def all_durable() -> Deferred[None] | None:
-        """Fires when all advertisements so far are in the registry; ``None``: they are."""
 
     def room() -> Deferred[None] | None:
         """Fires when there is room for further advertisements; ``None``: there is."""

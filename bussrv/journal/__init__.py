@@ -18,7 +18,7 @@
 - ``lock``: one journal directory, one server
 - ``manifest``: the manifest of a journal: seals, keys, and removed segments
 - ``manifest_file``: the file of a manifest: read a line at a time, up to the bounds, and added to
-- ``memory``: a journal that is not on disk: for ``--journal off``, and for tests that decide when a write is durable
+- ``memory``: a journal that is not on disk: for ``--journal off``
 - ``moments``: moments of a journal, as people name them
 - ``outlook``: how long the disk of the journal lasts at the present rate
 - ``outside_changes``: changes by other programs of a file that only the server writes to, noticed before a seal or an

@@ -36,7 +36,6 @@ SEED_BYTES = 32
 _FINGERPRINT_DIGITS = 32
 _PUBLIC_MODE = 0o644
 _PRIVATE_MODE = 0o600
-_PUBLIC_TEXT = re.compile(r"[0-9a-f]{64}")
 _SIGNATURE_TEXT = re.compile(r"[0-9a-f]{128}")
 _MOST = 1 << 16
 """The most bytes that are read of the file of a key."""
@@ -46,22 +45,12 @@ _SIGNATURE_MEMBER = re.compile(rb',"signature":"([0-9a-f]{128})"}\Z')
 
 @dataclass(frozen=True)
 class PublicKey:
-    """The half of a key that checks signatures. Made by :meth:`from_text` or :func:`read_public`.
+    """The half of a key that checks signatures.
 
-    :ivar text: the 32 bytes of the key in 64 hexadecimal digits.
+    :ivar text: the 32 bytes of the key in 64 hexadecimal digits, as it stands in a manifest.
     """
 
     text: str
-
-    @classmethod
-    def from_text(cls, text: str) -> PublicKey:
-        """A key as it stands in a manifest.
-
-        :raises JournalError: if it is not 64 hexadecimal digits, in lower case.
-        """
-        if _PUBLIC_TEXT.fullmatch(text) is None:
-            raise JournalError(f"not a public key, which is 64 hexadecimal digits: {text!r}")
-        return cls(text)
 
     @property
     def fingerprint(self) -> str:

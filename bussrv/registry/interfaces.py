@@ -86,12 +86,6 @@ class IRegistry(Interface):
         :param traffic: a :class:`bussrv.values.Traffic`.
         """
 
-    def open_remote(home: str, protocol: str, routing_id: str, peer: str) -> tuple[str, Deferred[None]]:
-        """Open a remote session. :returns: its id on this server, and a Deferred that fires when it is open."""
-
-    def is_free(routing_id: str) -> bool:
-        """Whether no session has that routing id of its own."""
-
     def identify(
         claims: Claims,
         interest: Interest | None,

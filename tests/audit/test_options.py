@@ -8,6 +8,7 @@ import shutil
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -133,12 +134,18 @@ FAILS = {
 }
 
 
+def audit_instead(monkeypatch: pytest.MonkeyPatch, audit: Callable[[job.AuditCommand], Verdict | None]) -> None:
+    """Let the command call this, with no engine."""
+    monkeypatch.setattr(job, "_engine", lambda _: nullcontext())
+    monkeypatch.setattr(job, "_audit_once", lambda command, *_: audit(command))
+
+
 @pytest.mark.parametrize(("worst", "happened"), FAILS)
 def test_fail_on(worst: str | None, happened: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     severities = {each: int(each == worst) for each in job.SEVERITIES}
     found = {"severities": severities, "incident_kinds": {"crash": 1} if happened else {}}
     verdict = Verdict(found, tmp_path / "summary.json", "said")
-    monkeypatch.setattr(job, "_audited", lambda _: verdict)
+    audit_instead(monkeypatch, lambda _: verdict)
     fails = FAILS[worst, happened]
     for count in range(1, 3):
         for bars in combinations(BARS, count):
@@ -161,7 +168,7 @@ def test_a_time_that_is_none(option: str, capsys: pytest.CaptureFixture[str]) ->
 
 def test_times_are_those_of_the_journal(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
-    monkeypatch.setattr(job, "_audited", lambda arguments: seen.append((arguments.since, arguments.until)))
+    audit_instead(monkeypatch, lambda command: seen.append((command.since, command.until)))
     with pytest.raises(AttributeError):
         run("journal", "--since", "2026-11-21T14:02:03Z", "--until", "2026-11-21T14:02:03.5Z")
     assert seen == [(parse_instant("2026-11-21T14:02:03Z"), parse_instant("2026-11-21T14:02:03.5Z"))]

@@ -11,7 +11,7 @@
 - ``jobs``: jobs in steps: one job after the other, some steps in each slice
 - ``link``: one link to another server that is up
 - ``link_interest``: what a linked server wants of the objects that are for everybody, as it said
-- ``links``: the links to other servers: their coming and going, advertisements, and the objects that go over them
+- ``links``: the links to other servers: their coming and going, advertisements, and which of them are given an object
 - ``lost``: links that were up, and are gone: operators see each of them until it is back, or until they forget it
 - ``marks``: ids in a ``route`` that keep route-only servers from doubling objects
 - ``paths``: path-vector routing (as in RFC 4271): the sessions of other servers, and the link over which each is

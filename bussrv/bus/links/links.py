@@ -189,7 +189,7 @@ class Links:
     def up(
         self,
         session_id: str,
-        way: ISessionLink,
+        link: ISessionLink,
         interest: Interest,
         *,
         tells_all: bool,
@@ -199,10 +199,10 @@ class Links:
     ) -> None:
         """A link stands: advertise every session that can be reached from here."""
         session = self._registry.state.sessions[session_id]
-        group = Group(way.encoding_for(None), interest, session.vocabulary, self._access.of(session))
-        group.links[session_id] = way
+        group = Group(link.encoding_for(None), interest, session.vocabulary, self._access.of(session))
+        group.links[session_id] = link
         notify = NOTIFY[session.vocabulary == "rules"]
-        link = Link(
+        made = self._links[session_id] = Link(
             session_id,
             session.routing_id,
             session.peer,
@@ -213,17 +213,16 @@ class Links:
             takes_names=takes_names,
             asks_interest=asks_interest,
         )
-        self._links[session_id] = link
-        self._lost.forget(link.server_id)
+        self._lost.forget(made.server_id)
         self._links_changed()
         server = RemoteSession(
-            routing_id=link.server_id, path=(link.server_id,), is_member=True, role=SERVER_ROLE, tells_all=tells_all
+            routing_id=made.server_id, path=(made.server_id,), is_member=True, role=SERVER_ROLE, tells_all=tells_all
         )
         self.paths.receive_advertisement(session_id, server)
-        self._note(LogLevel.info, link, "link.up", "up")
-        self.interests.begin(link)
-        self._advertisements.begin(link)
-        self._advertisements.advertise(link.server_id)
+        self._note(LogLevel.info, made, "link.up", "up")
+        self.interests.begin(made)
+        self._advertisements.begin(made)
+        self._advertisements.advertise(made.server_id)
 
     def receive_interest(self, session_id: str, fields: dict[str, Any]) -> None:
         """A linked server says what it wants; see :class:`ILinks`."""

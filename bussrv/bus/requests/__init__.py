@@ -8,7 +8,7 @@ Requests and replies are routed by :mod:`bussrv.bus.routing.single`.
   its time-out
 - ``open_requests``: only sessions that were asked can reply, and each reply finds the asker
 - ``records``: open requests: their askers, the sessions that were asked, and the id that each of these knows a request
-  by
+  by: it is shown under another one to those that know a request by its own already
 
 Tests: ``tests/bus/requests``.
 """

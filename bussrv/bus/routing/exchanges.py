@@ -42,7 +42,7 @@ class CompiledExchanges:
         self._batches = batches
         self._ids = ids
 
-    def route(self, source: Source, data: bytes, limits: Limits) -> tuple[int, int]:
+    def route_chunk(self, source: Source, data: bytes, limits: Limits) -> tuple[int, int]:
         """Route what is plain at the beginning of a chunk of a member.
 
         :param source: the member.

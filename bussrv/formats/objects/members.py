@@ -333,7 +333,7 @@ class MemberProtocol(StreamProtocol):
 
     # Answers.
 
-    def answer(self, obj: BusObject, fields: dict[str, Any], payload: bytes = b"") -> None:
+    def answer(self, obj: BusObject, fields: dict[str, Any]) -> None:
         """Answer an object, with ``in-reply-to`` when it had an id.
 
         :param fields: the attributes of the answer. The caller does not need them any more.
@@ -341,7 +341,7 @@ class MemberProtocol(StreamProtocol):
         object_id = obj.head.id
         if isinstance(object_id, QUOTED):
             fields["in-reply-to"] = object_id
-        self._tell(fields, payload)
+        self._tell(fields)
 
     def frame_of(self, obj: BusObject, fields: dict[str, Any], payload: bytes = b"") -> bytes:
         """The bytes of an answer to an object, with ``in-reply-to`` when it had an id."""
@@ -377,12 +377,12 @@ class MemberProtocol(StreamProtocol):
         """Tell the client what was malformed. The connection is closed right after."""
         self.bus.tell(self.session_id, {"event": "error", "reason": error.reason, "message": error.message})
 
-    def _tell(self, fields: dict[str, Any], payload: bytes = b"") -> None:
+    def _tell(self, fields: dict[str, Any]) -> None:
         """Send the client an object, unless it subscribed with receive mode ``none``."""
         if self.receives_nothing:
             self.bus.counters["receive-none"] += 1
         else:
-            self.bus.send(self.session_id, [wire.encode(fields, payload)])
+            self.bus.send(self.session_id, [wire.encode(fields)])
 
     def reason_of_end(self, reason: str) -> str:
         """Servers say why they end a link; one that does not has died, or the network has."""

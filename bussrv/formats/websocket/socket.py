@@ -1,25 +1,26 @@
-"""The WebSocket of a session, whatever its messages carry: the upgrade, pings, and the end.
+"""The WebSocket of a session, whatever its messages carry: the upgrade, which pages may connect, signs of
+life, and the end.
 
 1. The client asks for an upgrade, which begins the session; see :mod:`bussrv.formats.websocket.request`. A page that
-   may not connect is refused; see :mod:`bussrv.formats.websocket.origins`.
+   may not connect is refused; see :func:`is_allowed`.
 2. At the end of a session, the server sends a close frame with the reason. The client closes its side, and the
    connection ends.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
 from http import HTTPStatus
 from typing import Any, Protocol
 
 from twisted.internet.defer import Deferred
 
 from bussrv import events as ev
-from bussrv.formats.websocket.heartbeat import Heartbeat
-from bussrv.formats.websocket.origins import is_allowed
+from bussrv.addresses import authority_host, parse_host
 from bussrv.net.session.input import Input
 from bussrv.net.session.input_states import State
+from bussrv.patterns import Wildcards
 from bussrv.plugin import Bundle, IBus, RemoteProtocolError, Traffic
 from bussrv.values import excerpt
 from bussrv.wire.frames import (
@@ -33,6 +34,11 @@ from bussrv.wire.frames import (
     pong,
     refusal,
 )
+
+LOCALHOST = "localhost"
+WEB = ("http", "https")
+
+_compiled = lru_cache(maxsize=4)(Wildcards)
 
 
 class SocketLink(Protocol):
@@ -92,6 +98,62 @@ class SocketConnection(Protocol):
 
     def end(self, reason: str) -> Deferred[None]:
         """End the session."""
+
+
+class Heartbeat:
+    """A client that has sent nothing for a while is asked for a sign of life, and ends if it gives none.
+
+    :param seconds: between two looks; 0: nobody is asked any more.
+    :param heard: how many bytes the client has sent so far.
+    :param ask: asks it for a sign of life. :returns: whether it was asked; otherwise it has time until the next look.
+    :param silent: called if it gave none until the look after that.
+    :param reactor: calls later.
+    """
+
+    def __init__(
+        self,
+        seconds: Callable[[], float],
+        heard: Callable[[], int],
+        ask: Callable[[], bool],
+        silent: Callable[[], None],
+        reactor: Any,
+    ) -> None:
+        self._seconds = seconds
+        self._heard = heard
+        self._ask = ask
+        self._silent = silent
+        self._reactor = reactor
+        self._heard_before = heard()
+        self._was_asked = False
+        self._call: Any = None
+        self._wait()
+
+    def _wait(self) -> None:
+        seconds = self._seconds()
+        self._call = self._reactor.callLater(seconds, self._look) if seconds else None
+
+    def _look(self) -> None:
+        if self._was_asked and self._heard() == self._heard_before:
+            # The reactor calls before it reads: the answer may be there already.
+            self._call = self._reactor.callLater(0, self._look_again)
+            return
+        heard, before = self._heard(), self._heard_before
+        self._heard_before = heard
+        self._was_asked = heard == before and self._ask()
+        self._wait()
+
+    def _look_again(self) -> None:
+        if self._heard() == self._heard_before:
+            self._call = None
+            self._silent()
+        else:
+            self._look()
+
+    def end(self) -> None:
+        """Stop looking at the connection."""
+        if self._call is not None:
+            self._call.cancel()
+            self._call = None
 
 
 class WebSocket:
@@ -221,3 +283,42 @@ def _refuse_page(session: SocketConnection, origin: str) -> None:
     sentence = f"{reason}: pages of {excerpt(origin)} may not connect; see --websocket-origin"
     session.transport.write(refusal(HTTPStatus.FORBIDDEN, sentence))
     session.end(reason)
+
+
+# Web pages that may connect.
+
+
+def is_allowed(origins: Sequence[str], host: str, allowed: tuple[str, ...]) -> bool:
+    """Whether a page may connect.
+
+    A browser lets every page open a WebSocket to every host, this machine included, and sends the client certificates
+    of its user along. It only says which page asks: its *origin*. So the server has to refuse the pages of strangers.
+
+    Without ``--websocket-origin`` a page may, if it came from the host that it connects to, and that host is an IP
+    address or ``localhost``. A name of the DNS is not enough: its owner may let it point here, and serve the page, too.
+
+    :param origins: all that the request has; none: it is no browser that asks.
+    :param host: the host that the page connects to, with its port.
+    :param allowed: patterns of the origins that may; empty: those of the same host.
+    """
+    if not origins:
+        return True
+    if len(origins) > 1:
+        return False
+    origin = origins[0].lower()
+    return _compiled(allowed).match(origin) if allowed else _is_same_host(origin, host)
+
+
+def _is_same_host(origin: str, host: str) -> bool:
+    scheme, _, authority = origin.partition("://")
+    page, asked = authority_host(authority), authority_host(host)
+    if scheme not in WEB or page is None or asked is None:
+        return False
+    if _is_loopback(page) and _is_loopback(asked):
+        return True
+    return page == asked and parse_host(asked) is not None
+
+
+def _is_loopback(name: str) -> bool:
+    address = parse_host(name)
+    return name == LOCALHOST if address is None else address.is_loopback

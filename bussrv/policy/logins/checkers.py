@@ -72,13 +72,6 @@ def changes(before: Checker | None, after: Checker) -> str:
     return ", ".join(f"{number} {what}" for what, number in numbers.items() if number)
 
 
-class PasswordChecker(Checker, Protocol):
-    """Checks secrets."""
-
-    def check(self, password: Password, in_thread: InThread) -> Deferred[Proof | None]:
-        """Check a secret. Fires with ``None`` if it is wrong; never fails."""
-
-
 PASSWORDS = (IUsernamePassword,)
 TOKENS = (IBearerToken,)
 CERTIFICATES = (IVerifiedCertificate,)
@@ -101,14 +94,14 @@ class Users:
         self._nobody = next(iter(users.values()), NOBODY)
 
     def check(self, password: Password, in_thread: InThread) -> Deferred[Proof | None]:
-        """Check a secret; see :class:`PasswordChecker`."""
+        """Check a secret. Fires with ``None`` if it is wrong; never fails."""
         known = self._users.get(password.user)
         proof = None if known is None else Proof(password.user, "password", known)
         matches = in_thread((known or self._nobody).matches, password.secret)
         return matches.addCallback(lambda does: proof if does else None)
 
     def holds(self, proof: Proof) -> bool:
-        """Whether the user is here with the same hash; see :class:`PasswordChecker`."""
+        """Whether the user is here with the same hash; see :class:`Checker`."""
         return proof.method == "password" and self._users.get(proof.actor) == proof.evidence
 
     def requestAvatarId(self, credentials: Any) -> Deferred[Any]:  # noqa: N802 - called by other programs with Twisted
@@ -247,7 +240,7 @@ class Foreign:
         self._reactor = reactor
 
     def check(self, password: Password, in_thread: InThread) -> Deferred[Proof | None]:
-        """Ask the checker, on the reactor's thread; see :class:`PasswordChecker`."""
+        """Ask the checker, on the reactor's thread; see :meth:`Users.check`."""
         credentials = UsernamePassword(password.user.encode("utf-8", "replace"), password.secret)
         asked: Deferred[Any] = maybeDeferred(lambda: self._checker.requestAvatarId(credentials))
         asked.addTimeout(PATIENCE, self._reactor)
@@ -279,7 +272,7 @@ class Foreign:
         return self._description.partition(":")[0]
 
     def holds(self, proof: Proof) -> bool:
-        """Whether a proof is one by this checker. It cannot tell that a user is gone; see :class:`PasswordChecker`."""
+        """Whether a proof is one by this checker. It cannot tell that a user is gone; see :class:`Checker`."""
         return proof.method == "password" and proof.evidence == self._description
 
 

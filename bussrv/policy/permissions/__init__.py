@@ -2,8 +2,8 @@
 
 - ``access``: the permissions of each session, by its user and its address
 - ``file``: the policy file: TOML, read into rules
-- ``permissions``: everything that a session may do, receive and see
-- ``rules``: the rules of a policy, and the permissions that they give
+- ``permissions``: actions and targets: what others ask permissions about
+- ``rules``: the rules of a policy, and the permissions that they give: the first clause that matches decides
 
 Tests: ``tests/policy/permissions``.
 """

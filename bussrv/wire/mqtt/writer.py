@@ -39,10 +39,6 @@ class NumberedPublish(Struct, frozen=True):
         """The packet for one subscriber, with this identifier."""
         return self.before, _id(number), self.after
 
-    def again(self, number: int) -> tuple[bytes, bytes, bytes]:
-        """The same packet, marked as sent before."""
-        return bytes((self.before[0] | _DUP,)) + self.before[1:], _id(number), self.after
-
 
 def encode(packet: packets.Packet, version: int) -> bytes:
     """The bytes of a packet.

@@ -6,7 +6,7 @@ import pytest
 from wsproto import events as ws
 
 from bussrv import events as ev
-from bussrv.formats.websocket.origins import is_allowed
+from bussrv.formats.websocket.socket import is_allowed
 from bussrv.wire.objects import encode
 from tests.formats.network import Connection, Network, drain
 from tests.formats.websocket.browser import Browser, SocketConnection, web_member

@@ -109,9 +109,6 @@ def test_a_numbered_publish_differs_in_its_identifier_only(version, data):
     assert b"".join(shared.pieces(packet.id)) == encode(packet, version)
     assert shared.pieces(1)[0] is shared.pieces(2)[0]
     assert shared.pieces(1)[2] is shared.pieces(2)[2]
-    fields = {name: getattr(packet, name) for name in packet.__struct_fields__}
-    again = mqtt.Publish(**{**fields, "dup": True, "id": 7})
-    assert b"".join(shared.again(7)) == encode(again, version)
 
 
 @given(versions, st.data())
