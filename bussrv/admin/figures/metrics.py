@@ -65,25 +65,39 @@ class Metric(Struct, frozen=True, kw_only=True):
     kind: Literal["counter", "gauge", "histogram"] = "gauge"
 
 
-def _one(value: Callable[[ServerAtMoment], float | None]) -> Callable[[ServerAtMoment], list[Sample]]:
-    """The samples of a metric without labels; none if its value is not known."""
+def _kind(name: str) -> Literal["counter", "gauge"]:
+    return "counter" if name.endswith("_total") else "gauge"
+
+
+def _one(name: str, about: str, value: Callable[[ServerAtMoment], float | None]) -> Metric:
+    """A metric without labels; it is left out if its value is not known."""
 
     def samples(moment: ServerAtMoment) -> list[Sample]:
         found = value(moment)
         return [] if found is None else [((), float(found))]
 
-    return samples
+    return Metric(name=name, help=about, samples=samples, kind=_kind(name))
 
 
-def _each_format(value: Callable[[Total], int]) -> Callable[[ServerAtMoment], Iterator[Sample]]:
-    """The samples of a metric with a value for each wire format."""
+def _each_format(name: str, about: str, value: Callable[[Total], int]) -> Metric:
+    """A metric with a value for each wire format."""
 
     def samples(moment: ServerAtMoment) -> Iterator[Sample]:
-        for name in sorted({*moment.server.formats(), *moment.look.totals}):
-            total = moment.look.totals.get(name)
-            yield (name,), 0.0 if total is None else float(value(total))
+        for protocol in sorted({*moment.server.formats(), *moment.look.totals}):
+            total = moment.look.totals.get(protocol)
+            yield (protocol,), 0.0 if total is None else float(value(total))
 
-    return samples
+    return Metric(name=name, help=about, samples=samples, labels=("protocol",), kind=_kind(name))
+
+
+def _shipping(name: str, about: str, value: Callable[[ShippingCondition], float]) -> Metric:
+    """A metric about shipping; it is left out if nobody ships the journal."""
+
+    def found(moment: ServerAtMoment) -> float | None:
+        shipping = moment.look.journal.shipping
+        return None if shipping is None else value(shipping)
+
+    return _one(name, about, found)
 
 
 def _incidents(moment: ServerAtMoment) -> Iterator[Sample]:
@@ -103,16 +117,6 @@ def _certificates(moment: ServerAtMoment) -> float | None:
     return min(known) * DAY if known else None
 
 
-def _shipping(value: Callable[[ShippingCondition], float]) -> Callable[[ServerAtMoment], list[Sample]]:
-    """The sample of a metric about shipping; none if nobody ships the journal."""
-
-    def found(moment: ServerAtMoment) -> float | None:
-        shipping = moment.look.journal.shipping
-        return None if shipping is None else value(shipping)
-
-    return _one(found)
-
-
 def _reloaded(moment: ServerAtMoment) -> float | None:
     return None if moment.figures.reloaded is None else moment.figures.reloaded_at / 1_000_000
 
@@ -124,15 +128,15 @@ METRICS: tuple[Metric, ...] = (
         labels=("version", "python", "twisted", "hot_path"),
         samples=lambda _: [((VERSION, platform.python_version(), twisted.__version__, HOT_PATH), 1.0)],
     ),
-    Metric(
-        name="bussrv_start_time_seconds",
-        help="When the server started, in seconds since 1970.",
-        samples=_one(lambda moment: moment.server.started / 1_000_000),
+    _one(
+        "bussrv_start_time_seconds",
+        "When the server started, in seconds since 1970.",
+        lambda moment: moment.server.started / 1_000_000,
     ),
-    Metric(
-        name="bussrv_ready",
-        help="Whether the server is ready: 1, or 0 when /readyz answers 503.",
-        samples=_one(lambda moment: moment.readiness.status != "not-ready"),
+    _one(
+        "bussrv_ready",
+        "Whether the server is ready: 1, or 0 when /readyz answers 503.",
+        lambda moment: moment.readiness.status != "not-ready",
     ),
     Metric(
         name="bussrv_check_ok",
@@ -140,80 +144,47 @@ METRICS: tuple[Metric, ...] = (
         labels=("check",),
         samples=_checks,
     ),
-    Metric(
-        name="bussrv_sessions",
-        help="Open sessions of this server, without those that are away.",
-        labels=("protocol",),
-        samples=_each_format(lambda total: total.open),
+    _each_format(
+        "bussrv_sessions", "Open sessions of this server, without those that are away.", lambda total: total.open
     ),
-    Metric(
-        name="bussrv_sessions_away",
-        help="Durable sessions of this server whose clients are not connected.",
-        labels=("protocol",),
-        samples=_each_format(lambda total: total.away),
+    _each_format(
+        "bussrv_sessions_away",
+        "Durable sessions of this server whose clients are not connected.",
+        lambda total: total.away,
     ),
-    Metric(
-        name="bussrv_sessions_opened_total",
-        kind="counter",
-        help="Sessions that were opened, or taken up from an earlier boot.",
-        labels=("protocol",),
-        samples=_each_format(lambda total: total.opened),
+    _each_format(
+        "bussrv_sessions_opened_total",
+        "Sessions that were opened, or taken up from an earlier boot.",
+        lambda total: total.opened,
     ),
-    Metric(
-        name="bussrv_remote_sessions",
-        help="Sessions that linked servers advertise.",
-        samples=_one(lambda moment: moment.look.remote_sessions),
+    _one(
+        "bussrv_remote_sessions", "Sessions that linked servers advertise.", lambda moment: moment.look.remote_sessions
     ),
-    Metric(
-        name="bussrv_services",
-        help="Services that are provided, those of linked servers included.",
-        samples=_one(lambda moment: moment.look.services),
+    _one(
+        "bussrv_services",
+        "Services that are provided, those of linked servers included.",
+        lambda moment: moment.look.services,
     ),
-    Metric(
-        name="bussrv_subscriptions",
-        help="Subscriptions.",
-        samples=_one(lambda moment: moment.look.subscriptions),
+    _one("bussrv_subscriptions", "Subscriptions.", lambda moment: moment.look.subscriptions),
+    _one("bussrv_links", "Links to other servers that are up.", lambda moment: moment.look.links),
+    _one(
+        "bussrv_link_lost_objects_total",
+        "Objects of other servers that were lost on their way here, as linked servers say; those of unknown number "
+        "are not counted.",
+        lambda moment: moment.server.bus.counters["link-lost-objects"],
     ),
-    Metric(
-        name="bussrv_links",
-        help="Links to other servers that are up.",
-        samples=_one(lambda moment: moment.look.links),
+    _each_format(
+        "bussrv_received_objects_total",
+        "Objects, packets and datagrams that clients sent.",
+        lambda total: total.traffic.objects_in,
     ),
-    Metric(
-        name="bussrv_link_lost_objects_total",
-        kind="counter",
-        help="Objects of other servers that were lost on their way here, as linked servers say; those of unknown "
-        "number are not counted.",
-        samples=_one(lambda moment: moment.server.bus.counters["link-lost-objects"]),
+    _each_format(
+        "bussrv_sent_objects_total",
+        "Objects, packets and datagrams that clients were sent.",
+        lambda total: total.traffic.objects_out,
     ),
-    Metric(
-        name="bussrv_received_objects_total",
-        kind="counter",
-        help="Objects, packets and datagrams that clients sent.",
-        labels=("protocol",),
-        samples=_each_format(lambda total: total.traffic.objects_in),
-    ),
-    Metric(
-        name="bussrv_sent_objects_total",
-        kind="counter",
-        help="Objects, packets and datagrams that clients were sent.",
-        labels=("protocol",),
-        samples=_each_format(lambda total: total.traffic.objects_out),
-    ),
-    Metric(
-        name="bussrv_received_bytes_total",
-        kind="counter",
-        help="Bytes that clients sent.",
-        labels=("protocol",),
-        samples=_each_format(lambda total: total.traffic.bytes_in),
-    ),
-    Metric(
-        name="bussrv_sent_bytes_total",
-        kind="counter",
-        help="Bytes that clients were sent.",
-        labels=("protocol",),
-        samples=_each_format(lambda total: total.traffic.bytes_out),
-    ),
+    _each_format("bussrv_received_bytes_total", "Bytes that clients sent.", lambda total: total.traffic.bytes_in),
+    _each_format("bussrv_sent_bytes_total", "Bytes that clients were sent.", lambda total: total.traffic.bytes_out),
     Metric(
         name="bussrv_incidents_total",
         kind="counter",
@@ -221,16 +192,12 @@ METRICS: tuple[Metric, ...] = (
         labels=("code",),
         samples=_incidents,
     ),
-    Metric(
-        name="bussrv_outbound_waiting_bytes",
-        help="Memory for output that clients have not taken yet.",
-        samples=_one(lambda moment: moment.look.outbound),
+    _one(
+        "bussrv_outbound_waiting_bytes",
+        "Memory for output that clients have not taken yet.",
+        lambda moment: moment.look.outbound,
     ),
-    Metric(
-        name="bussrv_inbound_waiting_bytes",
-        help="Memory for unfinished input of clients.",
-        samples=_one(lambda moment: moment.look.inbound),
-    ),
+    _one("bussrv_inbound_waiting_bytes", "Memory for unfinished input of clients.", lambda moment: moment.look.inbound),
     Metric(
         name="bussrv_delivery_seconds",
         kind="histogram",
@@ -244,82 +211,80 @@ METRICS: tuple[Metric, ...] = (
         help="Time that the disk took for each sync of the journal.",
         samples=lambda moment: moment.look.journal.syncs,
     ),
-    Metric(
-        name="bussrv_journal_records_total",
-        kind="counter",
-        help="Records that were written to the journal.",
-        samples=_one(lambda moment: moment.figures.records),
+    _one(
+        "bussrv_journal_records_total",
+        "Records that were written to the journal.",
+        lambda moment: moment.figures.records,
     ),
-    Metric(
-        name="bussrv_journal_written_bytes_total",
-        kind="counter",
-        help="Bytes of records that were written to the journal.",
-        samples=_one(lambda moment: moment.look.journal.written),
+    _one(
+        "bussrv_journal_written_bytes_total",
+        "Bytes of records that were written to the journal.",
+        lambda moment: moment.look.journal.written,
     ),
-    Metric(
-        name="bussrv_journal_waiting_entries",
-        help="Entries that wait to be written to the journal.",
-        samples=_one(lambda moment: moment.look.journal.waiting),
+    _one(
+        "bussrv_journal_waiting_entries",
+        "Entries that wait to be written to the journal.",
+        lambda moment: moment.look.journal.waiting,
     ),
-    Metric(
-        name="bussrv_journal_oldest_wait_seconds",
-        help="For how long the oldest entry has waited to be written to the journal.",
-        samples=_one(lambda moment: moment.look.journal.oldest_wait),
+    _one(
+        "bussrv_journal_oldest_wait_seconds",
+        "For how long the oldest entry has waited to be written to the journal.",
+        lambda moment: moment.look.journal.oldest_wait,
     ),
-    Metric(
-        name="bussrv_journal_writable",
-        help="Whether the journal takes changes: 1, or 0 when they are refused.",
-        samples=_one(lambda moment: moment.look.journal.trouble is None),
+    _one(
+        "bussrv_journal_writable",
+        "Whether the journal takes changes: 1, or 0 when they are refused.",
+        lambda moment: moment.look.journal.trouble is None,
     ),
-    Metric(
-        name="bussrv_journal_free_bytes",
-        help="Bytes that are free on the volume of the journal.",
-        samples=_one(lambda moment: moment.look.journal.free),
+    _one(
+        "bussrv_journal_free_bytes",
+        "Bytes that are free on the volume of the journal.",
+        lambda moment: moment.look.journal.free,
     ),
-    Metric(
-        name="bussrv_journal_usable_bytes",
-        help="Bytes that changes may still take before --journal-min-free.",
-        samples=_one(lambda moment: moment.look.journal.usable),
+    _one(
+        "bussrv_journal_usable_bytes",
+        "Bytes that changes may still take before --journal-min-free.",
+        lambda moment: moment.look.journal.usable,
     ),
-    Metric(
-        name="bussrv_journal_unshipped_segments",
-        help="Closed segments that are not shipped to an object store yet; there is none if nobody ships the journal.",
-        samples=_shipping(lambda shipping: shipping.segments),
+    _shipping(
+        "bussrv_journal_unshipped_segments",
+        "Closed segments that are not shipped to an object store yet; there is none if nobody ships the journal.",
+        lambda shipping: shipping.segments,
     ),
-    Metric(
-        name="bussrv_journal_unshipped_bytes",
-        help="Bytes of these segments, before compression.",
-        samples=_shipping(lambda shipping: shipping.bytes),
+    _shipping(
+        "bussrv_journal_unshipped_bytes",
+        "Bytes of these segments, before compression.",
+        lambda shipping: shipping.bytes,
     ),
-    Metric(
-        name="bussrv_journal_unshipped_seconds",
-        help="The time since the first of these segments ended; 0 if all are shipped.",
-        samples=_shipping(lambda shipping: shipping.oldest),
+    _shipping(
+        "bussrv_journal_unshipped_seconds",
+        "The time since the first of these segments ended; 0 if all are shipped.",
+        lambda shipping: shipping.oldest,
     ),
-    Metric(
-        name="bussrv_journal_retention_held",
-        help="Whether retention waits until segments are shipped: 1 or 0.",
-        samples=_shipping(lambda shipping: shipping.is_held),
+    _shipping(
+        "bussrv_journal_retention_held",
+        "Whether retention waits until segments are shipped: 1 or 0.",
+        lambda shipping: shipping.is_held,
     ),
-    Metric(
-        name="bussrv_spool_bytes",
-        help="Bytes that are kept in the spool, as they count against --max-spool-total; 0 until something is kept.",
-        samples=_one(lambda moment: moment.server.bus.spool.kept),
+    _one(
+        "bussrv_spool_bytes",
+        "Bytes that are kept in the spool, as they count against --max-spool-total; 0 until something is kept.",
+        lambda moment: moment.server.bus.spool.kept,
     ),
-    Metric(
-        name="bussrv_spool_writable",
-        help="Whether the spool takes changes: 1, or 0 when they are refused.",
-        samples=_one(lambda moment: moment.server.bus.spool.unavailable is None),
+    _one(
+        "bussrv_spool_writable",
+        "Whether the spool takes changes: 1, or 0 when they are refused.",
+        lambda moment: moment.server.bus.spool.unavailable is None,
     ),
-    Metric(
-        name="bussrv_certificate_expiry_seconds",
-        help="For how long the certificate that expires first is still valid; there is none without certificates.",
-        samples=_one(_certificates),
+    _one(
+        "bussrv_certificate_expiry_seconds",
+        "For how long the certificate that expires first is still valid; there is none without certificates.",
+        _certificates,
     ),
-    Metric(
-        name="bussrv_last_reload_time_seconds",
-        help="When the configuration was last read again, in seconds since 1970; there is none before.",
-        samples=_one(_reloaded),
+    _one(
+        "bussrv_last_reload_time_seconds",
+        "When the configuration was last read again, in seconds since 1970; there is none before.",
+        _reloaded,
     ),
 )
 """Every metric of bussrv. Those of the process are added to them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -31,17 +32,8 @@ class Complaints:
     def malformed(self, session_id: str, peer: str, error: RemoteProtocolError) -> None:
         """A client sent something malformed."""
         text = "{protocol}: session {session} from {peer} ended: {error.message} ({suppressed} more not logged)"
-        suppressed = self._throttle.admit(host_of(peer))
-        if suppressed is not None:
-            log.info(
-                text,
-                event="session.malformed",
-                protocol=self._name,
-                session=session_id,
-                peer=peer,
-                error=error,
-                suppressed=suppressed,
-            )
+        if about := self._about(peer):
+            log.info(text, event="session.malformed", session=session_id, error=error, **about)
 
     def cut(self, session_id: str, peer: str, reason: str, limit: str, value: int) -> None:
         """A client is cut because too much waits for it, or for all clients."""
@@ -49,38 +41,22 @@ class Complaints:
             "{protocol}: session {session} from {peer} is cut, {reason}: more than {value} bytes wait, the limit of "
             "--{limit} ({suppressed} more not logged)"
         )
-        suppressed = self._throttle.admit(host_of(peer))
-        if suppressed is not None:
-            log.warn(
-                text,
-                event="session.cut",
-                protocol=self._name,
-                session=session_id,
-                peer=peer,
-                reason=reason,
-                limit=limit,
-                value=value,
-                suppressed=suppressed,
-            )
+        if about := self._about(peer):
+            log.warn(text, event="session.cut", session=session_id, reason=reason, limit=limit, value=value, **about)
 
     def broken(self, session_id: str, peer: str, failure: Failure) -> None:
         """Serving a client failed."""
         text = "{protocol}: serving session {session} from {peer} failed ({suppressed} more not logged)"
-        suppressed = self._throttle.admit(host_of(peer))
-        if suppressed is not None:
-            log.failure(
-                text,
-                failure,
-                event="session.failed",
-                protocol=self._name,
-                session=session_id,
-                peer=peer,
-                suppressed=suppressed,
-            )
+        if about := self._about(peer):
+            log.failure(text, failure, event="session.failed", session=session_id, **about)
 
     def no_tls(self, peer: str, why: str) -> None:
         """A client does not speak TLS, or not as it should."""
         text = "{protocol}: TLS with {peer} failed: {why} ({suppressed} more not logged)"
+        if about := self._about(peer):
+            log.info(text, event="tls.failed", why=why, **about)
+
+    def _about(self, peer: str) -> dict[str, Any]:
+        """The fields that every line has; empty if the address has caused too many lines."""
         suppressed = self._throttle.admit(host_of(peer))
-        if suppressed is not None:
-            log.info(text, event="tls.failed", protocol=self._name, peer=peer, why=why, suppressed=suppressed)
+        return {} if suppressed is None else {"protocol": self._name, "peer": peer, "suppressed": suppressed}
