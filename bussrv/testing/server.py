@@ -62,14 +62,6 @@ class RunningServer:
             env=environment,
         )
 
-    @staticmethod
-    def help_text(environment: Mapping[str, str] | None = None) -> str:
-        """The text of ``twistd bussrv --help``."""
-        command = [*TWISTD, "bussrv", "--help"]
-        variables = {**os.environ, **(environment or {})}
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True, env=variables)
-        return ran.stdout
-
     def _read(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:

@@ -14,12 +14,12 @@ from bussrv.formats.inbus.drops import Drops
 from bussrv.formats.inbus.outlet import InbusPublish
 from bussrv.formats.objects.members import OBJECT_FRAMES
 from bussrv.formats.spp.protocol import SppInfo
-from bussrv.journal.memory import MemoryJournal
 from bussrv.registry.changes.registry import Registry
 from bussrv.registry.state.session import Claims
 from bussrv.settings import Settings
 from bussrv.values import Publication, Traffic
 from bussrv.wire.objects import ObjectReader, encode, encode_json
+from tests.journal.steered import SteeredJournal
 
 SERVER = "hall"
 LIMITS = Settings()
@@ -84,7 +84,7 @@ class BusHarness:
     def __init__(self, announce="off", **settings):
         self.clock = Clock()
         self.reactor = task.Clock()
-        self.journal = MemoryJournal(keep=True)
+        self.journal = SteeredJournal()
         self.routing_ids = itertools.count(1)
         self.object_ids = itertools.count(1)
         self.fresh = None

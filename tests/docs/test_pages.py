@@ -1,6 +1,7 @@
 """What the pages say is so: options, codes, transcripts, the plugin."""
 
 import json
+import os
 import re
 import runpy
 import shlex
@@ -21,7 +22,7 @@ from bussrv.errors import COUNTERS, REASONS
 from bussrv.journal.reading import read_journal
 from bussrv.net.session.input_states import InputEvent, State
 from bussrv.server.configuration.options import Options, StartError
-from bussrv.testing.server import RunningServer
+from bussrv.testing.server import TWISTD, RunningServer
 from bussrv.wire import inbus, spp
 from bussrv.wire.objects import BusObject, ObjectReader, encode
 from bussrv.wire.spp import SppReader
@@ -287,8 +288,8 @@ def test_the_plugin_of_the_page_is_served(tmp_path: Path) -> None:
             person.sendall(b"SUB door\n")
             assert [said.readline() for _ in range(2)] == [b"# subscribed to door\n", b"door open\n"]
         assert server.stop() == 0
-    help_run = RunningServer.help_text(environment)
-    assert "--lines=" in help_run
+    command, variables = [*TWISTD, "bussrv", "--help"], {**os.environ, **environment}
+    assert b"--lines=" in subprocess.run(command, check=True, capture_output=True, env=variables).stdout
     started = next(read_journal(tmp_path / "journal")).event
     assert sorted(started.formats) == ["business", "inbus", "lines", "objects", "spp"]
 

@@ -23,7 +23,6 @@ from bussrv.formats.objects.object_system import ObjectsProtocol
 from bussrv.formats.objects.servers import ServersProtocol
 from bussrv.formats.spp.protocol import SppFactory
 from bussrv.formats.websocket.protocol import WebSocketProtocol
-from bussrv.journal.memory import MemoryJournal
 from bussrv.net.session.factory import StreamFactory
 from bussrv.net.session.protocol import StreamProtocol
 from bussrv.policy.logins.identity import UsersOfNetworks
@@ -32,6 +31,7 @@ from bussrv.registry.state.state import RegistryState
 from bussrv.settings import Settings
 from bussrv.wire import inbus, spp
 from bussrv.wire.objects import ObjectReader, encode
+from tests.journal.steered import SteeredJournal
 from tests.journal.support import fold
 from tests.spool.prompt import PromptSpool
 
@@ -92,7 +92,7 @@ class Network:
         self._boot = boot or (("boot" if server_id == SERVER else server_id) if state is None else "next")
         self._given = settings
         self.server_id = server_id
-        self.journal = MemoryJournal(keep=True)
+        self.journal = SteeredJournal()
         self._made = 0
         limits = Settings(**{"link_allow": (ip_network("127.0.0.0/8"),), **settings})
         self.registry = Registry(

@@ -5,16 +5,16 @@ from zope.interface.verify import verifyClass, verifyObject
 
 from bussrv.errors import JournalUnavailable
 from bussrv.journal.interfaces import IJournal
-from bussrv.journal.memory import MemoryJournal
 from bussrv.journal.writer import FileJournal
+from tests.journal.steered import SteeredJournal
 from tests.journal.support import PATIENCE, every_record, note, writer
 
 
 class InMemory:
-    """Runs the contract against :class:`MemoryJournal`."""
+    """Runs the contract against :class:`MemoryJournal`, held up by the test."""
 
     def __init__(self, tmp_path, disk, reactor):
-        self.journal = MemoryJournal("server", "boot", keep=True)
+        self.journal = SteeredJournal("server", "boot")
 
     def hold(self):
         """From now on nothing becomes durable."""

@@ -2,6 +2,7 @@
 
 from bussrv.errors import JournalUnavailable
 from bussrv.journal.memory import MemoryJournal
+from tests.journal.steered import SteeredJournal
 from tests.journal.support import note
 
 
@@ -19,14 +20,21 @@ def kept(journal):
     return [record.event.actor for record in journal.records]
 
 
-def test_nothing_is_kept_unless_it_is_asked_for():
-    journal = MemoryJournal()
-    assert outcome_of(journal.append([note("a")])) == [[1]]
-    assert journal.records == []
+def test_all_is_durable_at_once_and_nothing_is_kept():
+    journal, followed = MemoryJournal("hall", "boot 1"), []
+    journal.follow(followed.extend)
+    assert outcome_of(journal.append([note("a"), note("b")])) == [[1, 2]]
+    journal.append_fact(note("c"))
+    assert [(record.seq, record.server, record.event.actor) for record in followed] == [
+        (1, "hall", "a"),
+        (2, "hall", "b"),
+        (3, "hall", "c"),
+    ]
+    assert journal.bytes_accepted == 0
 
 
 def test_what_is_held_becomes_durable_when_it_is_released():
-    journal = MemoryJournal("hall", "boot 1", keep=True)
+    journal = SteeredJournal("hall", "boot 1")
     journal.hold()
     first, second = outcome_of(journal.append([note("a"), note("b")])), outcome_of(journal.append([note("d")]))
     journal.append_fact(note("e"))
@@ -41,7 +49,7 @@ def test_what_is_held_becomes_durable_when_it_is_released():
 
 
 def test_what_is_asked_while_it_is_released_comes_last():
-    journal = MemoryJournal(keep=True)
+    journal = SteeredJournal()
     journal.hold()
     journal.append([note("a")]).addCallback(lambda _: journal.append([note("c")]))
     journal.append([note("b")])
@@ -52,7 +60,7 @@ def test_what_is_asked_while_it_is_released_comes_last():
 
 
 def test_a_failure_refuses_what_is_held_and_keeps_what_happened():
-    journal = MemoryJournal(keep=True)
+    journal = SteeredJournal()
     journal.hold()
     held = outcome_of(journal.append([note("a")]))
     journal.append_fact(note("b"))
@@ -65,7 +73,7 @@ def test_a_failure_refuses_what_is_held_and_keeps_what_happened():
 
 
 def test_a_failure_while_it_is_released_refuses_the_rest():
-    journal = MemoryJournal(keep=True)
+    journal = SteeredJournal()
     journal.hold()
     journal.append([note("a")]).addCallback(lambda _: journal.fail("full"))
     rest = [outcome_of(journal.append([note(name)])) for name in "bc"]

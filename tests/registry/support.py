@@ -6,12 +6,12 @@ from itertools import count
 from zope.interface import implementer
 
 from bussrv import events as ev
-from bussrv.journal.memory import MemoryJournal
 from bussrv.registry.changes.registry import Registry
 from bussrv.registry.interfaces import IRegistryObserver
 from bussrv.registry.outcome import as_deferred
 from bussrv.registry.state.state import RegistryState
 from bussrv.values import ModeInterest, Traffic
+from tests.journal.steered import SteeredJournal
 from tests.journal.support import FakeClock
 
 SERVER = "server-id"
@@ -47,7 +47,7 @@ class Bench:
     """A registry with everything around it."""
 
     def __init__(self, journal=None, settings=None, clock=None):
-        self.journal = MemoryJournal("hall", "boot", keep=True) if journal is None else journal
+        self.journal = SteeredJournal("hall", "boot") if journal is None else journal
         self.clock = FakeClock() if clock is None else clock
         numbers = count(1)
         self.registry = Registry(

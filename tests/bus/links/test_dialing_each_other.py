@@ -9,9 +9,9 @@ from twisted.internet.task import Clock
 
 from bussrv import events as ev
 from bussrv.journal.interfaces import Waiter
-from bussrv.journal.memory import MemoryJournal
 from bussrv.journal.record import Stamped
 from tests.bus.links.fabric import LATENCY, Fabric
+from tests.journal.steered import SteeredJournal
 from tests.size import sized
 
 LONG = 10.0
@@ -20,7 +20,7 @@ LONG = 10.0
 delays = st.integers(0, 20).map(lambda hundredths: hundredths / 100)
 
 
-def slow_down(journal: MemoryJournal, clock: Clock, disk: Iterator[float]) -> None:
+def slow_down(journal: SteeredJournal, clock: Clock, disk: Iterator[float]) -> None:
     """Let a journal take some time to make each entry durable; the order stays."""
     journal.hold()
     append_change, append_fact = journal.append_change, journal.append_fact

@@ -18,12 +18,12 @@ from bussrv.bus.bus import Bus
 from bussrv.formats.inbus import intake as inbus_intake
 from bussrv.formats.inbus import server as inbus
 from bussrv.formats.inbus.subscribers import UNREACHABLE_GRACE, LedgerEntry
-from bussrv.journal.memory import MemoryJournal
 from bussrv.net.transport import icmp
 from bussrv.registry.changes.registry import Registry
 from bussrv.settings import Settings
 from bussrv.turns.clock import SystemClock
 from bussrv.wire import inbus as wire
+from tests.journal.steered import SteeredJournal
 
 reactor: Any = the_reactor
 PATIENCE = 10.0
@@ -38,7 +38,7 @@ class Port:
     """A server that listens."""
 
     def __init__(self, interface: str, **settings: Any) -> None:
-        self.journal = MemoryJournal(keep=True)
+        self.journal = SteeredJournal()
         made = iter(range(1, 10_000))
         clock = SystemClock()
 

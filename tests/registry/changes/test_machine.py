@@ -12,10 +12,10 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initial
 from msgspec import UNSET
 
 from bussrv import events as ev
-from bussrv.journal.memory import MemoryJournal
 from bussrv.registry.limits import deferred_openings
 from bussrv.registry.state.session import Claims
 from bussrv.values import ModeInterest, Traffic
+from tests.journal.steered import SteeredJournal
 from tests.journal.support import fold
 from tests.registry.support import SERVER, Bench, Watcher
 
@@ -27,11 +27,11 @@ INTERESTS = [ModeInterest(), ModeInterest(receive="none")]
 REFUSALS = {"bus/x": "reserved-name", "a\nb": "bad-service-name"}
 
 
-class WatchedJournal(MemoryJournal):
+class WatchedJournal(SteeredJournal):
     """Remembers which events nobody waits for, and which somebody does."""
 
     def __init__(self):
-        super().__init__("hall", "boot", keep=True)
+        super().__init__("hall", "boot")
         self.noted = []
         self.asked = []
 

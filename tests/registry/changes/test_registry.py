@@ -10,13 +10,13 @@ from zope.interface.verify import verifyClass, verifyObject
 from bussrv import events as ev
 from bussrv.counts.throttle import STRANGER_BURST, STRANGER_RATE
 from bussrv.errors import NotAllowed
-from bussrv.journal.memory import MemoryJournal
 from bussrv.registry.changes import registry as module
 from bussrv.registry.changes.registry import Registry
 from bussrv.registry.interfaces import IRegistry, IRegistryObserver
 from bussrv.registry.state.session import Claims, ISession, Session
 from bussrv.settings import Settings
 from bussrv.values import Traffic
+from tests.journal.steered import SteeredJournal
 from tests.journal.support import fold
 from tests.registry.support import EVERYTHING, NOTHING, SERVER, Bench, close, outcome_of, unregister_all
 
@@ -93,7 +93,7 @@ def test_a_change_that_waited_and_cannot_be_encoded_is_told(monkeypatch):
     while not bench.registry.spending.waiting:
         bench.registry.ask_to_register(session_id, f"tv{len(outcomes)}", outcomes.append)
     told = len(outcomes)
-    monkeypatch.setattr(MemoryJournal, "append_change", lambda self, stamped, waiter: 1 / 0)
+    monkeypatch.setattr(SteeredJournal, "append_change", lambda self, stamped, waiter: 1 / 0)
     bench.clock.advance(60)
     reactor.advance(60)
     assert outcomes[:told] == [None] * told

@@ -2,8 +2,8 @@
 
 import pytest
 
-from bussrv.journal.memory import MemoryJournal
 from bussrv.registry.state.session import Claims
+from tests.journal.steered import SteeredJournal
 from tests.journal.support import fold
 from tests.registry.support import EVERYTHING, close, outcome_of, unregister_all
 
@@ -76,7 +76,7 @@ def test_a_change_of_a_session_that_closed_meanwhile_is_refused(bench, change):
 def test_a_change_that_cannot_be_encoded_hurts_nobody_else(bench, monkeypatch):
     session_id = bench.open()
     with monkeypatch.context() as patch:
-        patch.setattr(MemoryJournal, "append_change", lambda self, stamped, waiter: 1 / 0)
+        patch.setattr(SteeredJournal, "append_change", lambda self, stamped, waiter: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             bench.registry.register_service(session_id, "tv")
     bench.journal.hold()
