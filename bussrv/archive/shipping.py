@@ -69,7 +69,7 @@ class _Gone(JournalError):
     """A segment is not here any more under that name."""
 
 
-class Backlog(Struct, frozen=True):
+class Unshipped(Struct, frozen=True):
     """The closed segments that are not shipped yet.
 
     :ivar segments: how many there are.
@@ -120,7 +120,7 @@ class Shipper:
         # Bytes of segments that were shipped after the manifest.
         self._unsettled = 0
 
-    def look(self) -> Backlog:
+    def look(self) -> Unshipped:
         """Ship what is closed by now.
 
         :returns: what is left, such as segments before a seal that waits for a later one.
@@ -145,12 +145,12 @@ class Shipper:
         self._settle()
         return self.backlog()
 
-    def backlog(self) -> Backlog:
+    def backlog(self) -> Unshipped:
         """The segments that are not shipped yet, as far as the last look read the manifest."""
         shipped = self._shipped()
         last = 0 if shipped is None else shipped.segment
         left = [seal for seal in self._manifest.closed() if seal.segment > last]
-        return Backlog(len(left), min((seal.time for seal in left), default=None))
+        return Unshipped(len(left), min((seal.time for seal in left), default=None))
 
     def removed(self) -> int:
         """How many of the segments that retention removed here are not at the store."""

@@ -126,7 +126,7 @@ class CommandGroup(click.Group):
 
 
 @dataclass(frozen=True)
-class Entry:
+class Row:
     """A row of a table of commands.
 
     :ivar module: the module that has the command, by its name.
@@ -143,7 +143,7 @@ class LazyGroup(CommandGroup):
     :param sections: tables of commands by name, each under a heading.
     """
 
-    def __init__(self, *arguments: Any, sections: Mapping[str, Mapping[str, Entry]], **named: Any) -> None:
+    def __init__(self, *arguments: Any, sections: Mapping[str, Mapping[str, Row]], **named: Any) -> None:
         super().__init__(*arguments, **named)
         self.sections = sections
         self._entries = {name: entry for rows in sections.values() for name, entry in rows.items()}

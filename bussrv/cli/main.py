@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import click
 
-from bussrv.cli.command import Entry, LazyGroup
+from bussrv.cli.command import LazyGroup, Row
 from bussrv.cli.failure import BROKEN_PIPE, FAILED, INTERRUPTED, Failure
 from bussrv.cli.streams import OutputError, prepare
 from bussrv.version import VERSION
@@ -16,52 +16,50 @@ from bussrv.version import VERSION
 COMPLETE = "_BUSSRV_COMPLETE"
 """The variable by which a shell asks for completions."""
 
-SECTIONS: dict[str, dict[str, Entry]] = {
+SECTIONS: dict[str, dict[str, Row]] = {
     "Use the bus": {
-        "sub": Entry("bussrv.cli.commands.talk.sub", "show publications on services"),
-        "pub": Entry("bussrv.cli.commands.talk.pub", "publish on a service"),
-        "request": Entry("bussrv.cli.commands.talk.request", "send a request to a service, and show the reply"),
-        "reply": Entry("bussrv.cli.commands.talk.reply", "make a service of a shell command"),
+        "sub": Row("bussrv.cli.commands.talk.sub", "show publications on services"),
+        "pub": Row("bussrv.cli.commands.talk.pub", "publish on a service"),
+        "request": Row("bussrv.cli.commands.talk.request", "send a request to a service, and show the reply"),
+        "reply": Row("bussrv.cli.commands.talk.reply", "make a service of a shell command"),
     },
     "Set up a server": {
-        "init": Entry("bussrv.cli.commands.set_up.init", "make the files of a server that other machines may reach"),
-        "check": Entry("bussrv.cli.commands.set_up.check", "check a configuration file, and the files that it names"),
-        "passwd": Entry("bussrv.cli.commands.set_up.logins", "add a user to the file of --auth users:FILE"),
-        "token": Entry("bussrv.cli.commands.set_up.logins", "make a token for the file of --auth tokens:FILE"),
-        "policy": Entry("bussrv.cli.commands.set_up.policy", "show what a policy file allows, and by which line"),
+        "init": Row("bussrv.cli.commands.set_up.init", "make the files of a server that other machines may reach"),
+        "check": Row("bussrv.cli.commands.set_up.check", "check a configuration file, and the files that it names"),
+        "passwd": Row("bussrv.cli.commands.set_up.logins", "add a user to the file of --auth users:FILE"),
+        "token": Row("bussrv.cli.commands.set_up.logins", "make a token for the file of --auth tokens:FILE"),
+        "policy": Row("bussrv.cli.commands.set_up.policy", "show what a policy file allows, and by which line"),
     },
     "Look at a server": {
-        "services": Entry("bussrv.cli.commands.operate.lists", "list the services"),
-        "sessions": Entry("bussrv.cli.commands.operate.lists", "list the sessions"),
-        "session": Entry("bussrv.cli.commands.operate.session", "show a session, or its history after its end"),
-        "who": Entry("bussrv.cli.commands.operate.lists", "show the providers and the subscribers of a service"),
-        "links": Entry("bussrv.cli.commands.operate.lists", "list the links to other servers"),
-        "top": Entry("bussrv.cli.commands.operate.top", "watch throughput, times, slow sessions and refusals"),
-        "health": Entry("bussrv.cli.commands.operate.health", "show whether a server is ready, and its checks"),
-        "events": Entry("bussrv.cli.commands.operate.streams", "show changes of the registry, as they happen"),
-        "tap": Entry("bussrv.cli.commands.operate.streams", "show objects that go through the server"),
-        "alive": Entry("bussrv.cli.commands.talk.alive", "ask a server on this machine for a sign of life"),
+        "services": Row("bussrv.cli.commands.operate.lists", "list the services"),
+        "sessions": Row("bussrv.cli.commands.operate.lists", "list the sessions"),
+        "session": Row("bussrv.cli.commands.operate.session", "show a session, or its history after its end"),
+        "who": Row("bussrv.cli.commands.operate.lists", "show the providers and the subscribers of a service"),
+        "links": Row("bussrv.cli.commands.operate.lists", "list the links to other servers"),
+        "top": Row("bussrv.cli.commands.operate.top", "watch throughput, times, slow sessions and refusals"),
+        "health": Row("bussrv.cli.commands.operate.health", "show whether a server is ready, and its checks"),
+        "events": Row("bussrv.cli.commands.operate.streams", "show changes of the registry, as they happen"),
+        "tap": Row("bussrv.cli.commands.operate.streams", "show objects that go through the server"),
+        "alive": Row("bussrv.cli.commands.talk.alive", "ask a server on this machine for a sign of life"),
     },
     "Steer a server": {
-        "close": Entry("bussrv.cli.commands.operate.steer", "close a session"),
-        "reload": Entry("bussrv.cli.commands.operate.steer", "let the server read its files again"),
-        "drain": Entry(
-            "bussrv.cli.commands.operate.steer", "end the sessions one after the other, and stop the server"
-        ),
+        "close": Row("bussrv.cli.commands.operate.steer", "close a session"),
+        "reload": Row("bussrv.cli.commands.operate.steer", "let the server read its files again"),
+        "drain": Row("bussrv.cli.commands.operate.steer", "end the sessions one after the other, and stop the server"),
     },
     "Join a server to others": {
-        "uplink": Entry("bussrv.cli.commands.operate.uplink", "join a server to Kafka: registry events, publications"),
+        "uplink": Row("bussrv.cli.commands.operate.uplink", "join a server to Kafka: registry events, publications"),
     },
     "Measure": {
-        "bench": Entry("bussrv.cli.commands.talk.bench", "measure a new server on this machine"),
+        "bench": Row("bussrv.cli.commands.talk.bench", "measure a new server on this machine"),
     },
     "Look back": {
-        "journal": Entry("bussrv.cli.commands.records.journal", "show records of a journal, verify it, seal it"),
-        "audit": Entry("bussrv.cli.commands.records.audit", "check journals and report sessions, services and events"),
-        "timeline": Entry("bussrv.cli.commands.records.timeline", "show the history of a client or a service"),
+        "journal": Row("bussrv.cli.commands.records.journal", "show records of a journal, verify it, seal it"),
+        "audit": Row("bussrv.cli.commands.records.audit", "check journals and report sessions, services and events"),
+        "timeline": Row("bussrv.cli.commands.records.timeline", "show the history of a client or a service"),
     },
     "This command": {
-        "completion": Entry(
+        "completion": Row(
             "bussrv.cli.commands.set_up.completion", "print the script that completes commands in a shell"
         ),
     },

@@ -34,7 +34,7 @@ PATIENCE = 20.0
 _STEP = 0.05
 
 
-class Site:
+class DemoSite:
     """A server and its uplink, on the ports that it got first."""
 
     def __init__(self, directory: Path, name: str, url: str) -> None:
@@ -65,7 +65,7 @@ class Site:
         """The address of a port of the server."""
         return f"{scheme}://127.0.0.1:{self._ports[port]}"
 
-    def __enter__(self) -> Site:
+    def __enter__(self) -> DemoSite:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -82,7 +82,7 @@ def main() -> int:
         say("Three servers of NATS are one cluster, and keep streams together:")
         for number, url in enumerate(urls, 1):
             tell(f"nats {number}", f"listens on {url}")
-        sites = [stack.enter_context(Site(directory, *each)) for each in zip(NAMES, urls, strict=True)]
+        sites = [stack.enter_context(DemoSite(directory, *each)) for each in zip(NAMES, urls, strict=True)]
         say("Three bussrv servers, each with an uplink to one of them:")
         for site in sites:
             for other in sites:
@@ -96,7 +96,7 @@ def main() -> int:
     return 0
 
 
-def show_formats(sites: Sequence[Site], clients: ExitStack) -> None:
+def show_formats(sites: Sequence[DemoSite], clients: ExitStack) -> None:
     """What an Inbus device publishes on one server reaches clients of every format on the others."""
     hall, cellar, attic = sites
     reader = clients.enter_context(blocking.connect(hall.url()))
@@ -129,7 +129,7 @@ def show_formats(sites: Sequence[Site], clients: ExitStack) -> None:
     tell("spp", "at attic received '21.5 C'")
 
 
-def publish_until(site: Site, screen: SppClient, is_there: Callable[[spp.Event], bool]) -> None:
+def publish_until(site: DemoSite, screen: SppClient, is_there: Callable[[spp.Event], bool]) -> None:
     """Publish as a device does, again and again, until something comes to a screen at another server."""
     until = time.monotonic() + PATIENCE
     while True:
@@ -150,7 +150,7 @@ def _until(received: blocking.Subscription[Message], payload: bytes) -> str:
                 return payload.decode()
 
 
-def show_return(sites: Sequence[Site]) -> None:
+def show_return(sites: Sequence[DemoSite]) -> None:
     """A server is killed, and gets what it missed."""
     hall, _, attic = sites
     with blocking.connect(hall.url()) as editor, editor.serve(NEWS, lambda request: b"no"):

@@ -39,7 +39,7 @@ class BacklogSender(Protocol):
         """Send at most ``PIECE`` bytes. :returns: how many."""
 
 
-class Giving(Protocol):
+class FrameGiver(Protocol):
     """Gives one session what it is sent."""
 
     def give(self, bundle: Bundle) -> None:
@@ -57,7 +57,7 @@ class SendTurns:
         self._waiting: deque[BacklogSender | Deferred[None]] = deque()
         self._left = A_TURN
         self._turn = EndOfReactorTurn(self._next_turn, reactor)
-        self._kept: dict[Giving, list[Bundle]] = {}
+        self._kept: dict[FrameGiver, list[Bundle]] = {}
         self.is_held = False
 
     @property
@@ -76,11 +76,11 @@ class SendTurns:
         """From now on what sessions are sent is kept until :meth:`release`, for a few milliseconds."""
         self.is_held = True
 
-    def keep(self, session: Giving, bundle: Bundle) -> None:
+    def keep(self, session: FrameGiver, bundle: Bundle) -> None:
         """Keep what a session is sent while all is held."""
         self._kept.setdefault(session, []).append(bundle)
 
-    def give_kept(self, session: Giving) -> None:
+    def give_kept(self, session: FrameGiver) -> None:
         """Give one session what is kept for it."""
         for bundle in self._kept.pop(session, ()):
             session.give(bundle)

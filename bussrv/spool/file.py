@@ -48,7 +48,7 @@ _SCHEMA = """
 Connect = Callable[..., sqlite3.Connection]
 
 
-class Damaged(Exception):
+class SpoolDamaged(Exception):
     """The file is not what was written, or is gone. The message says how that shows."""
 
 
@@ -74,7 +74,7 @@ class SpoolFile:
     def open(self) -> sqlite3.Connection:
         """Open the file for this process alone, and make it if it is missing.
 
-        :raises Damaged: see :meth:`set_aside`.
+        :raises SpoolDamaged: see :meth:`set_aside`.
         :raises SpoolError: another server uses it, or it is of a later version, or no spool.
         :raises OSError, sqlite3.Error: it cannot be read or written.
         """
@@ -99,14 +99,14 @@ class SpoolFile:
         return open_path(path, self._connect)
 
     def check(self) -> None:
-        """See whether the file still has its name. :raises Damaged: another program removed or replaced it."""
+        """See whether the file still has its name. :raises SpoolDamaged: another program removed or replaced it."""
         if self.directory is not None:
             try:
                 found = FILES.look(f"{self.directory}/{NAME}")
             except FileNotFoundError:
-                raise Damaged("another program removed it") from None
+                raise SpoolDamaged("another program removed it") from None
             if (found.st_dev, found.st_ino) != self._identity:
-                raise Damaged("another program replaced it")
+                raise SpoolDamaged("another program replaced it")
 
     def set_aside(self) -> Path | None:
         """Give a damaged file another name. It must not be open. :returns: the name; ``None``: it is gone."""
@@ -148,11 +148,11 @@ def open_path(path: Path, connect: Connect = sqlite3.connect) -> sqlite3.Connect
     except BaseException as error:
         connection.close()
         if isinstance(error, Exception) and is_damage(error):
-            raise Damaged(str(error)) from error
+            raise SpoolDamaged(str(error)) from error
         raise
     if found != "ok":
         connection.close()
-        raise Damaged(str(found).partition("\n")[0])
+        raise SpoolDamaged(str(found).partition("\n")[0])
     return connection
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from bussrv.errors import SpoolError
 from bussrv.settings import Settings
 from bussrv.spool.accounts import host_in
-from bussrv.spool.file import BUSY_SECONDS, NAME, Damaged, open_path
-from bussrv.spool.store import Store
+from bussrv.spool.file import BUSY_SECONDS, NAME, SpoolDamaged, open_path
+from bussrv.spool.store import SpoolStore
 
 _PAUSE = 0.05
 
@@ -28,7 +28,7 @@ def forget(directory: Path, actor: str | None, peer: str | None, session: str | 
         raise SpoolError(f"there is no spool in {directory}")
     host = None if peer is None else host_in(peer)
     try:
-        store = Store(open_path(path), Settings(), lambda: time.time_ns() // 1000)
+        store = SpoolStore(open_path(path), Settings(), lambda: time.time_ns() // 1000)
         try:
             store.begin()
             removed = store.remove_owners(actor=actor, address=host, owner=session)
@@ -37,12 +37,12 @@ def forget(directory: Path, actor: str | None, peer: str | None, session: str | 
             _tidy(store, path)
         finally:
             store.close()
-    except (sqlite3.Error, OSError, Damaged) as error:
+    except (sqlite3.Error, OSError, SpoolDamaged) as error:
         raise SpoolError(f"cannot forget anybody in the spool {path}: {error}") from error
     return removed
 
 
-def _tidy(store: Store, path: Path) -> None:
+def _tidy(store: SpoolStore, path: Path) -> None:
     until = time.monotonic() + BUSY_SECONDS
     while not store.tidy():
         if time.monotonic() > until:

@@ -26,9 +26,9 @@ from bussrv.errors import OverLimit, SpoolUnavailable
 from bussrv.settings import Settings
 from bussrv.spool.accounts import ENTRY_BYTES
 from bussrv.spool.entries import Append, Change, Claim, Owner, Page, Put, Written
-from bussrv.spool.file import Damaged, SpoolFile, is_damage
+from bussrv.spool.file import SpoolDamaged, SpoolFile, is_damage
 from bussrv.spool.interfaces import ISpool, SpoolWaiter
-from bussrv.spool.store import Store
+from bussrv.spool.store import SpoolStore
 from bussrv.turns.clock import Clock
 from bussrv.turns.reactor_turn import EndOfReactorTurn
 from bussrv.turns.slices import Slices, by_steps
@@ -66,7 +66,7 @@ class _Job(Struct, frozen=True):
     :ivar grows: whether it needs space on the disk.
     """
 
-    work: Callable[[Store], Any]
+    work: Callable[[SpoolStore], Any]
     waiter: Any
     held: int = 0
     size: int = 0
@@ -116,7 +116,7 @@ class Spool:
         self._closed: Deferred[None] | None = None
         self._timer: Any = None
         # The rest belongs to the thread.
-        self._store: Store | None = None
+        self._store: SpoolStore | None = None
         self._found: _Condition | None = None
         self._tidied = self._rewritten = clock.mono()
         self._is_tidy = True
@@ -148,7 +148,7 @@ class Spool:
         held = size + sum({id(each): len(each) for each in payloads}.values())
         size += sum(map(len, payloads))
         grows = any(isinstance(each, (Append, Put, Claim)) for each in changes)
-        self._collect(_Job(partial(Store.apply, changes=changes), waiter, held, size, True, grows))
+        self._collect(_Job(partial(SpoolStore.apply, changes=changes), waiter, held, size, True, grows))
 
     def write(self, changes: Sequence[Change]) -> Deferred[Written]:
         """See :class:`ISpool`."""
@@ -190,7 +190,7 @@ class Spool:
             return SpoolUnavailable(f"the spool is too slow: {self._waiting} bytes wait to be written")
         return None
 
-    def _read(self, work: Callable[[Store], Any]) -> Deferred[Any]:
+    def _read(self, work: Callable[[SpoolStore], Any]) -> Deferred[Any]:
         done: Deferred[Any] = Deferred()
         if self._closed is not None:
             done.errback(SpoolUnavailable("the spool is closed"))
@@ -256,7 +256,7 @@ class Spool:
         self._timer = None
         # If it fails, the next transaction that does not says what expires next.
         expired = Deferred().addCallbacks(self._tell_expired, lambda _: None)
-        self._collect(_Job(Store.expire, expired, is_change=True))
+        self._collect(_Job(SpoolStore.expire, expired, is_change=True))
 
     def _tell_expired(self, count: int) -> None:
         self._counters["spool-expired"] += count
@@ -269,7 +269,7 @@ class Spool:
     def _tell_closed(self, closed: Deferred[None]) -> None:
         if self._thread is not None:
             self._thread.join()
-        self._tell_soon([(_Job(Store.close, closed), None)])
+        self._tell_soon([(_Job(SpoolStore.close, closed), None)])
 
     # In the thread.
 
@@ -310,7 +310,7 @@ class Spool:
         self._reactor.callFromThread(self._tell, outcomes, self._found, expiry, kept)
 
     def _in_one_transaction(
-        self, store: Store, jobs: list[_Job], shortage: _Condition | None
+        self, store: SpoolStore, jobs: list[_Job], shortage: _Condition | None
     ) -> tuple[list[tuple[_Job, Any]], int | None]:
         self._file.check()
         try:
@@ -333,12 +333,12 @@ class Spool:
         return _Condition("the disk gets full", self._space.sentence)
 
     @staticmethod
-    def _outcome(store: Store, job: _Job, shortage: _Condition | None) -> Any:
+    def _outcome(store: SpoolStore, job: _Job, shortage: _Condition | None) -> Any:
         if job.grows and shortage is not None:
             return SpoolUnavailable(shortage.message)
         try:
             return job.work(store)
-        except (sqlite3.OperationalError, Damaged):
+        except (sqlite3.OperationalError, SpoolDamaged):
             raise
         except Exception as error:
             if is_damage(error):
@@ -354,10 +354,10 @@ class Spool:
         except Exception:
             return unavailable
 
-    def _opened(self) -> Store:
+    def _opened(self) -> SpoolStore:
         if self._store is None:
             try:
-                self._store = Store(self._open_file(), self._settings, self._clock.utc)
+                self._store = SpoolStore(self._open_file(), self._settings, self._clock.utc)
             except BaseException:
                 self._file.release()
                 raise
@@ -366,7 +366,7 @@ class Spool:
     def _open_file(self) -> sqlite3.Connection:
         try:
             return self._file.open()
-        except Damaged as error:
+        except SpoolDamaged as error:
             self._set_aside(error)
             return self._file.open()
 
@@ -380,7 +380,7 @@ class Spool:
 
     def _failed(self, error: Exception) -> str:
         """A transaction failed. :returns: why, for clients."""
-        if isinstance(error, Damaged) or is_damage(error):
+        if isinstance(error, SpoolDamaged) or is_damage(error):
             self._set_aside(error)
             return "the spool was damaged"
         self._find(_Condition("the spool cannot be written", f"the spool cannot be written: {error}"))

@@ -1,7 +1,7 @@
 """Owners and entries as tables: each change, each reading. For one thread.
 
-Changes are made between :meth:`Store.begin` and :meth:`Store.commit`, those of several callers together. Readings in
-between have what was changed before them.
+Changes are made between :meth:`SpoolStore.begin` and :meth:`SpoolStore.commit`, those of several callers together.
+Readings in between have what was changed before them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from bussrv.spool.entries import (
     Replace,
     Written,
 )
-from bussrv.spool.file import Damaged
+from bussrv.spool.file import SpoolDamaged
 
 MOST_EXPIRED = 1000
 """So many entries that expired are removed in one commit."""
@@ -43,7 +43,7 @@ MOST_VACUUMED = 1000
 _WHERE = "FROM entry WHERE owner = ? AND kind = ?"
 
 
-class Store:
+class SpoolStore:
     """The tables of a spool, and the accounts of them.
 
     Every method raises :class:`sqlite3.Error` as SQLite does.
@@ -127,7 +127,7 @@ class Store:
     def page(self, owner: str, kind: str, after: int, most: int, most_bytes: int) -> Page:
         """Entries that have not expired, see :meth:`bussrv.spool.interfaces.ISpool.page`.
 
-        :raises Damaged: the payload of one of them is not what was written.
+        :raises SpoolDamaged: the payload of one of them is not what was written.
         """
         found: list[Entry] = []
         size = 0
@@ -142,7 +142,7 @@ class Store:
                 if len(found) >= most or (found and size > most_bytes):
                     return Page(tuple(found), False)
                 if crc32(payload) != digest:
-                    raise Damaged(f"entry {number} is not what was written")
+                    raise SpoolDamaged(f"entry {number} is not what was written")
                 found.append(Entry(number, key, payload, expires))
         finally:
             rows.close()

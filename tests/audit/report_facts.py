@@ -272,7 +272,7 @@ def _facts(  # noqa: C901 - as many things as there are tables
                               sealed="none", server=who(servers)),
             ), 4),
             "absences": Listing(tuple(
-                activity.Absence(server=who(servers), session=f"5f1c2ab94e07.{at}", begin=begin + at * HOUR,
+                activity.AbsenceRow(server=who(servers), session=f"5f1c2ab94e07.{at}", begin=begin + at * HOUR,
                     end=None if outcome == "away" else begin + (at + 1) * HOUR, kept_until=end + DAY, outcome=outcome,
                     away_seconds=None if outcome == "away" else 3600.0, reason=who(("connection-lost", "session-x")),
                     routing_id=who(("phone", "car")), actor=who(("anna", "ben")), back_actor=who(("eve", "carl")),
@@ -285,12 +285,12 @@ def _facts(  # noqa: C901 - as many things as there are tables
                              end=end, ended=at % 2 == 0, waited_seconds=90_000.0 / (at + 1))
                 for at in range(4)), 31),
             "refusals": Listing((
-                trouble.Refusal(event="auth.failed", reason="bad-credentials", number=940, suppressed=12_400,
+                trouble.RefusalRow(event="auth.failed", reason="bad-credentials", number=940, suppressed=12_400,
                               **refusal),
-                trouble.Refusal(event="limit.reached", reason="too-many-connects", limit="max-connects", number=311,
+                trouble.RefusalRow(event="limit.reached", reason="too-many-connects", limit="max-connects", number=311,
                               suppressed=2_000, **refusal),
-                trouble.Refusal(event="service.refused", reason="reserved-name", number=3, suppressed=0, **refusal),
-                trouble.Refusal(event="limit.reached", limit="outbound-limit", number=2, suppressed=0, **refusal),
+                trouble.RefusalRow(event="service.refused", reason="reserved-name", number=3, suppressed=0, **refusal),
+                trouble.RefusalRow(event="limit.reached", limit="outbound-limit", number=2, suppressed=0, **refusal),
             ), 4),
             "refused": Listing(tuple(
                 trouble.RefusedAddress(address=who((f"192.0.2.{at}", "2001:db8::17")), number=900 // (at + 1),

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from bussrv.cli.commands.talk.pub import _lines
 from bussrv.cli.connection import ConnectionOptions
 from bussrv.cli.traffic.joining import joined
-from bussrv.cli.traffic.receiving import ReceivedPublication, Receiver, receiving
+from bussrv.cli.traffic.receiving import ReceivedPublication, Receiving, receiving
 from bussrv.client.blocking import connect
 from bussrv.client.objects import ObjectsClient
 from bussrv.client.spp import SppClient
@@ -52,7 +52,7 @@ def await_record(place: Place, event: str, service: str, count: int = 1) -> None
                 seen += (state["event"], state.get("service")) == (event, service)
 
 
-def next_of(receiver: Receiver) -> ReceivedPublication:
+def next_of(receiver: Receiving) -> ReceivedPublication:
     """The next publication."""
     found = receiver.receive(10)
     assert isinstance(found, ReceivedPublication)

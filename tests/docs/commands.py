@@ -11,7 +11,7 @@ from bussrv.journal.pseudonym_keys import new_key
 from bussrv.settings import Settings
 from bussrv.spool.entries import Append, Claim
 from bussrv.spool.file import SpoolFile
-from bussrv.spool.store import Store
+from bussrv.spool.store import SpoolStore
 from tests.docs.golden import PLACE, SECOND_KEY, private_pem, public_pem
 from tests.docs.pages import blocks
 
@@ -37,7 +37,7 @@ def prepare(place: Path) -> None:
     for name, text in (("hall.key", private_pem(SECOND_KEY)), ("hall.key.pub", public_pem(SECOND_KEY))):
         (place / name).write_bytes(text)
     (place / "pseudonyms").write_bytes(b"".join(new_key(kind, identity)[1] for kind, identity in FORGETTABLE))
-    with closing(Store(SpoolFile(place / "journal.spool").open(), Settings(), lambda: 0)) as spool:
+    with closing(SpoolStore(SpoolFile(place / "journal.spool").open(), Settings(), lambda: 0)) as spool:
         spool.begin()
         for owner, actor in (("phone-1", "ann"), ("sensor-7", "sensors")):
             message = Append(owner=owner, kind="queue", payload=b"23.5")

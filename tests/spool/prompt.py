@@ -15,7 +15,7 @@ from bussrv.settings import Settings
 from bussrv.spool.entries import Change, Owner, Page, Written
 from bussrv.spool.file import SpoolFile
 from bussrv.spool.interfaces import ISpool, SpoolWaiter
-from bussrv.spool.store import Store
+from bussrv.spool.store import SpoolStore
 
 
 @implementer(ISpool)
@@ -29,7 +29,7 @@ class PromptSpool:
     kept = 0
 
     def __init__(self, settings: Settings, counters: Counter[str], utc: Callable[[], int], reactor: Clock) -> None:
-        self._make = lambda: Store(SpoolFile(None).open(), settings, utc)
+        self._make = lambda: SpoolStore(SpoolFile(None).open(), settings, utc)
         self.store = self._make()
         self.fails = False
         self.delay = 0.0

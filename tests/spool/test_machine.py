@@ -36,7 +36,7 @@ from bussrv.spool.entries import (
     Written,
 )
 from bussrv.spool.file import NAME, SpoolFile
-from bussrv.spool.store import Store
+from bussrv.spool.store import SpoolStore
 from tests.journal.support import FakeClock
 from tests.size import sized
 from tests.spool.support import Disk, bytes_of
@@ -242,7 +242,7 @@ class SpoolMachine(RuleBasedStateMachine):
 
     def open(self) -> None:
         self.file = SpoolFile(self.directory, connect=self.disk.connect)
-        self.store = Store(self.file.open(), LIMITS, self.clock.utc)
+        self.store = SpoolStore(self.file.open(), LIMITS, self.clock.utc)
         self.store.begin()
         self.store.commit()
 

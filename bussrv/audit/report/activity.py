@@ -78,7 +78,7 @@ def remote_sessions(tables: Tables) -> int:
     return number_of(tables, "SELECT session FROM @sessions WHERE home IS NOT NULL")
 
 
-class Absence(Struct, frozen=True, kw_only=True):
+class AbsenceRow(Struct, frozen=True, kw_only=True):
     """A time in which the client of a durable session was away.
 
     :ivar outcome: ``resumed``, ``closed`` or ``away``.
@@ -98,10 +98,10 @@ class Absence(Struct, frozen=True, kw_only=True):
     taken_over: bool = False
 
 
-def absences(tables: Tables) -> Listing[Absence]:
+def absences(tables: Tables) -> Listing[AbsenceRow]:
     """Absences: first those of sessions that other users took over, then those that are not over, then the longest."""
     order = f"taken_over DESC, until IS NOT NULL, {most_of('away_seconds')}, {first('server', 'begin', 'session')}"
-    return listing(tables, "SELECT * FROM @absences", Absence, order)
+    return listing(tables, "SELECT * FROM @absences", AbsenceRow, order)
 
 
 class Churn(Struct, frozen=True):

@@ -121,7 +121,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     churn: activity.Churn = activity.Churn()
     durations: tuple[int, ...] = ()
     closings: Listing[activity.Named] = Listing()
-    absences: Listing[activity.Absence] = Listing()
+    absences: Listing[activity.AbsenceRow] = Listing()
 
     service_totals: activity.ServiceTotals = activity.ServiceTotals()
     uptimes: tuple[activity.ServiceUse, ...] = ()
@@ -131,7 +131,7 @@ class Facts(Struct, frozen=True, kw_only=True):
 
     traffic: Listing[activity.ClientTraffic] = Listing()
     traffic_bytes: int = 0
-    refusals: Listing[trouble.Refusal] = Listing()
+    refusals: Listing[trouble.RefusalRow] = Listing()
     refused: Listing[trouble.RefusedAddress] = Listing()
     attacked: Listing[trouble.Attacked] = Listing()
     storms: Listing[trouble.Storm] = Listing()

@@ -16,7 +16,7 @@ _NUMBERS = (
 _BY_NUMBER = "number + suppressed DESC"
 
 
-class Refusal(Struct, frozen=True, kw_only=True):
+class RefusalRow(Struct, frozen=True, kw_only=True):
     """Refusals, denials of the policy, failed logins or limits with one event and reason."""
 
     event: str
@@ -33,10 +33,10 @@ class Refusal(Struct, frozen=True, kw_only=True):
         return self.reason or self.limit
 
 
-def refusals(tables: Tables) -> Listing[Refusal]:
+def refusals(tables: Tables) -> Listing[RefusalRow]:
     """Refusals, denials of the policy, failed logins and limits, by event and reason."""
     by_reason = f"SELECT event, reason, limit_name, {_NUMBERS} FROM @refusals GROUP BY event, reason, limit_name"
-    return listing(tables, by_reason, Refusal, f"{_BY_NUMBER}, {first('event', 'reason', 'limit_name')}")
+    return listing(tables, by_reason, RefusalRow, f"{_BY_NUMBER}, {first('event', 'reason', 'limit_name')}")
 
 
 class RefusedAddress(Struct, frozen=True, kw_only=True):

@@ -45,7 +45,7 @@ class CommandLimits:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CommandOutcome:
     """The result of a run.
 
     :ivar reason: a stable code if there is no reply: ``command-failed``, ``command-timeout``, ``reply-too-large``.
@@ -68,14 +68,14 @@ class Runner:
         self._running: set[subprocess.Popen[bytes]] = set()
         self._is_closed = False
 
-    def run(self, payload: bytes, variables: Mapping[str, str]) -> Outcome:
+    def run(self, payload: bytes, variables: Mapping[str, str]) -> CommandOutcome:
         """Run the command once, and wait for its end."""
         begun = time.monotonic()
         try:
             output, reason, message = self._run(payload, variables)
         except OSError as error:
             output, reason, message = b"", "command-failed", f"the command cannot be started: {error.strerror}"
-        return Outcome(output, reason, message, time.monotonic() - begun)
+        return CommandOutcome(output, reason, message, time.monotonic() - begun)
 
     def _run(self, payload: bytes, variables: Mapping[str, str]) -> tuple[bytes, str | None, str]:
         # The input is a file: a pipe could fill while the command waits for a reader of its output.
@@ -159,7 +159,7 @@ class Answered:
 
     sender: str
     request: int
-    outcome: Outcome
+    outcome: CommandOutcome
 
     def as_json(self) -> dict[str, Any]:
         """The object of JSON for programs."""
@@ -246,11 +246,11 @@ class AnsweringService:
 
         return handle
 
-    async def _outcome(self, request: Request) -> Outcome:
+    async def _outcome(self, request: Request) -> CommandOutcome:
         self._open += 1
         try:
             if self._open > self._limits.concurrency + self._limits.waiting:
-                return Outcome(b"", "too-busy", "too many requests wait for this service", 0.0)
+                return CommandOutcome(b"", "too-busy", "too many requests wait for this service", 0.0)
             identifier = request.metadata.get("id")
             about = {"SERVICE": self._name, "FROM": request.asker, "TYPE": request.type, "ID": identifier}
             variables = {f"REQUEST_{name}": value for name, value in about.items() if isinstance(value, str)}

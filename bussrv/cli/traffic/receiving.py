@@ -62,7 +62,7 @@ class ReceivedPublication:
 @contextmanager
 def receiving(
     connection: ConnectionOptions, wire_format: str, names: Sequence[str], *, reconnect: bool = False
-) -> Iterator[Receiver]:
+) -> Iterator[Receiving]:
     """Subscribe to services.
 
     :param wire_format: one of :data:`FORMATS`.
@@ -82,13 +82,13 @@ def receiving(
     with joined(connect, connection, wire_format, reconnect=reconnect) as bus:
         if has_wildcards and wire_format in RULES:
             with bus.objects(*RULES[wire_format], overflow=overflow) as objects:
-                yield Receiver(objects, names, has_breaks=reconnect)
+                yield Receiving(objects, names, has_breaks=reconnect)
         else:
             with bus.subscribe(*names, overflow=overflow) as messages:
-                yield Receiver(messages, names, has_breaks=reconnect)
+                yield Receiving(messages, names, has_breaks=reconnect)
 
 
-class Receiver:
+class Receiving:
     """Takes publications from a subscription.
 
     :param names: of the services; they may have ``*`` and ``?``.

@@ -14,7 +14,7 @@ from twisted.internet.defer import Deferred, gatherResults
 from bussrv.formats.mqtt import joining
 from bussrv.formats.mqtt.clients import Clients
 from bussrv.formats.mqtt.durable.link import FACTS
-from bussrv.formats.mqtt.durable.queue import Client as Receiver
+from bussrv.formats.mqtt.durable.queue import QueueClient
 from bussrv.formats.mqtt.durable.session import MOST_INCOMING, Begun, DurableSession
 from bussrv.formats.mqtt.durable.stored import Format
 from bussrv.formats.mqtt.encoding import LONGEST_PACKET, Client, MqttEncoding, Wanted
@@ -318,7 +318,7 @@ class MqttProtocol(StreamProtocol):
             self.begun = durable.begun
         self.continue_as(durable.id, link.traffic, "joined-session")
         self.link.send(Bundle([encode(answer, version)]))
-        receiver = Receiver(Format(version, max_packet), self._receive_maximum, self.link.send_numbered)
+        receiver = QueueClient(Format(version, max_packet), self._receive_maximum, self.link.send_numbered)
         link.connect(self.link, receiver)
         if version == VERSION_5:
             self.clients.durable.told_of_drops(durable)

@@ -115,7 +115,7 @@ class StreamLink:
             self.give(bundle)
 
     def give(self, bundle: Bundle) -> None:
-        """Send frames that are counted; see :class:`bussrv.memory.send_turns.Giving`."""
+        """Send frames that are counted; see :class:`bussrv.memory.send_turns.FrameGiver`."""
         if self.is_closing:
             return
         if not self._is_clear:

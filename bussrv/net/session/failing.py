@@ -13,7 +13,7 @@ from bussrv.errors import OverLimit
 from bussrv.net.transport.complaints import Complaints
 
 
-class Port(Protocol):
+class FailingPort(Protocol):
     """The port of a connection, as far as its failures need it."""
 
     bus: IBus
@@ -26,7 +26,7 @@ class FailingConnection(Protocol):
     transport: Any
 
     @property
-    def factory(self) -> Port:
+    def factory(self) -> FailingPort:
         """Its port."""
 
     def not_admitted(self, refusal: OverLimit) -> None:

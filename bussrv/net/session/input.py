@@ -74,7 +74,7 @@ def check_reader(reader: Reader) -> Reader:
     return reader
 
 
-class Port(Protocol):
+class InputPort(Protocol):
     """The port of a connection, as far as its input needs it."""
 
     in_turns: bool
@@ -139,7 +139,7 @@ class Input:
         self._reactor = reactor
         self._slice_end = 0.0
 
-    def open(self, session_id: str, port: Port, address: str, holding: HeldMemory) -> None:
+    def open(self, session_id: str, port: InputPort, address: str, holding: HeldMemory) -> None:
         """The session is open.
 
         :param address: the client's; see :class:`bussrv.turns.slices.Slices`.

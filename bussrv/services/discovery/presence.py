@@ -31,7 +31,7 @@ from bussrv.plugin import (
     matches,
 )
 from bussrv.services.discovery.changed_keys import ChangedKeys
-from bussrv.services.discovery.presence_topics import Kind, Present, is_wanted, kinds_of, present_of
+from bussrv.services.discovery.presence_topics import PresenceKind, Present, is_wanted, kinds_of, present_of
 
 JSON = "application/json"
 
@@ -86,7 +86,7 @@ class Presence:
         elif isinstance(event, ev.SubscriptionRemoved):
             self._unsubscribed(session_id, {event.service or ""})
         elif isinstance(event, ev.ServiceRegistered | ev.ServiceUnregistered):
-            self._changed.add(Present(Kind.SERVICE, event.service or ""))
+            self._changed.add(Present(PresenceKind.SERVICE, event.service or ""))
         else:
             self._session_changed(session_id, event.routing_id or "")
             if isinstance(event, ev.SessionClosed):
@@ -111,7 +111,7 @@ class Presence:
         session = self._state.sessions.get(session_id)
         shown = self._shown.get(session_id) if session is not None else self._shown.pop(session_id, None)
         for each in {shown or routing_id, routing_id if session is None else session.routing_id}:
-            self._changed.add(Present(Kind.SESSION, each))
+            self._changed.add(Present(PresenceKind.SESSION, each))
 
     def retained(self, wanted: str, permissions: Permissions) -> Iterator[Publication | None]:
         """See :class:`bussrv.bus.interfaces.ITopicSource`."""
@@ -119,15 +119,15 @@ class Presence:
         if exact is not None:
             yield from self._of(exact, permissions)
         for kind in kinds_of(wanted):
-            known = self._state.sessions if kind is Kind.SESSION else self._state.services
+            known = self._state.sessions if kind is PresenceKind.SESSION else self._state.services
             for key in tuple(known):
                 present = self._present(kind, key)
                 if present is not None and matches(wanted, present.topic):
                     yield from self._of(present, permissions)
                 yield None
 
-    def _present(self, kind: Kind, key: str) -> Present | None:
-        if kind is Kind.SERVICE:
+    def _present(self, kind: PresenceKind, key: str) -> Present | None:
+        if kind is PresenceKind.SERVICE:
             return Present(kind, key)
         session = self._state.sessions.get(key)
         return None if session is None else Present(kind, session.routing_id)
@@ -152,7 +152,7 @@ class Presence:
 
     def _payload(self, present: Present, permissions: Permissions) -> Generator[None, None, bytes]:
         """Make the payload of a thing in steps. :returns: empty if it is gone."""
-        if present.kind is Kind.SESSION:
+        if present.kind is PresenceKind.SESSION:
             session = self._state.sessions.get(self._state.owner(present.name) or "")
             return b"" if session is None else self._session(session)
         providers = self._state.services.get(present.name)
@@ -183,5 +183,5 @@ class Presence:
 
 
 def _sees(permissions: Permissions, present: Present) -> bool:
-    is_session = present.kind is Kind.SESSION
+    is_session = present.kind is PresenceKind.SESSION
     return permissions.sees_session(present.name) if is_session else permissions.sees_service(present.name)

@@ -22,7 +22,7 @@ _ESCAPES = (("%", "%25"), ("+", "%2B"), ("#", "%23"))
 _SLASH = ("/", "%2F")
 
 
-class Kind(Enum):
+class PresenceKind(Enum):
     """The kinds of things that have topics. The value is the second level of the topic."""
 
     SESSION = "sessions"
@@ -32,7 +32,7 @@ class Kind(Enum):
 class Present(NamedTuple):
     """A thing that may be there. :ivar name: the routing id of a session, or the name of a service."""
 
-    kind: Kind
+    kind: PresenceKind
     name: str
 
     @property
@@ -44,7 +44,7 @@ class Present(NamedTuple):
         return f"{PRESENCE_PREFIX}{self.kind.value}{SEPARATOR}{text}"
 
 
-_KINDS = {each.value: each for each in Kind}
+_KINDS = {each.value: each for each in PresenceKind}
 
 
 def present_of(topic: str) -> Present | None:
@@ -64,13 +64,13 @@ def is_wanted(wanted: str) -> bool:
     return wanted.startswith(PRESENCE_PREFIX)
 
 
-def kinds_of(pattern: str) -> tuple[Kind, ...]:
+def kinds_of(pattern: str) -> tuple[PresenceKind, ...]:
     """The kinds of topics that a pattern may cover."""
     if not is_wanted(pattern) or not is_pattern(pattern):
         return ()
     level = pattern.split(SEPARATOR)[1]
-    return tuple(each for each in Kind if level in (each.value, ONE_LEVEL, REST))
+    return tuple(each for each in PresenceKind if level in (each.value, ONE_LEVEL, REST))
 
 
-def _escapes(kind: Kind) -> tuple[tuple[str, str], ...]:
-    return (*_ESCAPES, _SLASH) if kind is Kind.SESSION else _ESCAPES
+def _escapes(kind: PresenceKind) -> tuple[tuple[str, str], ...]:
+    return (*_ESCAPES, _SLASH) if kind is PresenceKind.SESSION else _ESCAPES

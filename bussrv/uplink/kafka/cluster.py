@@ -42,7 +42,7 @@ class Sasl:
 
 
 @dataclass(frozen=True)
-class TlsFiles:
+class ClientTls:
     """Files in the form of PEM.
 
     :ivar ca: the authorities that may sign the certificates of brokers; ``None``: those that the system trusts.
@@ -120,7 +120,7 @@ class Cluster:
         return None
 
 
-def parse(url: str, sasl: Sasl | None, files: TlsFiles, *, insecure: bool = False) -> Cluster:
+def parse(url: str, sasl: Sasl | None, files: ClientTls, *, insecure: bool = False) -> Cluster:
     """The cluster of an URL ``kafka://HOST[:PORT][,HOST[:PORT]…]``; with TLS: ``kafkas://``.
 
     :param insecure: whether a password may cross the network as it is.
@@ -153,7 +153,7 @@ def _server(text: str, url: str) -> tuple[str, int]:
     return found[1].strip("[]"), port
 
 
-def _context(files: TlsFiles) -> ssl.SSLContext:
+def _context(files: ClientTls) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cafile=files.ca)
         if files.certificate is not None:

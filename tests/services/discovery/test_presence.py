@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from bussrv.bus.services.hosted_subscribers import seen_with
-from bussrv.services.discovery.presence_topics import Kind
+from bussrv.services.discovery.presence_topics import PresenceKind
 from bussrv.services.discovery.presence_topics import Present as Thing
 from bussrv.wire.mqtt.packets import Publish, Will
 from bussrv.wire.mqtt.reasons import ReasonCode
@@ -52,10 +52,12 @@ def truth(network: Present, believer: Believer) -> dict[str, bytes]:
     for name, providers in state.services.items():
         number = sum(seen.sees_session(state.sessions[each].routing_id) for each in providers)
         if seen.sees_service(name):
-            things[Thing(Kind.SERVICE, name).topic] = json.dumps({"providers": number}).replace(" ", "").encode()
+            things[Thing(PresenceKind.SERVICE, name).topic] = (
+                json.dumps({"providers": number}).replace(" ", "").encode()
+            )
     for session in state.sessions.values():
         if seen.sees_session(session.routing_id):
-            things[Thing(Kind.SESSION, session.routing_id).topic] = network.presence._session(session)
+            things[Thing(PresenceKind.SESSION, session.routing_id).topic] = network.presence._session(session)
     return {topic: payload for topic, payload in things.items() if may.may("watch", topic)}
 
 
@@ -142,7 +144,9 @@ def test_a_session_is_shown_as_it_is() -> None:
 def test_a_session_with_another_routing_id_has_another_topic() -> None:
     network = Present()
     member = Member(network.connect("objects"))
-    former = Thing(Kind.SESSION, network.registry.state.sessions[member.connection.protocol.session_id].routing_id)
+    former = Thing(
+        PresenceKind.SESSION, network.registry.state.sessions[member.connection.protocol.session_id].routing_id
+    )
     hub = Believer(network, "$bus/sessions/#")
     assert former.topic in hub.known
     member.send({"event": "routing/subscribe", "routing-id": "ann/1"})

@@ -6,12 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bussrv.service_patterns import matches
-from bussrv.services.discovery.presence_topics import Kind, Present, kinds_of, present_of
+from bussrv.services.discovery.presence_topics import PresenceKind, Present, kinds_of, present_of
 from bussrv.wire.mqtt.topics import is_name
 from tests.tables import each_row
 
 names = st.text("ab/+#%2BF3$é", min_size=1, max_size=8)
-presents = st.builds(Present, st.sampled_from(Kind), names)
+presents = st.builds(Present, st.sampled_from(PresenceKind), names)
 
 
 @given(presents)
@@ -20,7 +20,7 @@ def test_a_topic_is_a_name_and_says_what_it_is_about(present: Present) -> None:
     assert present_of(present.topic) == present
     assert matches("$bus/#", present.topic)
     assert not matches("#", present.topic)
-    assert matches("$bus/sessions/+", present.topic) == (present.kind is Kind.SESSION)
+    assert matches("$bus/sessions/+", present.topic) == (present.kind is PresenceKind.SESSION)
 
 
 @given(names)
@@ -33,15 +33,15 @@ def test_other_names_are_about_nothing_that_has_another_topic(name: str) -> None
 @each_row(
     ("pattern", "kinds"),
     [
-        ("$bus/#", (Kind.SESSION, Kind.SERVICE)),
-        ("$bus/+/x", (Kind.SESSION, Kind.SERVICE)),
-        ("$bus/services/#", (Kind.SERVICE,)),
-        ("$bus/sessions/+", (Kind.SESSION,)),
+        ("$bus/#", (PresenceKind.SESSION, PresenceKind.SERVICE)),
+        ("$bus/+/x", (PresenceKind.SESSION, PresenceKind.SERVICE)),
+        ("$bus/services/#", (PresenceKind.SERVICE,)),
+        ("$bus/sessions/+", (PresenceKind.SESSION,)),
         ("$bus/links/#", ()),
         ("$bus/services/tv", ()),
         ("#", ()),
         ("+/services/#", ()),
     ],
 )
-def test_a_pattern_covers_some_kinds(pattern: str, kinds: tuple[Kind, ...]) -> None:
+def test_a_pattern_covers_some_kinds(pattern: str, kinds: tuple[PresenceKind, ...]) -> None:
     assert kinds_of(pattern) == kinds

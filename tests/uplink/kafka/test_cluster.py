@@ -15,13 +15,13 @@ from aiokafka.errors import AuthenticationFailedError, KafkaConnectionError
 
 from bussrv.errors import ConfigError
 from bussrv.testing.uplink import RunningUplink
-from bussrv.uplink.kafka.cluster import Cluster, Sasl, TlsFiles, parse
+from bussrv.uplink.kafka.cluster import ClientTls, Cluster, Sasl, parse
 from bussrv.uplink.kafka.faults import lasting
 from tests.certificates import Authority
 from tests.journal.kept import Kept
 from tests.uplink.kafka.broker import Broker
 
-NO_FILES = TlsFiles()
+NO_FILES = ClientTls()
 
 
 @pytest.fixture(scope="module")
@@ -77,9 +77,9 @@ def test_events_go_over_tls(secure: Broker, authority: Authority, place: Path, j
 def test_what_is_wrong_with_tls_is_said(secure: Broker, authority: Authority, place: Path) -> None:
     stranger = Authority(place / "stranger")
     address = secure.address
-    assert "self-signed certificate" in complaint(parse(secure.url, None, TlsFiles(stranger.file)))
+    assert "self-signed certificate" in complaint(parse(secure.url, None, ClientTls(stranger.file)))
     elsewhere = secure.url.replace("localhost", "127.0.0.1")
-    assert "IP address mismatch" in complaint(parse(elsewhere, None, TlsFiles(authority.file)))
+    assert "IP address mismatch" in complaint(parse(elsewhere, None, ClientTls(authority.file)))
     assert f"{address}: " in complaint(parse(f"kafka://{address}", None, NO_FILES))
 
 
@@ -141,6 +141,6 @@ def test_a_password_does_not_cross_the_network_as_it_is(tmp_path: Path) -> None:
     parse("kafka://hall", scram, NO_FILES)
     parse("kafkas://hall", plain, NO_FILES)
     with pytest.raises(ConfigError, match="without TLS, and files for TLS are given"):
-        parse("kafka://hall", None, TlsFiles(tmp_path))
+        parse("kafka://hall", None, ClientTls(tmp_path))
     with pytest.raises(ConfigError, match="nothing: cannot be used for TLS: No such file"):
-        parse("kafkas://hall", None, TlsFiles(tmp_path / "nothing"))
+        parse("kafkas://hall", None, ClientTls(tmp_path / "nothing"))

@@ -7,7 +7,7 @@ from typing import Any
 
 from zope.interface import implementer
 
-from bussrv.formats.mqtt.durable.queue import Client, Queue
+from bussrv.formats.mqtt.durable.queue import Queue, QueueClient
 from bussrv.formats.mqtt.encoding import LONGEST_PACKET, Encodings, MqttEncoding, Wanted
 from bussrv.formats.mqtt.encoding import Client as Facts
 from bussrv.formats.mqtt.link import MqttLink
@@ -37,7 +37,7 @@ class DurableLink:
         self.queue = queue
         self.traffic = Traffic()
         self.connection: MqttLink | None = None
-        self._client: Client | None = None
+        self._client: QueueClient | None = None
         self._encodings = encodings
         self._ended = ended
 
@@ -49,7 +49,7 @@ class DurableLink:
         self._session_id = self.queue.session_id = session_id
         self.queue.owner = owner
 
-    def connect(self, connection: MqttLink, client: Client) -> None:
+    def connect(self, connection: MqttLink, client: QueueClient) -> None:
         """The client is there."""
         self.connection, self._client = connection, client
         connection.traffic = self.traffic
@@ -106,6 +106,6 @@ class DurableLink:
             self.connection.close(reason)
 
 
-def _fitted(frame: bytes, client: Client) -> bytes | None:
+def _fitted(frame: bytes, client: QueueClient) -> bytes | None:
     """A packet as the client takes it. Those that are no messages were made for it."""
     return client.form.of(frame) if frame[0] >> 4 == PacketType.PUBLISH else frame

@@ -36,7 +36,7 @@ MOST_BYTES_ON_THEIR_WAY = 256 << 10
 SECOND = 1_000_000
 
 
-class Client(Struct, frozen=True):
+class QueueClient(Struct, frozen=True):
     """The client, while it is connected.
 
     :ivar form: how it takes messages.
@@ -74,7 +74,7 @@ class Queue:
     def __init__(self, bus: IBus, rounds: Rounds, *, is_known: bool) -> None:
         self._bus = bus
         self._rounds = rounds
-        self._client: Client | None = None
+        self._client: QueueClient | None = None
         self._on_their_way: dict[int, _Sent] = {}  # by packet identifier
         self._size = 0
         self._after = 0  # the number of the last message that was sent over this connection
@@ -82,7 +82,7 @@ class Queue:
         # Messages up to this number may have been sent before, over other connections. None: all that are there.
         self._sent_before: int | None = 0 if is_known else None
 
-    def connect(self, client: Client) -> None:
+    def connect(self, client: QueueClient) -> None:
         """The client is there: it is sent everything that it has not acknowledged."""
         self.disconnect()
         self._client = client
@@ -131,7 +131,7 @@ class Queue:
             return False
         return not count or self._size + size <= MOST_BYTES_ON_THEIR_WAY
 
-    def _send(self, client: Client, number: int, frame: bytes, expires: int | None) -> None:
+    def _send(self, client: QueueClient, number: int, frame: bytes, expires: int | None) -> None:
         """Send a message. One that has expired, or is too large for the client, is removed."""
         self._after = number
         left = None if expires is None else -((self._bus.utc() - expires) // SECOND)
@@ -163,7 +163,7 @@ class Queue:
         page = self._bus.spool.page(self.owner, KIND, after=self._after, most=most, most_bytes=MOST_BYTES_ON_THEIR_WAY)
         page.addCallbacks(self._page, self._not_read, callbackArgs=(client,))
 
-    def _page(self, page: Page, client: Client) -> None:
+    def _page(self, page: Page, client: QueueClient) -> None:
         self._is_reading = False
         if client is not self._client:
             self._read()
@@ -223,7 +223,7 @@ class Queue:
             sent.awaits = PacketType.PUBCOMP
             self._release(self._client, number, is_known=True)
 
-    def _release(self, client: Client, number: int, *, is_known: bool) -> None:
+    def _release(self, client: QueueClient, number: int, *, is_known: bool) -> None:
         is_said = is_known or client.form.version != VERSION_5
         code = ReasonCode.SUCCESS if is_said else ReasonCode.PACKET_ID_NOT_FOUND
         client.send(encode(Pubrel(number, code), client.form.version))

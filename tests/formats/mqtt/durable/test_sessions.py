@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bussrv import events as ev
-from bussrv.formats.mqtt.durable.queue import Client as Receiver
+from bussrv.formats.mqtt.durable.queue import QueueClient as Receiver
 from bussrv.formats.mqtt.durable.session import MOST_INCOMING
 from bussrv.formats.mqtt.durable.stored import Format
 from bussrv.formats.mqtt.joining import DROPPED
