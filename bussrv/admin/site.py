@@ -6,6 +6,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
@@ -121,7 +122,6 @@ class AdminSite(Factory):
 
     :param routes: the table of routes.
     :param login: decides who callers are.
-    :ivar hosts: further names of this server. A reload sets them.
     """
 
     noisy = False
@@ -132,7 +132,7 @@ class AdminSite(Factory):
         self.server = server
         self.bus = server.bus
         self._settings = server.bus.settings
-        self.hosts: frozenset[str] = frozenset()
+        self._hosts: frozenset[str] = frozenset()
         self.shared = RequestMemory(server)
         self.streams = Streams(server.bus.settings, server.bus.counters)
         self._routes = routes
@@ -146,6 +146,15 @@ class AdminSite(Factory):
         server.bus.streams.connections.append(self._channels)
         # Clients connect again, with their credentials.
         server.bus.identity.changed.append(self._end_streams)
+
+    def use(self, *, hosts: Iterable[str], audit_summary: Path | None) -> None:
+        """What the configuration says from now on.
+
+        :param hosts: further names of this server.
+        :param audit_summary: the summary of the last audit of its journal.
+        """
+        self._hosts = frozenset(each.lower() for each in hosts)
+        self.shared.audit.file = audit_summary
 
     # Connections.
 
@@ -284,7 +293,7 @@ class AdminSite(Factory):
                 raise Problem(code, f"there are several {name.decode().title()} headers")
         local = peer_text(request.channel.getHost())
         is_old = request.clientproto != b"HTTP/1.1"
-        check_host(headers.get("host"), local, self.hosts, may_lack=is_old)
+        check_host(headers.get("host"), local, self._hosts, may_lack=is_old)
         check_origin(headers.get("origin"), headers.get("host"))
         route, found = self._routes.find(request.method.decode("latin-1"), path)
         if not route.is_page:

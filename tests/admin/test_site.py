@@ -59,7 +59,7 @@ HOSTS = {
 @pytest.mark.parametrize("host", HOSTS)
 def test_only_names_of_the_server_are_answered(host: str) -> None:
     scene = Admin()
-    scene.site.hosts = frozenset({"hall.example"})
+    scene.site.use(hosts=["Hall.example"], audit_summary=None)
     answer = scene.client().ask("/api/v1/server", Host=host)
     assert (answer.status, answer.code) == (HOSTS[host], "" if HOSTS[host] == 200 else "bad-host")
     assert answer.phrase == ("OK" if HOSTS[host] == 200 else "Misdirected Request")

@@ -182,8 +182,7 @@ class AdminInterface:
     def _use(self, config: Config, path: Path | None, token: str | None) -> Effects | None:
         before, self._token = self._token, token
         if self.port is not None:
-            self.port.site.hosts = frozenset(each.lower() for each in config.admin_host)
-            self.port.site.shared.audit.file = config.audit_summary
+            self.port.site.use(hosts=config.admin_host, audit_summary=config.audit_summary)
         is_other = token is not None and before is not None and token != before
         return Effects((f"admin token in {path}: another one",)) if is_other else None
 
