@@ -7,9 +7,10 @@ package are one box, *base*. The demonstration and the tools for tests are left 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from graphlib import TopologicalSorter
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from statistics import fmean
 
@@ -22,10 +23,14 @@ BOX_WIDTH, BOX_HEIGHT = 92, 32
 COLUMN, ROW = 108, 74
 SWEEPS = 24
 """How often the order in the rows is improved, so that few arrows cross."""
+STRAIGHTENINGS = 200
+"""How often the places are moved, so that arrows are straight."""
 
 Graph = Mapping[str, set[str]]
 Place = tuple[str, str]
 """The first and the last box of an arrow that passes a row; a box is its own first and last."""
+Near = Mapping[tuple[int, Place], Sequence[tuple[int, Place]]]
+"""The places next to a place in a row, with their rows."""
 
 
 def imported(source: str) -> Iterator[str]:
@@ -96,20 +101,26 @@ def arrows(graph: Graph) -> list[list[Place]]:
     ]
 
 
-def arranged(graph: Graph) -> list[list[Place]]:
+def neighbours(graph: Graph) -> Near:
+    """The places in the rows above and below that each place has arrows to or from."""
+    height, near = heights(graph), defaultdict[tuple[int, Place], list[tuple[int, Place]]](list)
+    for arrow in arrows(graph):
+        top = height[arrow[0][0]]
+        for step, (upper, lower) in enumerate(pairwise(arrow)):
+            near[top - step, upper].append((top - step - 1, lower))
+            near[top - step - 1, lower].append((top - step, upper))
+    return near
+
+
+def arranged(graph: Graph, near: Near) -> list[list[Place]]:
     """The places of each row, from the lowest row up, each row from left to right."""
     height = heights(graph)
     rows: list[list[Place]] = [[] for _ in range(1 + max(height.values()))]
     for name in sorted(graph):
         rows[height[name]].append((name, name))
-    near: dict[tuple[int, Place], list[Place]] = {}
     for arrow in arrows(graph):
-        top = height[arrow[0][0]]
-        for step, (upper, lower) in enumerate(pairwise(arrow)):
-            near.setdefault((top - step, upper), []).append(lower)
-            near.setdefault((top - step - 1, lower), []).append(upper)
         for step, place in enumerate(arrow[1:-1], 1):
-            rows[top - step].append(place)
+            rows[height[arrow[0][0]] - step].append(place)
     for sweep in range(SWEEPS):
         step = 1 if sweep % 2 else -1
         for index in range(len(rows))[::step]:
@@ -118,28 +129,56 @@ def arranged(graph: Graph) -> list[list[Place]]:
     return rows
 
 
-def _put_near(row: list[Place], other: list[Place], near: Mapping[tuple[int, Place], list[Place]], index: int) -> None:
+def _put_near(row: list[Place], other: list[Place], near: Near, index: int) -> None:
     """Order a row by where the neighbours of each place stand in another row."""
     at = {place: (number + 0.5) / len(other) for number, place in enumerate(other)}
     now = {place: (number + 0.5) / len(row) for number, place in enumerate(row)}
 
     def wanted(place: Place) -> float:
-        found = [at[each] for each in near.get((index, place), ()) if each in at]
+        found = [at[each] for _, each in near.get((index, place), ()) if each in at]
         return fmean(found) if found else now[place]
 
     row.sort(key=wanted)
 
 
+def spread(rows: list[list[Place]], near: Near) -> dict[tuple[int, Place], float]:
+    """How far to the right each place is: between its neighbours as far as its row allows, so that arrows are straight.
+
+    Only whole pixels, so that the picture is the same everywhere.
+    """
+    at = {(index, place): number * COLUMN for index, row in enumerate(rows) for number, place in enumerate(row)}
+    for _ in range(STRAIGHTENINGS):
+        for index, row in enumerate(rows):
+            wanted = [fmean([at[each] for each in near.get((index, place), [(index, place)])]) for place in row]
+            at |= zip([(index, place) for place in row], _apart(row, wanted), strict=True)
+    least = min(at.values()) - COLUMN / 2
+    return {each: round(x - least) for each, x in at.items()}
+
+
+def _apart(row: list[Place], wanted: list[float]) -> list[float]:
+    """The nearest to what is wanted that keeps the order of a row, and its places apart. Boxes yield to arrows."""
+    halves = [COLUMN / 2 if first == last else COLUMN / 6 for first, last in row]
+    offsets = list(accumulate((left + right for left, right in pairwise(halves)), initial=0.0))
+    blocks: list[tuple[float, float, int]] = []  # the sum of what is wanted in a block, its weight, and its places
+    for x, offset, (first, last) in zip(wanted, offsets, row, strict=True):
+        weight = 1.0 if first == last else 3.0
+        total, count = (x - offset) * weight, 1
+        while blocks and blocks[-1][0] / blocks[-1][1] > total / weight:
+            before = blocks.pop()
+            total, weight, count = total + before[0], weight + before[1], count + before[2]
+        blocks.append((total, weight, count))
+    shifts = [total / weight for total, weight, count in blocks for _ in range(count)]
+    return [shift + offset for shift, offset in zip(shifts, offsets, strict=True)]
+
+
 def picture() -> str:
     """The picture as SVG."""
     graph = reduced(packages())
-    rows = arranged(graph)
-    width = max(map(len, rows)) * COLUMN
-    at: dict[tuple[int, Place], tuple[float, float]] = {}
-    for index, row in enumerate(rows):
-        for number, place in enumerate(row):
-            x = width / 2 + (number - (len(row) - 1) / 2) * COLUMN
-            at[index, place] = x, (len(rows) - index - 0.5) * ROW
+    near = neighbours(graph)
+    rows = arranged(graph, near)
+    far = spread(rows, near)
+    width = max(far.values()) + COLUMN / 2
+    at = {(index, place): (x, (len(rows) - index - 0.5) * ROW) for (index, place), x in far.items()}
     height = heights(graph)
     shapes = [_line(arrow, height[arrow[0][0]], at) for arrow in arrows(graph)]
     shapes += [_box(name, *at[height[name], (name, name)]) for name in sorted(graph)]
@@ -154,9 +193,9 @@ def picture() -> str:
 
 
 def _line(arrow: list[Place], top: int, at: Mapping[tuple[int, Place], tuple[float, float]]) -> str:
-    points = [at[top - step, place] for step, place in enumerate(arrow)]
-    points[0] = points[0][0], points[0][1] + BOX_HEIGHT / 2
-    points[-1] = points[-1][0], points[-1][1] - BOX_HEIGHT / 2
+    passed = [at[top - step, place] for step, place in enumerate(arrow)]
+    # Between boxes of a row, an arrow is upright, so that it touches none.
+    points = [(x, y + side * BOX_HEIGHT / 2) for x, y in passed for side in (-1, 1)][1:-1]
     path = " ".join(f"{x:g},{y:g}" for x, y in points)
     return f'<polyline points="{path}" fill="none" stroke="#777" marker-end="url(#head)"/>\n'
 
