@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
@@ -424,6 +425,19 @@ def test_everything_is_restored(connect: Connect, server: RunningServer, kind: s
     run(work())
 
 
+def test_the_next_address_is_tried(connect: Connect, server: RunningServer, closed_port: int) -> None:
+    async def work() -> None:
+        async with plugged(server, "objects") as (cable, address):
+            addresses = [f"bus://127.0.0.1:{closed_port}", address, url(server, "objects")]
+            async with connect(addresses, reconnect=QUICK) as bus, bus.states() as states:
+                assert [each.address for each in await received(states, 1)] == [f"127.0.0.1:{cable.port}"]
+                cable.unplug()
+                down, up, _ = await received(states, 3)
+                assert (down.reason, up.address) == ("connection-lost", f"127.0.0.1:{server.port('objects')}")
+
+    run(work())
+
+
 def test_spp_gets_the_state_again(connect: Connect, server: RunningServer) -> None:
     async def work() -> None:
         async with (
@@ -759,6 +773,45 @@ def test_cancelling_takes_nothing(server: RunningServer) -> None:
     async def publish(bus: Any) -> None:
         for number in range(2000):
             await bus.publish("whole", b"%d" % number)
+
+    run(work())
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="TaskGroup is new in Python 3.11")
+def test_a_task_group_that_fails_leaves_nothing(server: RunningServer) -> None:
+    """Its tasks wait for messages and for a reply, and a handler is at work."""
+
+    async def work() -> None:
+        asked = asyncio.Event()
+
+        async def handle(_: Any) -> bytes:
+            asked.set()
+            await asyncio.Event().wait()
+            return b""
+
+        async def listen(events: Any) -> None:
+            async with events:
+                await events.take()
+
+        async def serve_and_ask(bus: Any, asker: Any) -> None:
+            async with bus.serve("endless", handle):
+                await asker.request("endless", timeout=None)
+
+        async def group_that_fails(bus: Any, asker: Any) -> None:
+            async with asyncio.TaskGroup() as group:
+                for each in (bus.subscribe("tv"), bus.watch(), bus.objects()):
+                    group.create_task(listen(each))
+                group.create_task(serve_and_ask(bus, asker))
+                await asked.wait()
+                raise ZeroDivisionError
+
+        async with SHELLS["aio"](url(server, "objects")) as bus, SHELLS["aio"](url(server, "objects")) as asker:
+            (failed,) = await asyncio.gather(group_that_fails(bus, asker), return_exceptions=True)
+            assert [type(each) for each in failed.exceptions] == [ZeroDivisionError]
+            await bus.publish("lamp", b"on", confirm=True)
+            core = bus._core
+            assert (core._inboxes, core._services.names, core._services.open_requests) == ({}, ("lamp",), 0)
+            assert len(asker._core._questions) == 0
 
     run(work())
 
