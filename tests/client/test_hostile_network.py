@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import gc
 import itertools
+import logging
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -155,7 +156,10 @@ def check_sequence(events: list[Any]) -> None:
 
 
 @pytest.mark.parametrize("scheme", further(["bus", "ws"]))
-def test_requests_and_publications_over_a_bad_network(tmp_path: Path, scheme: str) -> None:
+def test_requests_and_publications_over_a_bad_network(
+    tmp_path: Path, scheme: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.ERROR, "bussrv.client")  # Records that are captured stay.
     ledger = Ledger()
     kind = {"bus": "objects", "ws": "websocket"}[scheme]
     limits = ["--websocket", "0", "--max-connects", "100000", "--routing-id-hold", "1"]

@@ -779,39 +779,47 @@ def test_cancelling_takes_nothing(server: RunningServer) -> None:
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="TaskGroup is new in Python 3.11")
 def test_a_task_group_that_fails_leaves_nothing(server: RunningServer) -> None:
-    """Its tasks wait for messages and for a reply, and a handler is at work."""
+    """Its tasks wait for messages, for requests and for a reply."""
 
     async def work() -> None:
-        asked = asyncio.Event()
+        asked, served, answer = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
         async def handle(_: Any) -> bytes:
             asked.set()
-            await asyncio.Event().wait()
+            await answer.wait()
             return b""
 
         async def listen(events: Any) -> None:
             async with events:
                 await events.take()
 
-        async def serve_and_ask(bus: Any, asker: Any) -> None:
-            async with bus.serve("endless", handle):
-                await asker.request("endless", timeout=None)
+        async def serve(bus: Any) -> None:
+            async with bus.serve("brief", handle):
+                served.set()
+                await answer.wait()
 
         async def group_that_fails(bus: Any, asker: Any) -> None:
             async with asyncio.TaskGroup() as group:
                 for each in (bus.subscribe("tv"), bus.watch(), bus.objects()):
                     group.create_task(listen(each))
-                group.create_task(serve_and_ask(bus, asker))
+                group.create_task(serve(bus))
+                group.create_task(asker.request("endless", timeout=None))
                 await asked.wait()
+                await served.wait()
                 raise ZeroDivisionError
 
-        async with SHELLS["aio"](url(server, "objects")) as bus, SHELLS["aio"](url(server, "objects")) as asker:
+        async with (
+            SHELLS["aio"](url(server, "objects")) as bus,
+            SHELLS["aio"](url(server, "objects")) as asker,
+            bus.serve("endless", handle),
+        ):
             (failed,) = await asyncio.gather(group_that_fails(bus, asker), return_exceptions=True)
             assert [type(each) for each in failed.exceptions] == [ZeroDivisionError]
-            await bus.publish("lamp", b"on", confirm=True)
             core = bus._core
-            assert (core._inboxes, core._services.names, core._services.open_requests) == ({}, ("lamp",), 0)
+            assert (core._inboxes, core._watchers, core._services.names) == ({}, [], ("endless",))
             assert len(asker._core._questions) == 0
+            await bus.publish("lamp", b"on", confirm=True)
+            answer.set()
 
     run(work())
 
