@@ -37,8 +37,10 @@ from bussrv.client.aio import (
     Unsupported,
     Up,
 )
+from bussrv.client.core import inbus
 from bussrv.client.events import Restored
 from bussrv.client.settings import Backoff
+from bussrv.client.shell import driver
 from bussrv.policy.logins.users import SecretHash
 from bussrv.testing.server import RunningServer
 from tests.client.shells import PATIENCE, SHELLS, core_of, handler, run
@@ -475,7 +477,8 @@ def test_a_server_that_stops_is_left_before_it_closes(connect: Connect, tmp_path
         run(work())
 
 
-def test_inbus_notices_that_nobody_listens(connect: Connect, tmp_path: Path) -> None:
+def test_inbus_notices_that_nobody_listens(connect: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inbus, "GRACE", 0.1)  # This machine says at once that nobody listens.
     with ForkedServer(tmp_path / "journal") as server:
         port = server.port("inbus")
 
@@ -575,7 +578,9 @@ def fail(error: Exception) -> Any:
     raise error
 
 
-def test_a_silent_server_is_noticed(connect: Connect, server: RunningServer) -> None:
+def test_a_silent_server_is_noticed(connect: Connect, server: RunningServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "FAREWELL", 0.05)  # The server would not take anything for longer either.
+
     async def work() -> None:
         async with (
             plugged(server, "objects") as (cable, address),
