@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Literal, get_args
 from msgspec import Struct
 
 from bussrv.errors import OverLimit
+from bussrv.in_effect import InEffect
 from bussrv.values import Interest
 
 Outcome = Literal["ok", "refused", "failed"]
@@ -49,10 +50,14 @@ class Event(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="ev
 
 
 class ServerStarted(Event, frozen=True, tag="server.started"):
-    """A boot begins. ``formats`` maps each wire format that is on to the address it listens on."""
+    """A boot begins. ``formats`` maps each wire format that is on to the address it listens on.
+
+    ``in_effect`` has the policy and the limits. Records of schema versions before 4 have none: it is not known then.
+    """
 
     version: str
     formats: dict[str, str] = {}
+    in_effect: InEffect | None = None
 
 
 class ServerStopped(Event, frozen=True, tag="server.stopped"):
@@ -225,9 +230,13 @@ class LinkGap(Event, frozen=True, tag="link.gap"):
 
 
 class ConfigReloaded(Event, frozen=True, tag="config.reloaded"):
-    """The configuration was read again, and is in effect. ``changed`` has the names of the options that changed."""
+    """The configuration was read again, and is in effect. ``changed`` has the names of the options that changed.
+
+    ``in_effect`` is as in ``server.started``.
+    """
 
     changed: tuple[str, ...] = ()
+    in_effect: InEffect | None = None
 
 
 class ConfigReloadFailed(Event, frozen=True, tag="config.reload-failed"):

@@ -2,9 +2,9 @@ r"""The beginning of a segment: its header, and the registry before its first re
 
 ::
 
-    {"v":3,"prev":"9f86d0…","segment":813,"parts":1,"time":"2026-11-21T14:02:03.123456Z","server":"hall","boot":"5f1c…",
+    {"v":4,"prev":"9f86d0…","segment":813,"parts":1,"time":"2026-11-21T14:02:03.123456Z","server":"hall","boot":"5f1c…",
      "previous":{"segment":1,"bytes":251034,"digest":"60303a…"},"seal":"fcde2b…"}\n
-    {"v":3,"prev":"d2a84f…","snapshot":813,"part":1,"state":{…}}\n
+    {"v":4,"prev":"d2a84f…","snapshot":813,"part":1,"state":{…}}\n
 
 So a segment can be replayed without those before it, and says what the one before it was when it ended.
 """

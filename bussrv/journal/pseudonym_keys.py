@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -34,6 +34,8 @@ from msgspec.structs import replace
 
 from bussrv.addresses import plain_ip
 from bussrv.errors import JournalError
+from bussrv.events import ConfigReloaded, ServerStarted
+from bussrv.in_effect import InEffect, with_names
 from bussrv.journal.bounds import MAX_LINE
 from bussrv.journal.files import FILES, Files
 from bussrv.journal.regular import open_regular, read_regular
@@ -103,10 +105,19 @@ def split(kind: Kind, text: str) -> tuple[str, str | None]:
 
 
 def renamed(shown: AStruct, name: Callable[[Kind, str], str]) -> AStruct:
-    """An event or a session with other texts in its ``PERSONAL`` fields; an empty text is nobody and stays."""
+    """An event or a session with other texts in its ``PERSONAL`` fields, and in the rules in effect. An empty text is
+    nobody and stays.
+    """
     told = {field: (kind, getattr(shown, field)) for field, kind in PERSONAL.items()}
-    changed = {field: name(kind, text) for field, (kind, text) in told.items() if text}
+    changed: dict[str, Any] = {field: name(kind, text) for field, (kind, text) in told.items() if text}
+    if isinstance(shown, (ServerStarted, ConfigReloaded)) and shown.in_effect is not None:
+        changed["in_effect"] = renamed_rules(shown.in_effect, name)
     return replace(shown, **changed) if changed else shown
+
+
+def renamed_rules(rules: InEffect, name: Callable[[Kind, str], str]) -> InEffect:
+    """The rules in effect with other names of users, and other addresses of single hosts."""
+    return with_names(rules, partial(name, "actor"), partial(name, "peer"))
 
 
 def join(identity: str, port: str | None) -> str:

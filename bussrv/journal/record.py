@@ -2,7 +2,7 @@ r"""One journal record: a registry event with its stamp, as one line of JSON. Th
 
 ::
 
-    {"v":3,"prev":"9f86d0…","seq":7,"time":"2026-11-21T14:02:03.123456Z","mono":81230001,"server":"hall","boot":"5f1c…",
+    {"v":4,"prev":"9f86d0…","seq":7,"time":"2026-11-21T14:02:03.123456Z","mono":81230001,"server":"hall","boot":"5f1c…",
      "outcome":"ok","event":"service.registered","protocol":"objects","session":"5f1c….3","service":"tv"}\n
 
 ``v`` is the schema version; records of an older one are read, too (:mod:`bussrv.journal.versions`). ``prev`` is the

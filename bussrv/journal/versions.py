@@ -3,6 +3,9 @@
 Version 2 had one field, ``actor``, for two things: the user that a session proved to be, and the user that it merely
 said it was. Since version 3 the second one is ``claimed``. Only SPP ever asked for a proof.
 
+Since version 4 the policy and the limits are in the journal: in ``server.started`` and ``config.reloaded``, and in each
+snapshot. Of the time before they are not known.
+
 A segment that was begun with one version may follow one of another: a server that is upgraded begins a new segment.
 """
 
@@ -12,10 +15,10 @@ from msgspec.structs import replace
 
 from bussrv.events import AuthFailed, Event
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 """The version that is written."""
 
-READ_VERSIONS = (2, 3)
+READ_VERSIONS = (2, 3, 4)
 
 FIRST_WITH_CLAIMS = 3
 

@@ -27,7 +27,7 @@ STOPPED, CRASHED, TORN, RUNNING, STOPPED_AND_UNSEALED = "stopped", "crashed", "t
 """How a journal ends: with ``server.stopped``, anywhere, in an unfinished record, anywhere with the server still there,
 with ``server.stopped`` but not sealed as closed."""
 
-BEGUN = b'{"v":3,"prev":"0'
+BEGUN = b'{"v":4,"prev":"0'
 """What a crash leaves of a record."""
 
 

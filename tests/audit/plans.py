@@ -75,7 +75,7 @@ PLANS = st.builds(
     steps=st.lists(STEPS, min_size=1, max_size=25),
     damage=st.lists(DAMAGE, max_size=3),
     cuts=st.lists(st.floats(0, 1), max_size=2),
-    torn=st.sampled_from([b"", b"", b'{"v":3,']),
+    torn=st.sampled_from([b"", b"", b'{"v":4,']),
     compressed=st.lists(st.booleans(), min_size=3, max_size=3),
     is_hidden=st.booleans(),
 )

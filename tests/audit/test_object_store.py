@@ -53,7 +53,7 @@ def test_an_object_store_gives_what_directories_give(store: Store, tmp_path: Pat
     compressed_path(first).write_bytes(gzip.compress(first.read_bytes()))
     first.unlink()
     with last.open("ab") as file:
-        file.write(b'{"v":3,"prev":"')
+        file.write(b'{"v":4,"prev":"')
     one, other, *_ = list_segments(barn)
     change_line(one, 9, lambda line: line.replace(b'"mono":', b'"mono":1'))
     other.unlink()

@@ -223,8 +223,8 @@ def lot(tmp_path_factory: pytest.TempPathFactory) -> Lot:
     (sealed["lost"] / MANIFEST_NAME).unlink()
     new, mixed = (write_lines_of(root / name, day(name).records) for name in ("new", "mixed"))
     for path in list_segments(new):
-        path.write_bytes(path.read_bytes().replace(b'{"v":3,', b'{"v":4,'))
-    change_line(list_segments(mixed)[0], 4, lambda line: line.replace(b'{"v":3,', b'{"v":4,'))
+        path.write_bytes(path.read_bytes().replace(b'{"v":4,', b'{"v":5,'))
+    change_line(list_segments(mixed)[0], 4, lambda line: line.replace(b'{"v":4,', b'{"v":5,'))
     with without_patience():
         return Lot(sealed, new, mixed, ingested(None, [*sealed.values(), new, mixed], root / "out"))
 

@@ -98,7 +98,7 @@ def test_what_a_running_server_writes_meanwhile_is_not_seen(tmp_path: Path) -> N
         assert contents(snapshot) == before
 
 
-@pytest.mark.parametrize("tail", [b"{", b'{"v":3', encode(day().records[8])[:-1]])
+@pytest.mark.parametrize("tail", [b"{", b'{"v":4', encode(day().records[8])[:-1]])
 def test_an_unfinished_record_is_left_out(tmp_path: Path, tail: bytes) -> None:
     records = day().records
     journal = write_journal(tmp_path / "journal", records[:2], [*records[2:5], tail])
@@ -121,7 +121,7 @@ def test_so_it_is_before_the_end(tmp_path: Path) -> None:
 
 
 def test_a_journal_that_is_one_unfinished_record_holds_none(tmp_path: Path) -> None:
-    journal = write_lines(tmp_path / "journal", [[b'{"v":3,']], [1])
+    journal = write_lines(tmp_path / "journal", [[b'{"v":4,']], [1])
     with pytest.raises(JournalError, match="holds no journal records"), taken(journal):
         pass
 

@@ -1,4 +1,4 @@
-"""Journals of schema version 2, and one that was begun with it and continued in version 3, are audited like others."""
+"""Journals of older schema versions, and one that was begun with 2 and continued today, are audited like others."""
 
 from __future__ import annotations
 
@@ -32,6 +32,12 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def verdict(spark: SparkSession, out: Path) -> Verdict:
     with without_report():
         return audit(spark, [V2, UPGRADED], out)
+
+
+def test_a_version_3_journal_is_clean(spark: SparkSession, tmp_path: Path) -> None:
+    with without_report():
+        verdict = audit(spark, [OLDER / "v3" / "whole"], tmp_path / "out")
+    assert verdict.is_intact, verdict.text
 
 
 def test_they_are_clean(verdict: Verdict) -> None:

@@ -3,8 +3,8 @@
 ``PYTHONPATH=. python -m tests.docs.golden`` writes them anew. ``whole`` is the journal of a server that was started
 three times: it crashed, was stopped, and is running. ``salvaged`` is one that somebody had changed.
 
-``tests/vectors/journals`` has what older servers wrote: ``v2``, as it is and never to be changed, and ``v2-then-v3``,
-which goes on with ``v2/crashed`` and is written anew with the others.
+``tests/vectors/journals`` has what older servers wrote: ``v2``, ``v3`` and ``v2-then-v3``, as they are and never to be
+changed, and ``v2-then-v4``, which goes on with ``v2/crashed`` and is written anew with the others.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 from twisted.internet.defer import Deferred
 
 from bussrv import events as ev
+from bussrv.in_effect import InEffect, PolicyRule, PolicyText
 from bussrv.journal.batch import BatchWriter, make_entry
 from bussrv.journal.files import Files
 from bussrv.journal.keys import PrivateKey
@@ -34,14 +35,29 @@ from bussrv.values import ModeInterest, RuleInterest
 
 PLACE = Path(__file__).parents[2] / "docs" / "reference" / "journal-format"
 OLDER = Path(__file__).parents[1] / "vectors" / "journals"
-UPGRADED = OLDER / "v2-then-v3"
+UPGRADED = OLDER / "v2-then-v4"
 STEP = 1_001
 """Microseconds from one record to the next."""
 
 DAY = 86_400_000_000
 """Microseconds."""
 
-TORN = b'{"v":3,"prev":"9'
+TORN = b'{"v":4,"prev":"9'
+
+
+LIMITS = {"max-payload": 8_388_608, "max-services": 1000}
+POLICY = PolicyText(
+    name="policy.toml",
+    digest=sha256(b"bussrv golden journal, policy").hexdigest(),
+    groups={"family": ("anna", "ben")},
+    rules=(
+        PolicyRule(line=4, groups=("family",), clauses=(("publish", "!gate", 6), ("publish", "*", 6))),
+        PolicyRule(
+            line=8, users=("anonymous",), networks=("192.168.7.0/24", "unix"), formats=("inbus",),
+            clauses=(("watch", "doorbell", 12),),
+        ),
+    ),
+)  # fmt: skip
 
 
 def key(sentence: str) -> PrivateKey:
@@ -159,7 +175,8 @@ def write_whole(directory: Path) -> None:
 
 def _crashed_boot(directory: Path, bell: dict[str, str]) -> None:
     say = Boot(directory, "hall", "2c40a7d91e05", GoldenClock("2026-11-18T06:00:00.000000Z", 11_000_000), FIRST_KEY)
-    say(ev.ServerStarted(version="1.0.0", formats={"objects": "tcp 127.0.0.1:7890", "inbus": "udp 192.168.7.1:7222"}))
+    formats = {"objects": "tcp 127.0.0.1:7890", "inbus": "udp 192.168.7.1:7222"}
+    say(ev.ServerStarted(version="1.0.0", formats=formats, in_effect=InEffect(limits=LIMITS)))
     say(ev.SessionOpened(persistent=True, **bell), asked=False)
     say(ev.SubscriptionAdded(service="doorbell", options={"version": 1}, **bell))
     panel = {"protocol": "objects", "session": "2c40a7d91e05.2", "routing_id": "panel", "peer": "127.0.0.1:40001"}
@@ -172,7 +189,8 @@ def _crashed_boot(directory: Path, bell: dict[str, str]) -> None:
 def _stopped_boot(directory: Path, bell: dict[str, str]) -> None:
     clock = GoldenClock("2026-11-20T18:30:00.500000Z", 7_000_000)
     say = Boot(directory, "hall", "8f63b05d2a71", clock, FIRST_KEY, compress=True)
-    say(ev.ServerStarted(version="1.0.0", formats={"objects": "tcp 127.0.0.1:7890", "spp": "tcp [::1]:3002"}))
+    formats = {"objects": "tcp 127.0.0.1:7890", "spp": "tcp [::1]:3002"}
+    say(ev.ServerStarted(version="1.0.0", formats=formats, in_effect=InEffect(asks=True, limits=LIMITS)))
     say(ev.ServerRecovered(sessions_closed=1, torn_bytes=say.recovered.torn_bytes), asked=False)
     panel = {"protocol": "objects", "session": "2c40a7d91e05.2", "routing_id": "panel", "peer": "127.0.0.1:40001"}
     crashed = {"reason": "server-crashed", **panel}
@@ -192,7 +210,7 @@ def _stopped_boot(directory: Path, bell: dict[str, str]) -> None:
     say(ev.SubscriptionAdded(service="doorbell", actor="ben", **watcher))
     (directory / MARKER).touch()
     clock.advance(62_000_000)
-    say(ev.ConfigReloaded(), asked=False)
+    say(ev.ConfigReloaded(in_effect=InEffect(asks=True, limits=LIMITS)), asked=False)
     gone = {"reason": "server-stopped", "actor": "ben", **watcher}
     say(ev.SessionClosed(duration=62_005_005, objects_out=2, bytes_out=61, **gone), asked=False)
     say.stop()
@@ -201,7 +219,8 @@ def _stopped_boot(directory: Path, bell: dict[str, str]) -> None:
 def _running_boot(directory: Path, bell: dict[str, str]) -> None:
     clock = GoldenClock("2026-11-21T14:02:03.123456Z", 81_230_001)
     say = Boot(directory, "hall", "5f1c2ab94e07", clock, SECOND_KEY, retain_age=3 * 86400.0)
-    say(ev.ServerStarted(version="1.0.0", formats={"objects": "tcp 127.0.0.1:7890", "inbus": "udp 192.168.7.1:7222"}))
+    formats = {"objects": "tcp 127.0.0.1:7890", "inbus": "udp 192.168.7.1:7222"}
+    say(ev.ServerStarted(version="1.0.0", formats=formats, in_effect=InEffect(policy=POLICY, limits=LIMITS)))
     peer = {"protocol": "objects", "session": "5f1c2ab94e07.1", "peer": "127.0.0.1:51234"}
     say(ev.SessionOpened(routing_id="4be29f1d0c3a5d6e7f809112", **peer), asked=False)
     door = {"routing_id": "hall-door", "claimed": "anna", **peer}
@@ -249,7 +268,8 @@ def write_salvaged(directory: Path) -> None:
     say(ev.ServerStarted(version="1.0.0", formats={"objects": "tcp 127.0.0.1:7890"}))
     say(ev.JournalSalvaged(segment=damage.segment, line=damage.line, message=damage.reason), asked=False)
     say(ev.ServerRecovered(sessions_closed=0), asked=False)
-    say(ev.ConfigReloaded(changed=("link", "max-services")), asked=False)
+    changed = InEffect(asks=True, policy=POLICY, limits={**LIMITS, "max-services": 2000})
+    say(ev.ConfigReloaded(changed=("link", "max-services"), in_effect=changed), asked=False)
     wrong = "/etc/bussrv/bussrv.toml:3: max-links: 0 is not a whole number of 1 or more"
     say(ev.ConfigReloadFailed(message=wrong), asked=False)
     ben = {"protocol": "inbus", "actor": "ben", "peer": "127.0.0.1", "reason": "not-allowed"}

@@ -41,7 +41,7 @@ PATIENCE = 20.0
 TORN = 0.3
 """How often a line is left unfinished, as by a machine that went down, too; the process alone hardly ever does so."""
 
-UNFINISHED = b'{"v":3,"prev":"' + b"0" * 64 + b'","seq":'
+UNFINISHED = b'{"v":4,"prev":"' + b"0" * 64 + b'","seq":'
 
 Found = TypeVar("Found")
 

@@ -303,7 +303,7 @@ def clean_journal(directory: Path, seed: int) -> House:
             if end < 0.4:
                 house.stop()
             elif end < 0.8 or not is_last:
-                house.crash(torn=b"" if choose.random() < 0.5 else b'{"v":3,"prev":"0')
+                house.crash(torn=b"" if choose.random() < 0.5 else b'{"v":4,"prev":"0')
             if house.key is KEY and not is_last and choose.random() < 0.3:
                 house.hand_over(NEXT_KEY)
             if choose.random() < 0.3:

@@ -168,7 +168,7 @@ def test_a_segment_that_is_no_file(shell: Shell, house: House) -> None:
 
 def test_bytes_that_are_no_text(shell: Shell, house: House) -> None:
     copy = Copy(house.directory)
-    copy.segments[1][4] = b'{"v":3,"prev":"\xff\xfe\n'
+    copy.segments[1][4] = b'{"v":4,"prev":"\xff\xfe\n'
     copy.save()
     status, said, _ = shell.run("verify", house.directory)
     assert (status, f"FAULT {segment_name(1)}, line 5, record 4: bad-line: not a journal record" in said) == (1, True)

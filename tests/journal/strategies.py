@@ -33,6 +33,8 @@ def of_type(hint):
         return st.one_of(map(of_type, arguments))
     if origin is typing.Literal:
         return st.sampled_from(arguments)
+    if origin is tuple and arguments[-1] is not ...:
+        return st.tuples(*map(of_type, arguments))
     if origin is tuple:
         return st.lists(of_type(arguments[0]), max_size=3).map(tuple)
     if origin is dict:

@@ -285,7 +285,7 @@ def size_of(journal: Path) -> tuple[int, int]:
     return text.count(b"\n"), len(text)
 
 
-@pytest.mark.parametrize("rest", [b"[" * 300_000, b"[", b"{}", b'{"v":3', bytes(100_000), b"x" + bytes(9)])
+@pytest.mark.parametrize("rest", [b"[" * 300_000, b"[", b"{}", b'{"v":4', bytes(100_000), b"x" + bytes(9)])
 def test_what_follows_the_last_entry_is_one_fault(journal: Path, rest: bytes) -> None:
     lines, _ = size_of(journal)
     append(journal / MANIFEST_NAME, rest)

@@ -14,6 +14,7 @@ from bussrv.journal.header import Damage, Header, Previous, decode_header, encod
 from bussrv.journal.record import Record, decode, encode
 from bussrv.journal.segment import first_seq, list_segments
 from bussrv.journal.verify import verify
+from bussrv.journal.versions import READ_VERSIONS, SCHEMA_VERSION
 from bussrv.registry.state.fold import RegistryFold
 from tests.audit.days import clean_shape, write_days
 from tests.docs.golden import OLDER as OLDER_JOURNALS
@@ -23,8 +24,10 @@ from tests.journal.strategies import hashes, moments, records
 from tests.journal.without_seals import faults_without_seals
 from tests.size import sized
 
-GOLDEN = (PLACE / "whole", UPGRADED, OLDER_JOURNALS / "v2" / "whole", OLDER_JOURNALS / "v2" / "crashed")
-SALVAGED = (PLACE / "salvaged", OLDER_JOURNALS / "v2" / "salvaged")
+OLDER = ("v2/whole", "v2/crashed", "v3/whole", "v2-then-v3")
+GOLDEN = (PLACE / "whole", UPGRADED, *(OLDER_JOURNALS / name for name in OLDER))
+SALVAGED = (PLACE / "salvaged", OLDER_JOURNALS / "v2" / "salvaged", OLDER_JOURNALS / "v3" / "salvaged")
+LAST = {2: OLDER_JOURNALS / "v2" / "crashed", 3: OLDER_JOURNALS / "v3" / "whole", SCHEMA_VERSION: PLACE / "whole"}
 
 headers = st.builds(
     Header,
@@ -45,7 +48,7 @@ headers = st.builds(
 def test_every_record_is_written_in_one_way(record: Record) -> None:
     """Also those of plugins, whose options may hold whatever JSON can say."""
     text = encode(record)
-    assert is_as_written(text, decode(text), 3)
+    assert is_as_written(text, decode(text), SCHEMA_VERSION)
     assert is_as_written(text[:-1], decode(text), None)
     assert not is_as_written(text, decode(text), 2)
 
@@ -53,8 +56,8 @@ def test_every_record_is_written_in_one_way(record: Record) -> None:
 @given(header=headers)
 def test_every_header_is_written_in_one_way(header: Header) -> None:
     text = encode_header(header)
-    assert is_as_written(text, decode_header(text), 3)
-    assert not is_as_written(text.replace(b"{", b"{ ", 1), decode_header(text), 3)
+    assert is_as_written(text, decode_header(text), SCHEMA_VERSION)
+    assert not is_as_written(text.replace(b"{", b"{ ", 1), decode_header(text), SCHEMA_VERSION)
 
 
 @pytest.mark.parametrize("journal", [*GOLDEN, *SALVAGED], ids=lambda path: f"{path.parent.name}-{path.name}")
@@ -64,9 +67,9 @@ def test_the_golden_journals_are_written_so(journal: Path) -> None:
     assert {each.code for each in faults} == salvaged, faults
 
 
-@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("version", READ_VERSIONS)
 def test_white_space_anywhere_in_a_line_shows(version: int) -> None:
-    path = list_segments(PLACE / "whole" if version == 3 else OLDER_JOURNALS / "v2" / "crashed")[-1]
+    path = list_segments(LAST[version])[-1]
     *_, record, _ = lines = path.read_bytes().splitlines(keepends=True)
     for line in (lines[0], record):
         between = [at for at, is_within in enumerate(within_strings(line)) if not is_within]

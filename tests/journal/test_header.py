@@ -74,11 +74,11 @@ def test_a_part_that_is_written_is_read_again(part):
 
 def test_a_header_is_written_as_documented():
     assert encode_header(HEADER).decode() == (
-        f'{{"v":3,"prev":"{START}","segment":1,"parts":0,"time":"2026-11-21T14:02:03.123456Z","server":"hall",'
+        f'{{"v":4,"prev":"{START}","segment":1,"parts":0,"time":"2026-11-21T14:02:03.123456Z","server":"hall",'
         '"boot":"5f1c"}\n'
     )
     assert encode_header(FULL).decode() == (
-        f'{{"v":3,"prev":"{"9f" * 32}","segment":813,"parts":1,"time":"2026-11-21T14:02:03.123456Z","server":"Türen",'
+        f'{{"v":4,"prev":"{"9f" * 32}","segment":813,"parts":1,"time":"2026-11-21T14:02:03.123456Z","server":"Türen",'
         f'"boot":"5f1c","previous":{{"segment":1,"bytes":251034,"digest":"{"60" * 32}"}},"seal":"{"fc" * 32}",'
         '"salvaged":{"segment":1,"line":17,"reason":"it was cut","seq":15}}\n'
     )
@@ -87,7 +87,7 @@ def test_a_header_is_written_as_documented():
 def test_a_part_is_written_as_documented():
     part = Part("d2" * 32, 813, 1, Raw(b'{"services":{"tv":{"5f1c.3":7}}}'))
     assert encode_part(part).decode() == (
-        f'{{"v":3,"prev":"{"d2" * 32}","snapshot":813,"part":1,"state":{{"services":{{"tv":{{"5f1c.3":7}}}}}}}}\n'
+        f'{{"v":4,"prev":"{"d2" * 32}","snapshot":813,"part":1,"state":{{"services":{{"tv":{{"5f1c.3":7}}}}}}}}\n'
     )
 
 
@@ -132,8 +132,8 @@ def changed(text, **fields):
 @each_row(
     ("fields", "said"),
     [
-        ({"v": 1}, "schema version 1, this program reads versions 2 and 3"),
-        ({"v": 4}, "schema version 4, this program reads versions 2 and 3"),
+        ({"v": 1}, "schema version 1, this program reads versions 2 and 3 and 4"),
+        ({"v": 5}, "schema version 5, this program reads versions 2 and 3 and 4"),
         ({"segment": "1"}, "segment"),
         ({"time": "yesterday"}, "not a time"),
         ({"previous": {"segment": 1}}, "bytes"),

@@ -175,7 +175,7 @@ def test_what_is_not_durable_is_read_again_later(tmp_path: Path) -> None:
     # Records 5 and 6 are cut off, others get their numbers, and the last of these is not complete yet.
     kept, fifth, sixth, _ = whole.rsplit(b"\n", 3)
     anew = b"\n".join([kept, fifth.replace(b'"actor":"4"', b'"actor":"another"'), b""])
-    path.write_bytes(anew + b'{"v":3,"prev":"x')
+    path.write_bytes(anew + b'{"v":4,"prev":"x')
     assert [decode(each.text).event.actor for each in lines.page(6)] == ["another"]
     assert lines.page(6) == []
     # It is cut off, too.

@@ -175,7 +175,7 @@ class JournalMachine(RuleBasedStateMachine):
         self.disk.failing = set()
         self.disk.fail_at([])
 
-    @rule(is_orderly=st.booleans(), tail=st.sampled_from([b"", b'{"v":3', bytes(100)]))
+    @rule(is_orderly=st.booleans(), tail=st.sampled_from([b"", b'{"v":4', bytes(100)]))
     def restart(self, is_orderly, tail):
         if is_orderly or self.writer._unmended is not None:
             # What was refused, and could not be cut off before a crash, is there as if it had been written.

@@ -272,7 +272,7 @@ def remove(directory):
 
 def append(directory):
     with active(directory).open("ab") as file:
-        file.write(b'{"v":3}\n')
+        file.write(b'{"v":4}\n')
 
 
 def replace(directory):

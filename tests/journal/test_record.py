@@ -25,6 +25,7 @@ from bussrv.journal.record import (
     number,
     parse_time,
 )
+from bussrv.journal.versions import SCHEMA_VERSION
 from tests.journal.strategies import LAST_MOMENT, events, hashes, integers, moments, records
 from tests.tables import each_row
 
@@ -55,8 +56,9 @@ def test_what_is_written_is_read_again(record):
 @given(records)
 def test_a_line_is_json_that_says_the_same(record):
     fields = json.loads(encode(record))
-    head = {"v": 3, "prev": record.prev, "seq": record.seq, "time": format_time(record.time), "mono": record.mono}
+    head = {"v": SCHEMA_VERSION, "prev": record.prev, "seq": record.seq, "time": format_time(record.time)}
     head |= {
+        "mono": record.mono,
         "server": record.server,
         "boot": record.boot,
         "outcome": record.event.OUTCOME,
@@ -90,7 +92,7 @@ def test_a_batch_is_written_as_its_records_are(batch, seq, prev, server, boot):
 def test_a_line_is_written_as_documented():
     event = ev.ServiceRegistered(protocol="objects", session="5f1c.3", service="Türklingel")
     assert encode(Record(7, 1_795_269_723_123_456, 81_230_001, "hall", "5f1c", event, "9f" * 32)).decode() == (
-        f'{{"v":3,"prev":"{"9f" * 32}","seq":7,"time":"2026-11-21T14:02:03.123456Z","mono":81230001,"server":"hall",'
+        f'{{"v":4,"prev":"{"9f" * 32}","seq":7,"time":"2026-11-21T14:02:03.123456Z","mono":81230001,"server":"hall",'
         '"boot":"5f1c","outcome":"ok","event":"service.registered","protocol":"objects","session":"5f1c.3","service":"Türklingel"}\n'
     )
 
@@ -262,11 +264,11 @@ def test_unknown_fields_are_ignored(text):
 @each_row(
     ("fields", "said"),
     [
-        ({"v": 4}, "schema version 4, this program reads versions 2 and 3"),
-        ({"v": 1}, "schema version 1, this program reads versions 2 and 3"),
-        ({"v": 4, "event": "door.opened", "time": 7.5}, "schema version 4"),
-        ({"v": 4, "event": "door.opened"}, "schema version 4"),
-        ({"v": "3"}, "not a journal record"),
+        ({"v": 5}, "schema version 5, this program reads versions 2 and 3 and 4"),
+        ({"v": 1}, "schema version 1, this program reads versions 2 and 3 and 4"),
+        ({"v": 5, "event": "door.opened", "time": 7.5}, "schema version 5"),
+        ({"v": 5, "event": "door.opened"}, "schema version 5"),
+        ({"v": "4"}, "not a journal record"),
         ({"event": "door.opened"}, "door.opened"),
         ({"seq": "1"}, "seq"),
         ({"seq": True}, "seq"),

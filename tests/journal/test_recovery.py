@@ -224,7 +224,7 @@ def test_a_tail_that_is_torn_again_and_again(tmp_path):
         boot.commit([fact(f"n{number}")])
         boot.close()
         with (tmp_path / segment_name(number)).open("ab") as file:
-            file.write(b'{"v":3')
+            file.write(b'{"v":4')
     assert recover(tmp_path, None).torn_bytes == 6
     assert actors(tmp_path)[12:] == ["n13", "n14", "n15"]
     assert len(list(tmp_path.glob("*.torn"))) == 3
@@ -246,7 +246,7 @@ def test_what_was_being_made_is_removed(tmp_path):
     story(tmp_path)
     before = contents(tmp_path)
     for name in (segment_name(13) + ".new", FIRST + ".gz.new"):
-        tmp_path.joinpath(name).write_bytes(b'{"v":3,"pre')
+        tmp_path.joinpath(name).write_bytes(b'{"v":4,"pre')
     recover(tmp_path, None)
     assert contents(tmp_path) == before
 
@@ -283,7 +283,7 @@ def test_an_empty_segment_is_removed_and_its_number_used(tmp_path, disk):
     story(tmp_path)
     whole = recover(tmp_path, None)
     state = replay(tmp_path)
-    for torn in (b"", b"", b'{"v":3'):
+    for torn in (b"", b"", b'{"v":4'):
         path = empty_segment(tmp_path, recover(tmp_path, None))
         assert path.name == segment_name(13)
         with path.open("ab") as file:
@@ -317,7 +317,7 @@ def test_an_empty_segment_that_a_salvage_began_is_begun_again(tmp_path):
     assert recover(tmp_path, None).next_seq == 21
 
 
-@pytest.mark.parametrize("junk", [b'{"v":3', b"\0" * 100, b"whole\nlines\n", "records"])
+@pytest.mark.parametrize("junk", [b'{"v":4', b"\0" * 100, b"whole\nlines\n", "records"])
 def test_what_a_failing_disk_did_not_let_go_of_is_set_aside(tmp_path, junk):
     """The next segment was begun, and says how far the one before it goes."""
     records = named("a", "b", "c")

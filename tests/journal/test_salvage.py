@@ -130,7 +130,7 @@ def in_any_segment(first):
         "header: prev": Harm(flipped_hash(1), 2, first, CHAIN),
         "header: number": Harm(replaced(1, b'"segment":', b'"segment":1'), 1, first, LINE),
         "header: no JSON": Harm(replaced(1, b'"parts"', b'"parts'), 1, first, LINE),
-        "header: version": Harm(replaced(1, b'"v":3', b'"v":4'), 1, first, LINE),
+        "header: version": Harm(replaced(1, b'"v":4', b'"v":5'), 1, first, LINE),
         "header: gone": Harm(drop(1), 1, first, LINE),
         "snapshot: state": Harm(replaced(2, b"10.0.0.2", b"10.0.0.9"), 3, first, CHAIN),
         "snapshot: no JSON": Harm(replaced(2, b'"sessions"', b"sessions"), 2, first, LINE),
@@ -488,7 +488,7 @@ def test_what_a_crash_left_is_left_when_the_journal_is_damaged(tmp_path):
     tmp_path.joinpath(path.name + ".gz").write_bytes(gzip.compress(good))
     tmp_path.joinpath(segment_name(13) + ".new").write_bytes(b"{")
     last = tmp_path / segment_name(9)
-    last.write_bytes(last.read_bytes() + b'{"v":3')
+    last.write_bytes(last.read_bytes() + b'{"v":4')
     tmp_path.joinpath(segment_name(1)).write_bytes(lines_of(tmp_path / segment_name(1))[0])
     path.write_bytes(good.replace(b"b1.2", b"b1.9"))
     refused(tmp_path)

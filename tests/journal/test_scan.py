@@ -123,7 +123,7 @@ CASES: dict[str, tuple[Change, list[tuple[str, int | None, int | None, int | Non
     "a header between": (lambda lines: lines.insert(4, lines[0]), [(LINE, 5, 4, None), (CHAIN, 6, 4, 4)]),
     "no header": (lambda lines: lines.pop(0), [(LINK, 1, None, None)]),
     "nothing at all": (lambda lines: lines.clear(), [(LINK, 1, None, None)]),
-    "a header that is not whole": (lambda lines: lines.__setitem__(slice(0, 99), [b'{"v":3']), [
+    "a header that is not whole": (lambda lines: lines.__setitem__(slice(0, 99), [b'{"v":4']), [
         (LINK, 1, None, None),
     ]),
     "a snapshot that is not there": (parts(2), [(CHAIN, 2, 1, 1), (LINE, 1, None, None)]),
@@ -201,7 +201,7 @@ def work(directory: Path, numbers: list[int]) -> int:
 
 def test_an_unfinished_line_is_left_alone(path: Path) -> None:
     size = path.stat().st_size
-    assert found(path, lambda lines: lines.append(b'{"v":3')) == []
+    assert found(path, lambda lines: lines.append(b'{"v":4')) == []
     segment = Scan(path).segment
     assert segment is not None
     assert (segment.digests.size, segment.torn, segment.lines, segment.records) == (size, 6, 10, 9)

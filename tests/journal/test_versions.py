@@ -19,7 +19,9 @@ from bussrv.registry.state.fold import RegistryFold
 from tests.docs.golden import OLDER, PLACE, UPGRADED, write_upgraded
 from tests.tables import each_row
 
-WHOLE = [PLACE / "whole", OLDER / "v2" / "whole", OLDER / "v2" / "crashed", UPGRADED]
+WHOLE = [
+    PLACE / "whole", UPGRADED, *(OLDER / name for name in ("v2/whole", "v2/crashed", "v3/whole", "v2-then-v3")),
+]  # fmt: skip
 V2 = [OLDER / "v2" / name for name in ("whole", "salvaged", "crashed")]
 
 
@@ -47,14 +49,16 @@ def test_golden_journals_of_every_version_stay_whole(journal: Path) -> None:
 
 
 def test_what_was_found_damaged_is_still_found_damaged() -> None:
-    today, older = verify(PLACE / "salvaged"), verify(OLDER / "v2" / "salvaged")
-    found = [[(each.path, each.code, each.line) for each in report.faults] for report in (older, today)]
-    assert found[0] == found[1] != []
+    places = (PLACE, OLDER / "v2", OLDER / "v3")
+    today, *older = [
+        [(each.path, each.code, each.line) for each in verify(place / "salvaged").faults] for place in places
+    ]
+    assert older == [today, today] != [[], []]
 
 
-def test_a_version_2_journal_goes_on_in_a_version_3_segment(tmp_path: Path) -> None:
+def test_a_version_2_journal_goes_on_in_a_segment_of_today(tmp_path: Path) -> None:
     write_upgraded(tmp_path / "journal")
-    assert versions(tmp_path / "journal") == [{2}, {2}, {3}]
+    assert versions(tmp_path / "journal") == [{2}, {2}, {4}]
     for written in (tmp_path / "journal").iterdir():
         assert written.read_bytes() == (UPGRADED / written.name).read_bytes()
     for before in (OLDER / "v2" / "crashed").glob("*.jsonl"):

@@ -157,8 +157,8 @@ SAID = [
     Kind("an outcome that the event does not have", replaced(rb'"outcome":"[a-z]*"', b'"outcome":"failed"')),
     Kind("an unknown outcome", replaced(rb'"outcome":"[a-z]*"', b'"outcome":"fine"')),
     Kind("an unknown event", replaced(rb'"event":"', b'"event":"un')),
-    Kind("an older schema version", replaced(rb'\{"v":3', b'{"v":2')),
-    Kind("an unknown schema version", replaced(rb'\{"v":3', b'{"v":9')),
+    Kind("an older schema version", replaced(rb'\{"v":4', b'{"v":2')),
+    Kind("an unknown schema version", replaced(rb'\{"v":4', b'{"v":9')),
     Kind("a time that no clock shows", replaced(rb'"time":"\d{4}-\d\d-\d\d', b'"time":"2027-02-30')),
 ]
 
@@ -232,7 +232,7 @@ OTHERS = [
     ),
     Kind("two records swapped that are apart", _swap_apart),
     Kind("a record added at the end, chained", _add_the_next),
-    Kind("the beginning of a line added at the end", _add(b'{"v":3,"prev":"0')),
+    Kind("the beginning of a line added at the end", _add(b'{"v":4,"prev":"0')),
     Kind("junk added at the end", _add(b"\x00junk")),
 ]
 """Those that only some tests try, each in journals that it fits."""

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from bussrv.errors import JournalError
 from bussrv.events import EVENT_CLASSES, Event, Outcome, event_name
+from bussrv.in_effect import InEffect
 from bussrv.journal.bounds import MAX_LINE
 from bussrv.journal.evidence.lines import decode_record, decode_snapshot
 from bussrv.journal.header import Header, Part, decode_header
@@ -48,7 +49,7 @@ class FoldLine(Struct, kw_only=True, gc=False, omit_defaults=True, tag_field="ev
 
     event: ClassVar[str]
 
-    v: Literal[2, 3]
+    v: Literal[2, 3, 4]
     prev: str
     seq: Annotated[int, Meta(ge=1, le=2**63 - 1)]
     time: str
@@ -68,6 +69,7 @@ class FoldLine(Struct, kw_only=True, gc=False, omit_defaults=True, tag_field="ev
 
     version: ClassVar[str | None] = None
     formats: ClassVar[dict[str, str] | None] = None
+    in_effect: ClassVar[InEffect | None] = None
     sessions_closed: ClassVar[int | None] = None
     torn_bytes: ClassVar[int | None] = None
     persistent: ClassVar[bool | None] = None

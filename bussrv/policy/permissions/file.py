@@ -21,13 +21,15 @@ A rule applies to sessions for which all its conditions hold; ``users`` and ``gr
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from hashlib import sha256
 from ipaddress import IPv6Network, ip_network
 from pathlib import Path
 from typing import Any, Final
 
 from bussrv import toml_lines
 from bussrv.errors import BadValue, ConfigError
-from bussrv.options import Network, NetworkOrUnix
+from bussrv.in_effect import PolicyRule, PolicyText
+from bussrv.options import NetworkOrUnix
 from bussrv.patterns import is_inner
 from bussrv.policy.logins.trusted_files import read_trusted
 from bussrv.policy.permissions.permissions import Action
@@ -39,7 +41,6 @@ from bussrv.policy.permissions.rules import (
     EVERY_USER,
     Clause,
     ClauseTable,
-    Rule,
     Rules,
 )
 from bussrv.toml_lines import Document
@@ -99,7 +100,7 @@ def parse_policy(text: str, path: Path, formats: Collection[str]) -> Rules:
         faults = [f"{path}:{line}: {sentence}" for line, sentence in sorted(dict.fromkeys(reader.faults))]
         more = [f"{path}: and {len(faults) - MAX_FAULTS} more faults"] if len(faults) > MAX_FAULTS else []
         raise ConfigError(*faults[:MAX_FAULTS], *more)
-    return Rules(rules, path.name)
+    return Rules(reader.told(path.name, text, rules))
 
 
 class _PolicyReader:
@@ -115,6 +116,16 @@ class _PolicyReader:
         self._clauses = 0
         self._wildcard_characters = 0
         self._groups = dict(self._read_groups())
+
+    def told(self, name: str, text: str, rules: list[PolicyRule]) -> PolicyText:
+        """What was read.
+
+        :param name: the name of the file.
+        :param text: what stands in it.
+        """
+        digest = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        groups = {group: tuple(users) for group, users in self._groups.items()}
+        return PolicyText(name=name, digest=digest, groups=groups, rules=tuple(rules))
 
     def _fault(self, path: toml_lines.Path, sentence: str) -> None:
         self.faults.append((self._line(path), sentence))
@@ -134,7 +145,7 @@ class _PolicyReader:
             self._check_name(path, name, "a group")
             yield name, self._names(path, users, "a user", may_be_empty=True)
 
-    def rules(self) -> Iterator[Rule]:
+    def rules(self) -> Iterator[PolicyRule]:
         """The rules, in order."""
         for key in self._values:
             if key not in ("groups", "rule"):
@@ -149,7 +160,7 @@ class _PolicyReader:
         for number, values in enumerate(rules):
             yield self._rule(("rule", number), values)
 
-    def _rule(self, path: toml_lines.Path, values: dict[str, Any]) -> Rule:
+    def _rule(self, path: toml_lines.Path, values: dict[str, Any]) -> PolicyRule:
         for key in values:
             if key not in (*CONDITIONS, *ACTIONS):
                 known = ", ".join((*CONDITIONS, *ACTIONS))
@@ -157,12 +168,13 @@ class _PolicyReader:
         clauses = [clause for key in values if key in ACTIONS for clause in self._clauses_of(path, key, values[key])]
         if values.keys() <= set(CONDITIONS):
             self._fault(path, "the rule says of no action whether it is allowed")
-        return Rule(
+        return PolicyRule(
             line=self._lines.get(path, 1),
-            users=self._users(path, values),
+            users=self._condition(path, values, "users", self._user_names),
+            groups=self._condition(path, values, "groups", self._group_names),
             networks=self._condition(path, values, "networks", self._networks),
             formats=self._condition(path, values, "formats", self._format_names),
-            clauses=tuple(clauses),
+            clauses=tuple((each.action, each.pattern, each.line) for each in clauses),
         )
 
     # Conditions.
@@ -172,22 +184,18 @@ class _PolicyReader:
     ) -> Any:
         return read((*path, key), values[key]) if key in values else None
 
-    def _users(self, path: toml_lines.Path, values: dict[str, Any]) -> frozenset[str] | None:
-        if "users" not in values and "groups" not in values:
-            return None
-        users: list[str] = []
-        if "users" in values:
-            users += self._names((*path, "users"), values["users"], "a user", also=EVERY_USER)
-        if "groups" in values:
-            groups = self._names((*path, "groups"), values["groups"], "a group")
-            for place, name in enumerate(groups):
-                if name not in self._groups:
-                    self._fault((*path, "groups", place), f"there is no group {shown(name)}")
-                users += self._groups.get(name, ())
-        return frozenset(users)
+    def _user_names(self, path: toml_lines.Path, value: Any) -> tuple[str, ...]:
+        return tuple(self._names(path, value, "a user", also=EVERY_USER))
 
-    def _networks(self, path: toml_lines.Path, value: Any) -> tuple[Network | str, ...]:
-        found: list[Network | str] = []
+    def _group_names(self, path: toml_lines.Path, value: Any) -> tuple[str, ...]:
+        groups = self._names(path, value, "a group")
+        for place, name in enumerate(groups):
+            if name not in self._groups:
+                self._fault((*path, place), f"there is no group {shown(name)}")
+        return tuple(groups)
+
+    def _networks(self, path: toml_lines.Path, value: Any) -> tuple[str, ...]:
+        found: list[str] = []
         for place, text in enumerate(self._texts(path, value)):
             try:
                 network = _NETWORK.check(text)
@@ -196,16 +204,16 @@ class _PolicyReader:
                 continue
             if isinstance(network, IPv6Network) and network.subnet_of(_MAPPED):  # type: ignore[arg-type]
                 self._fault((*path, place), f"networks: {text} holds IPv4 addresses: write them as such")
-            found.append(network)
+            found.append(str(network))
         return tuple(found)
 
-    def _format_names(self, path: toml_lines.Path, value: Any) -> frozenset[str]:
+    def _format_names(self, path: toml_lines.Path, value: Any) -> tuple[str, ...]:
         names = self._texts(path, value)
         for place, name in enumerate(names):
             if name not in self._formats:
                 known = ", ".join(sorted(self._formats))
                 self._fault((*path, place), f"there is no wire format {shown(name)}: there are {known}")
-        return frozenset(names)
+        return tuple(names)
 
     # Actions.
 

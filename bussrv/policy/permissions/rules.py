@@ -13,14 +13,17 @@ Two kinds of targets are kept apart, so that a pattern for ordinary names does n
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
-from typing import Final, get_args
+from ipaddress import ip_network
+from typing import Final, cast, get_args
 from weakref import WeakValueDictionary
 
 from msgspec import Struct
 
 from bussrv.addresses import UNIX, is_in
+from bussrv.in_effect import PolicyRule, PolicyText
 from bussrv.options import Network
 from bussrv.patterns import OrderedWildcards
 from bussrv.policy.permissions.access import ANONYMOUS
@@ -104,15 +107,41 @@ class Rule(Struct, frozen=True):
         return self.networks is None or is_in(peer, self.networks)
 
 
+def rule_of(told: PolicyRule, groups: Mapping[str, Iterable[str]]) -> Rule:
+    """A rule, with the members of its groups among its users. A network that cannot be read is none."""
+    users = None
+    if told.users is not None or told.groups is not None:
+        members = (user for name in told.groups or () for user in groups.get(name, ()))
+        users = frozenset([*(told.users or ()), *members])
+    return Rule(
+        line=told.line,
+        users=users,
+        networks=None if told.networks is None else tuple(_networks(told.networks)),
+        formats=None if told.formats is None else frozenset(told.formats),
+        clauses=tuple(Clause(cast("Action", action), pattern, line) for action, pattern, line in told.clauses),
+    )
+
+
+def _networks(told: Iterable[str]) -> Iterator[Network | str]:
+    for each in told:
+        if each == UNIX:
+            yield UNIX
+        else:
+            with suppress(ValueError):
+                yield ip_network(each)
+
+
 class Rules:
     """The rules of a file, in their order; a :class:`bussrv.policy.permissions.access.Policy`.
 
-    :param name: the name of the file that decisions show.
+    :param told: what the file says, or what a journal says that it said.
+    :ivar told: the same.
     """
 
-    def __init__(self, rules: Iterable[Rule], name: str) -> None:
-        self._rules = tuple(rules)
-        self._name = name
+    def __init__(self, told: PolicyText) -> None:
+        self.told = told
+        self._rules = tuple(rule_of(each, told.groups) for each in told.rules)
+        self._name = told.name
         self._interned: WeakValueDictionary[tuple[int, ...], RulePermissions] = WeakValueDictionary()
         # Of sessions, most have few different users; their addresses differ, but hardly any rule looks at these.
         self._for = lru_cache(_KEPT)(self._find_for)

@@ -2,7 +2,8 @@
 
 A snapshot is one or more JSON texts of about ``STATE_BYTES`` at most. Times are UTC microseconds::
 
-    {"sessions":[{"id":"5f1c2ab94e07.3","protocol":"objects","routing_id":"ann","opened":1795270923123456,…}],
+    {"in_effect":{"policy":{"name":"policy.toml","digest":"60303a…","rules":[…]},"limits":{"max-payload":8388608,…}},
+     "sessions":[{"id":"5f1c2ab94e07.3","protocol":"objects","routing_id":"ann","opened":1795270923123456,…}],
      "services":{"tv":{"5f1c2ab94e07.3":1795270925000001}},
      "subscriptions":[{"session":"5f1c2ab94e07.3","service":null,"interest":{…},"added":…,"renewed":…}]}
 """
@@ -18,6 +19,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from bussrv.events import Event
+from bussrv.in_effect import InEffect, with_names
 from bussrv.journal.versions import FIRST_WITH_CLAIMS, PROVING, SCHEMA_VERSION
 from bussrv.registry.state.session import Session, Subscription
 from bussrv.registry.state.state import Change, RegistryState
@@ -30,12 +32,14 @@ PORTION = 4096
 
 
 class _State(Struct, omit_defaults=True):
+    in_effect: InEffect | None = None
     sessions: list[Session] = []
     services: dict[str, dict[str, int]] = {}
     subscriptions: list[Subscription] = []
 
 
 class _Texts(Struct, omit_defaults=True):
+    in_effect: Raw | None = None
     sessions: list[Raw] = []
     services: dict[str, Raw] = {}
     subscriptions: list[Raw] = []
@@ -71,6 +75,8 @@ class RegistryFold:
         found = _decode(state)
         sessions = found.sessions if version >= FIRST_WITH_CLAIMS else map(_with_claim, found.sessions)
         self.state.restore(sessions, found.services, found.subscriptions)
+        if found.in_effect is not None:
+            self.state.in_effect = found.in_effect
 
     def is_as_written(self, state: Raw, version: int = SCHEMA_VERSION) -> bool:
         """Whether a text that :meth:`take` takes is, byte for byte, what a server of that schema version writes."""
@@ -88,6 +94,9 @@ class RegistryFold:
         for name, providers in state.services.items():
             entries += [_encode((name, *each)) for each in providers.items()]
         entries += [_encode(each) for each in state.all_subscriptions()]
+        if state.in_effect is not None:
+            # A boot with pseudonyms may follow one without: then the same rules have other names.
+            entries.append(_encode(with_names(state.in_effect, _no_name, _no_name)))
         return sha256(b"\n".join(sorted(entries))).hexdigest()
 
     def states(self) -> list[bytes]:
@@ -100,6 +109,8 @@ class RegistryFold:
                 texts, size = _Texts(), 0
             if kind == "services":
                 texts.services[name] = Raw(text)
+            elif kind == "in_effect":
+                texts.in_effect = Raw(text)
             else:
                 getattr(texts, kind).append(Raw(text))
             size += len(name) + len(text)
@@ -108,7 +119,9 @@ class RegistryFold:
         return states
 
     def _entries(self) -> Iterator[tuple[str, str, bytes]]:
-        """Every entry with its member and name; sessions first, since the others refer to them."""
+        """Every entry with its member and name; sessions before services and subscriptions, which refer to them."""
+        if self.state.in_effect is not None:
+            yield "in_effect", "", _encode(self.state.in_effect)
         for session in self.state.sessions.values():
             yield "sessions", "", _encode(session)
         for name, providers in self.state.services.items():
@@ -120,6 +133,10 @@ class RegistryFold:
 
 _NO_CLAIM = b',"claimed":null'
 """Stands in no string, where the quotes would be escaped."""
+
+
+def _no_name(_: str) -> str:
+    return ""
 
 
 def _nobody(session: Session) -> Session:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Protocol
 
 from bussrv import events as ev
+from bussrv.in_effect import InEffect
 from bussrv.registry.state.event_fold import EventFold, is_own
 from bussrv.registry.state.session import Session, Subscription
 from bussrv.values import RESERVED_PREFIX
@@ -37,6 +38,7 @@ class RegistryState(EventFold):
     :ivar services: by name, then by providing session, when it was registered (UTC microseconds); a name without
         providers has no entry.
     :ivar subscriptions: by session id, then by service name (``None`` for an interest in objects).
+    :ivar in_effect: the policy and the limits; ``None``: they are not known.
     """
 
     def __init__(self) -> None:
@@ -44,6 +46,7 @@ class RegistryState(EventFold):
         self.services: dict[str, dict[str, int]] = {}
         self.subscriptions: dict[str, dict[str | None, Subscription]] = {}
         self.own_services = self.service_changes = 0
+        self.in_effect: InEffect | None = None
         self._provided: dict[str, set[str]] = {}
         self._by_routing_id: dict[str, str] = {}
         self._sharing: dict[str, set[str]] = {}
@@ -55,6 +58,7 @@ class RegistryState(EventFold):
             self.sessions == other.sessions
             and self.services == other.services
             and self.subscriptions == other.subscriptions
+            and self.in_effect == other.in_effect
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -66,6 +70,7 @@ class RegistryState(EventFold):
         twin.services = {name: dict(providers) for name, providers in self.services.items()}
         twin.subscriptions = {session: dict(held) for session, held in self.subscriptions.items()}
         twin.own_services, twin.service_changes = self.own_services, self.service_changes
+        twin.in_effect = self.in_effect
         twin._provided = {session: set(names) for session, names in self._provided.items()}
         twin._by_routing_id = dict(self._by_routing_id)
         twin._sharing = {routing_id: set(sessions) for routing_id, sessions in self._sharing.items()}
@@ -168,6 +173,8 @@ class RegistryState(EventFold):
         """See :class:`EventFold`. Three parts of the server fold each change of a service, so these take few calls."""
         kind = type(event)
         if kind is not ev.ServiceRegistered and kind is not ev.ServiceUnregistered:
+            if isinstance(event, (ev.ServerStarted, ev.ConfigReloaded)):
+                self.in_effect = event.in_effect
             EventFold.apply(self, event, time)
             return
         session, service = self.sessions.get(event.session or ""), event.service

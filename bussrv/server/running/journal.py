@@ -25,7 +25,7 @@ from bussrv.journal.manifest import MANIFEST_NAME, Seal
 from bussrv.journal.manifest_file import ManifestFile, read_manifest
 from bussrv.journal.memory import MemoryJournal
 from bussrv.journal.outlook import Growth, Outlook
-from bussrv.journal.pseudonym_keys import Kind, check_key_file, renamed
+from bussrv.journal.pseudonym_keys import Kind, check_key_file, renamed, renamed_rules
 from bussrv.journal.pseudonyms import Pseudonyms
 from bussrv.journal.recovery import Damaged, Recovered, recover
 from bussrv.journal.salvage import salvage
@@ -396,6 +396,8 @@ def _naming(place: str) -> Iterator[None]:
 
 
 def _name(state: RegistryState, name: Callable[[Kind, str], str]) -> None:
-    """The event with the users and addresses of sessions replaced."""
+    """Replace the users and addresses of sessions, and of the rules in effect."""
     for each in tuple(state.sessions.values()):
         state.sessions[each.id] = renamed(each, name)
+    if state.in_effect is not None:
+        state.in_effect = renamed_rules(state.in_effect, name)

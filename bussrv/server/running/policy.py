@@ -7,10 +7,13 @@ from pathlib import Path
 
 from bussrv.admin.http.login import PROTOCOL
 from bussrv.bus.interfaces import Effects, IBus, Use
+from bussrv.in_effect import InEffect
 from bussrv.interfaces import IWireFormat
+from bussrv.options import rows
 from bussrv.policy.permissions.file import parse_policy, read_policy, read_text
 from bussrv.policy.permissions.rules import Rules
 from bussrv.server.configuration.config import Config
+from bussrv.settings import Settings
 
 
 class PolicyInEffect:
@@ -48,6 +51,17 @@ class PolicyInEffect:
         if self._parsed is None or self._parsed[:2] != (path, text):
             self._parsed = path, text, parse_policy(text, path, frozenset(self._formats))
         return self._parsed[2]
+
+
+def in_effect(bus: IBus) -> InEffect:
+    """The rules in effect now, for the journal: policy, limits, and whether clients must prove who they are.
+
+    Limits are the numbers of options with ``max`` in their names, as they are within the descriptors of this process.
+    """
+    policy = bus.access.policy
+    settings = {each.name: getattr(bus.settings, each.sets) for each in rows(Settings) if "max" in each.name.split("-")}
+    limits = {name: value for name, value in settings.items() if isinstance(value, int)}
+    return InEffect(asks=bus.access.asks, policy=policy.told if isinstance(policy, Rules) else None, limits=limits)
 
 
 def read(config: Config, formats: Iterable[str]) -> Rules | None:

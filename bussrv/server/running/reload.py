@@ -34,6 +34,7 @@ from bussrv.server.configuration.faults import prepare_all
 from bussrv.server.configuration.option_table import BUILT_IN
 from bussrv.server.log.text import Threshold, one_line
 from bussrv.server.running.links import DialedLinks
+from bussrv.server.running.policy import in_effect
 from bussrv.server.running.ports import warn_of_expiry
 from bussrv.server.running.process import Fitting, fitting, warn_of_fewer
 
@@ -145,7 +146,7 @@ class Reload:
         words = tuple(chain.from_iterable(each.words for each in effects))
         self._values.update({name: change.config.values[name] for name in change.changed})
         self._note("ok")
-        self._bus.registry.note(ev.ConfigReloaded(changed=change.changed))
+        self._bus.registry.note(ev.ConfigReloaded(changed=change.changed, in_effect=in_effect(self._bus)))
         log.info(
             "reloaded the configuration; changed: {names}",
             event="config.reloaded",

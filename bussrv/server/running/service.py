@@ -39,7 +39,7 @@ from bussrv.server.running.admin import AdminInterface, AdminView
 from bussrv.server.running.identity import Checkers
 from bussrv.server.running.journal import JournalPlace, NoJournal
 from bussrv.server.running.links import DialedLinks
-from bussrv.server.running.policy import PolicyInEffect
+from bussrv.server.running.policy import PolicyInEffect, in_effect
 from bussrv.server.running.ports import make_listeners, open_ports, warn_of_expiry
 from bussrv.server.running.process import Supervisor, fitting, run_on_monotonic_clock, tune_collector, warn_of_fewer
 from bussrv.server.running.reload import Reload
@@ -241,7 +241,7 @@ class BusService(Service):
 
     def _note_start(self, recovered: Recovered) -> None:
         addresses = {name: listener.address for name, listener in self.listeners.items()}
-        self.registry.note(ev.ServerStarted(version=VERSION, formats=addresses))
+        self.registry.note(ev.ServerStarted(version=VERSION, formats=addresses, in_effect=in_effect(self.bus)))
         damage = recovered.salvaged
         if damage is not None:
             self.registry.note(ev.JournalSalvaged(segment=damage.segment, line=damage.line, message=damage.reason))

@@ -43,7 +43,7 @@ def test_rows_say_what_the_codec_of_records_says(place: Path | None, tmp_path: P
     rows = rows_of(directory)
     wanted = [as_row(directory, each, [*rows[0]]) for each in read_journal(directory)]
     for row in rows:
-        for column in ("interest", "options"):
+        for column in ("interest", "options", "in_effect"):
             row[column] = None if row[column] is None else json.loads(row[column])
         row["formats"] = None if row["formats"] is None else dict(row["formats"])
     plain = [json.loads(msgspec.json.encode(row)) for row in wanted]

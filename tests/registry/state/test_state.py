@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bussrv import events as ev
+from bussrv.in_effect import InEffect
 from bussrv.journal.record import Stamped
 from bussrv.registry.state.event_fold import EventFold, is_own
 from bussrv.registry.state.session import Session
@@ -171,12 +172,14 @@ def test_a_copy_shares_nothing_that_changes():
             ev.SessionIdentified(session="s", routing_ids=("a",)),
             ev.ServiceRegistered(session="s", service="tv"),
             ev.SubscriptionAdded(session="s", service="tv"),
+            ev.ConfigReloaded(in_effect=InEffect(asks=True)),
         ]
     )
     twin = vars(state.copy())
     for name, entries in vars(state).items():
         assert entries
-        if isinstance(entries, int):
+        if isinstance(entries, (int, InEffect)):
+            assert twin[name] == entries
             continue
         assert twin[name] is not entries
         for key, entry in entries.items():
@@ -187,7 +190,7 @@ def test_a_copy_shares_nothing_that_changes():
 @given(histories, histories)
 def test_states_are_equal_when_everything_in_them_is(one, other):
     first, second = fold(one), fold(other)
-    said = [(state.sessions, state.services, state.subscriptions) for state in (first, second)]
+    said = [(state.sessions, state.services, state.subscriptions, state.in_effect) for state in (first, second)]
     assert (first == second) == (said[0] == said[1])
 
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 import pytest_twisted
+from msgspec.structs import replace
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred
 from twisted.internet.task import LoopingCall, deferLater
@@ -31,6 +32,7 @@ from bussrv.admin.interfaces import Reloaded
 from bussrv.client.business import BusinessClient
 from bussrv.client.objects import BusError, ObjectsClient
 from bussrv.client.spp import SppClient
+from bussrv.in_effect import InEffect
 from bussrv.journal.reading import read_journal
 from bussrv.journal.record import Stamped
 from bussrv.net.tls.connection import TlsConnection
@@ -123,11 +125,15 @@ class Running:
         return reload.get("outcome")
 
     async def stop(self) -> list[ev.Event]:
-        """Stop. Returns what the journal says of reloads."""
+        """Stop. Returns what the journal says of reloads, without the rules in effect, which each of them has."""
         globalLogPublisher.removeObserver(self._hear)
         await self.server.stopService()
         events = [record.event for record in read_journal(self.journal)]
-        return [each for each in events if isinstance(each, (ev.ConfigReloaded, ev.ConfigReloadFailed))]
+        told = [each for each in events if isinstance(each, (ev.ServerStarted, ev.ConfigReloaded))]
+        assert all(each.in_effect is not None and each.in_effect.limits for each in told)
+        self.in_effect = [each.in_effect for each in told]
+        reloads = [each for each in events if isinstance(each, (ev.ConfigReloaded, ev.ConfigReloadFailed))]
+        return [replace(each, in_effect=None) if isinstance(each, ev.ConfigReloaded) else each for each in reloads]
 
 
 @pytest_twisted.ensureDeferred
@@ -445,8 +451,8 @@ def kept(root: object, wanted: dict[Any, str]) -> set[str]:
     waiting: list[Any] = [root]
     while waiting:
         each = waiting.pop()
-        if id(each) in seen or each is reactor or isinstance(each, (type, ModuleType, Config)):
-            # A configuration is what the server was started with: nothing reads settings from it.
+        if id(each) in seen or each is reactor or isinstance(each, (type, ModuleType, Config, InEffect)):
+            # What the server was started with, and what the journal was told: nothing reads settings from them.
             continue
         seen.add(id(each))
         if type(each) in (int, float, type(ip_network("10.0.0.1"))):
@@ -572,14 +578,17 @@ def test_after_sighup_the_file_is_still_overridden(
     quiet = "max-services = 5\nmax-patterns = 5\nlog-level = 'error'\n"
     (tmp_path / FILE).write_text(quiet)
     server.send_signal(signal.SIGHUP)
-    until(
-        lambda: ev.ConfigReloaded(changed=("log-level",)) in (each.event for each in read_journal(tmp_path / "journal"))
-    )
+
+    def reloads() -> list[tuple[str, ...]]:
+        events = [each.event for each in read_journal(tmp_path / "journal")]
+        return [each.changed for each in events if isinstance(each, ev.ConfigReloaded)]
+
+    until(lambda: ("log-level",) in reloads())
     server.terminate()
     assert server.wait(PATIENCE) == 0
     assert "bussrv stopped" not in read(tmp_path / "log")
     assert "restart to change" not in read(tmp_path / "log")
     assert "the configuration cannot be read again" not in read(tmp_path / "log")
     told = [each.event for each in read_journal(tmp_path / "journal")]
-    assert ev.ConfigReloaded(changed=("max-services", "max-patterns")) in told
+    assert ("max-services", "max-patterns") in reloads()
     assert ev.ConfigReloadFailed in map(type, told)
