@@ -81,6 +81,7 @@ class Bus:
     :param access: the permissions of each session; by default all.
     :param ids: of objects that come without one.
     :param spool: the place of what wire formats keep; by default in memory.
+    :param audience: makes what says who gets an object.
     """
 
     KINDS: ClassVar[Kinds] = frozenset(
@@ -109,6 +110,7 @@ class Bus:
         access: Access | None = None,
         ids: ObjectIds | None = None,
         spool: SpoolFile | None = None,
+        audience: type[Audience] = Audience,
     ) -> None:
         self.registry, self.settings, self.server_id = registry, settings, server_id
         self.access = Access() if access is None else access
@@ -163,7 +165,7 @@ class Bus:
             lost=LostLinks(settings, clock.utc()),
             total=receivers.total,
         )
-        self.audience = Audience(
+        self.audience = audience(
             shared,
             receivers=receivers,
             fanout=fanout,

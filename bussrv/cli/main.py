@@ -57,6 +57,7 @@ SECTIONS: dict[str, dict[str, Row]] = {
         "journal": Row("bussrv.cli.commands.records.journal", "show records of a journal, verify it, seal it"),
         "audit": Row("bussrv.cli.commands.records.audit", "check journals and report sessions, services and events"),
         "timeline": Row("bussrv.cli.commands.records.timeline", "show the history of a client or a service"),
+        "why": Row("bussrv.cli.commands.records.why", "say why a client was given an object, or was not"),
     },
     "This command": {
         "completion": Row(

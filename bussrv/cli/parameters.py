@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -99,6 +101,12 @@ def _events(text: str) -> frozenset[str]:
     return names
 
 
+def _journal(text: str) -> Path | str:
+    return text if re.match("file:|[a-z][a-z0-9+.-]+://", text) else Path(text)
+
+
+JOURNAL = Converted("JOURNAL", _journal)
+"""A journal: the path of its directory, or the URL that it is shipped to."""
 MOMENT = Converted("TIME|SEQ", _moment)
 """A :class:`bussrv.journal.moments.Moment`."""
 PLACE = Converted("PLACE", _place)

@@ -14,12 +14,13 @@ from msgspec.structs import replace
 
 from bussrv.archive.fetching import at_hand
 from bussrv.events import Event, event_name
+from bussrv.in_effect import InEffect
 from bussrv.inspection.difference import Difference, difference, lines
 from bussrv.inspection.surroundings import Found, LinePlace, around
 from bussrv.inspection.words import record_line, wants_colours, write
 from bussrv.journal.header import Header
 from bussrv.journal.moments import END, Moment
-from bussrv.journal.pseudonym_keys import Kind, identities, join, renamed, split
+from bussrv.journal.pseudonym_keys import Kind, identities, join, renamed, renamed_rules, split
 from bussrv.journal.pseudonym_keys import forget as destroy
 from bussrv.journal.reading import Keep, Line, follow, read_end
 from bussrv.journal.record import Record
@@ -55,6 +56,10 @@ class Names:
     def reveal(self, shown: Named) -> Named:
         """An event or a session, with its actor, the name it claims and its peer as they are."""
         return renamed(shown, self._name)
+
+    def reveal_rules(self, shown: InEffect) -> InEffect:
+        """The rules in effect, with the names of users and addresses as they are."""
+        return renamed_rules(shown, self._name)
 
     def _name(self, kind: Kind, text: str) -> str:
         pseudonym, port = split(kind, text)

@@ -196,8 +196,12 @@ class Links:
         dialed: bool,
         asks_interest: bool = False,
         takes_names: bool = False,
+        is_logged: bool = True,
     ) -> None:
-        """A link stands: advertise every session that can be reached from here."""
+        """A link stands: advertise every session that can be reached from here.
+
+        :param is_logged: whether the log says so.
+        """
         session = self._registry.state.sessions[session_id]
         group = Group(link.encoding_for(None), interest, session.vocabulary, self._access.of(session))
         group.links[session_id] = link
@@ -219,7 +223,8 @@ class Links:
             routing_id=made.server_id, path=(made.server_id,), is_member=True, role=SERVER_ROLE, tells_all=tells_all
         )
         self.paths.receive_advertisement(session_id, server)
-        self._note(LogLevel.info, made, "link.up", "up")
+        if is_logged:
+            self._note(LogLevel.info, made, "link.up", "up")
         self.interests.begin(made)
         self._advertisements.begin(made)
         self._advertisements.advertise(made.server_id)

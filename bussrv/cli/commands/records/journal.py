@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,7 +12,7 @@ import click
 from bussrv.audit.arguments import Converted
 from bussrv.cli.command import CommandGroup
 from bussrv.cli.failure import DONE, FAILED, NO
-from bussrv.cli.parameters import EVENTS, MOMENT, PLACE, exclude, json_option, need_one, records
+from bussrv.cli.parameters import EVENTS, JOURNAL, MOMENT, PLACE, exclude, json_option, need_one, records
 from bussrv.errors import JournalError, SpoolError
 from bussrv.terminal import cleaned
 
@@ -33,13 +32,7 @@ _public_key = click.option(
 )
 
 
-def _journal(text: str) -> Path | str:
-    return text if re.match("file:|[a-z][a-z0-9+.-]+://", text) else Path(text)
-
-
-_journals = click.argument(
-    "journals", metavar="JOURNAL...", type=Converted("JOURNAL", _journal), nargs=-1, required=True
-)
+_journals = click.argument("journals", metavar="JOURNAL...", type=JOURNAL, nargs=-1, required=True)
 _pseudonyms = click.option(
     "--pseudonyms", metavar="KEYFILE", type=FILE, help="Show the names and addresses that it leads to."
 )

@@ -1,0 +1,60 @@
+"""The answer for people: a line for each session, those that were not given it first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bussrv.terminal import word
+from bussrv.why.answer import Answer, LinkState, ServerMoment, Verdict
+
+ORDER = ("no", "unknown", "yes")
+
+
+def lines(shown: Answer) -> Iterator[str]:
+    """The lines."""
+    for each in shown.moments:
+        yield _moment(each)
+    sender = shown.sender
+    name = sender.actor or sender.claimed or sender.name or sender.routing_id
+    yield f"from {'somebody' if sender.session is None else word(name or sender.session)} of {word(sender.server)}"
+    if sender.refused is not None:
+        yield f"refused: {sender.refused}"
+    for answer in ORDER:
+        for each in shown.sessions:
+            if each.answer == answer:
+                yield _session(each)
+    if not shown.sessions:
+        yield "no session is called so"
+    for link in shown.links:
+        yield _link(link)
+    for note in shown.notes:
+        yield f"note: {note}"
+
+
+def _moment(each: ServerMoment) -> str:
+    rules = each.rules
+    if not rules.is_known:
+        said = "rules not known"
+    elif rules.policy is None:
+        said = "no policy"
+    else:
+        said = f"policy {word(rules.policy)}"
+    since = "" if rules.seq is None else f" since record {rules.seq}"
+    return f"{word(each.server)} after record {each.seq}, {each.time}: {said}{since}"
+
+
+def _session(each: Verdict) -> str:
+    user = each.actor or (None if each.claimed is None else f"({each.claimed})")
+    called = [word(part) for part in (user, each.name) if part]
+    about = [*(called or [word(each.routing_id)]), each.protocol, word(each.peer)]
+    record = "" if each.seq is None else f" (record {each.seq})"
+    since = f" (since {each.time})" if each.seq is None and each.time is not None else ""
+    return f"{each.answer:<7} {' '.join(about)} at {word(each.server)}: {each.why}{record or since}"
+
+
+def _link(each: LinkState) -> str:
+    if each.is_up:
+        said = "forwarded" if each.is_forwarded else "not forwarded"
+    else:
+        said = f"down since record {each.down}" + ("" if each.up is None else f", up again with record {each.up}")
+    return f"link    {word(each.server)} to {word(each.peer)}: {said}"

@@ -1,0 +1,239 @@
+"""The reasons of each decision, in words, with the record that made it so. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from bussrv.bus.interest.interests import Kind
+from bussrv.bus.interest.matching import compile_interest, right_to_receive
+from bussrv.bus.interest.vocabulary import REQUEST, SERVERS_ONLY
+from bussrv.bus.origins import Origin
+from bussrv.bus.routing.audience import Asker, Everyone, Nobody, OneByOne, OneOf, Plan
+from bussrv.policy.permissions.permissions import EVERYTHING
+from bussrv.registry.state.session import Session
+from bussrv.service_patterns import filter_of, is_shared, matches
+from bussrv.values import OCTET_STREAM, Interest, ModeInterest, quoted
+from bussrv.why.past import Past, Place
+from bussrv.why.replica import Replica
+
+
+class Reason(Struct, frozen=True):
+    """A reason.
+
+    :ivar code: a stable word for programs.
+    :ivar text: a sentence for people, without its period.
+    :ivar seq: the record that made it so; ``None``: it is before the segment, or there is none.
+    :ivar time: when, UTC microseconds, if that is known.
+    """
+
+    code: str
+    text: str
+    seq: int | None = None
+    time: int | None = None
+
+
+class Case(Struct, frozen=True):
+    """A decision about all sessions of a server.
+
+    :ivar service: the service that it is a publication on; ``None``: it is none.
+    """
+
+    past: Past
+    replica: Replica
+    origin: Origin
+    plan: Plan
+    service: str | None
+
+    @property
+    def kind(self) -> Kind:
+        """What decides who may receive it."""
+        return self.plan.kind
+
+
+def at(place: Place | None, time: int | None = None) -> tuple[int | None, int | None]:
+    """The number and the time of a record that may be before the segment."""
+    return (None, time) if place is None else (place.seq, place.time)
+
+
+def said_interest(interest: Interest) -> str:
+    """An interest in words."""
+    if not isinstance(interest, ModeInterest):
+        rules = [each if isinstance(each, str) else f"[{', '.join(each)}]" for each in interest.rules]
+        return f"rules {', '.join(rules) or 'none'}"
+    if interest.receive in ("none", "events_only"):
+        return {"none": "receives nothing", "events_only": "events only"}[interest.receive]
+    if interest.types is None:
+        return "receives everything"
+    return f"types {', '.join(interest.types) or 'none'}"
+
+
+def why_given(case: Case, session: Session) -> Reason:
+    """Why a session was given it."""
+    plan, kind = case.plan, case.kind
+    if isinstance(plan, OneByOne):
+        return Reason("addressed", "it is addressed to it", *at(case.past.opened.get(session.id), session.opened))
+    if isinstance(plan, OneOf) and session.id in plan.providers:
+        since = case.replica.state.services.get(plan.service, {}).get(session.id)
+        return Reason(
+            "provider", f"it provides {quoted(plan.service)}", *at(_provided(case, session, plan.service), since)
+        )
+    interest = case.replica.interest_of(session.id)
+    if interest is not None and compile_interest(interest)(kind):
+        return Reason("interest", f"it wants this: {said_interest(interest)}", *_subscribed(case, session, None))
+    for wanted in wanted_names(case, session):
+        return Reason("subscribed", f"it is subscribed to {quoted(wanted)}", *_subscribed(case, session, wanted))
+    return Reason("given", "the server gave it to it")
+
+
+def why_not(case: Case, session: Session) -> Reason:
+    """Why a session was not given it."""
+    plan = case.plan
+    if isinstance(plan, Nobody):
+        return Reason("reserved-event", f"a client may not send the event {plan.kind.event}")
+    if isinstance(plan, Asker):
+        return Reason("reply", "a reply is for the session that asked, and the journal has no requests")
+    if isinstance(plan, OneByOne) and session.id not in plan.local:
+        return Reason("not-addressed", "it is addressed to others")
+    if isinstance(plan, OneOf) and session.id in plan.providers:
+        text = f"it provides {quoted(plan.service)}, but takes no such requests"
+        return Reason("takes-no-requests", text, *at(_provided(case, session, plan.service)))
+    if isinstance(plan, Everyone) and plan.kind.event == REQUEST and session.id not in case.replica.outlets:
+        return Reason("not-provider", "it does not provide the service")
+    return _unwanted(case, session)
+
+
+def _unwanted(case: Case, session: Session) -> Reason:
+    interest, kind = case.replica.interest_of(session.id), case.kind
+    names = wanted_names(case, session)
+    is_alone = isinstance(case.plan, OneByOne)
+    if interest is None and not case.replica.state.subscribed_by(session.id):
+        return _not_subscribed(case, session)
+    if interest is not None:
+        is_own = session.id == case.origin.sender
+        if is_own and isinstance(interest, ModeInterest) and interest.receive == "no_echo":
+            return Reason("no-echo", "it does not want its own objects", *_subscribed(case, session, None))
+        if compile_interest(interest)(kind) and not is_alone:
+            return _denied(case, session) or Reason("not-given", "the server did not give it to it")
+        if not names:
+            return _unmatched(case, session, interest)
+    if names:
+        return _denied(case, session) or _not_carried(case, session)
+    if case.service is None:
+        return Reason("no-publication", "it is subscribed to services only, and this is no publication on one")
+    return _not_subscribed(case, session)
+
+
+def _unmatched(case: Case, session: Session, interest: Interest) -> Reason:
+    """Why an interest does not let it pass."""
+    kind, place = case.kind, _subscribed(case, session, None)
+    if not isinstance(interest, ModeInterest):
+        return Reason("rules", f"its {said_interest(interest)} do not let it pass", *place)
+    if interest.receive == "none":
+        return Reason("receives-nothing", "it receives nothing", *place)
+    if interest.receive == "events_only":
+        return Reason("events-only", "it receives events only", *place)
+    content_type = kind.type or (OCTET_STREAM if kind.has_payload else "")
+    shown = content_type or "an object without a type"
+    return Reason("types", f"its {said_interest(interest)} do not match {shown}", *place)
+
+
+def _denied(case: Case, session: Session) -> Reason | None:
+    """The line of the policy that does not allow it to receive this; ``None``: it is allowed."""
+    permissions = case.replica.bus.access.of(session)
+    if permissions is EVERYTHING or case.kind.event in SERVERS_ONLY:
+        return None
+    right = right_to_receive(case.kind)
+    if case.replica.interest_of(session.id) is None and case.service is not None:
+        right = ("watch", case.service)
+    decision = permissions.decide(*right)
+    if decision.allowed:
+        return None
+    return Reason("policy", f"not allowed by {decision.rule}", *at(case.past.rules))
+
+
+def _not_carried(case: Case, session: Session) -> Reason:
+    text = f"it is subscribed, but its wire format, {session.protocol}, cannot carry it, or it does not want its own"
+    return Reason("not-carried", text)
+
+
+def _not_subscribed(case: Case, session: Session) -> Reason:
+    """It is not subscribed; later it may have been, or it was before."""
+    past, service = case.past, case.service
+    ended = past.unsubscribed.get((session.id, service)) or past.unsubscribed.get((session.id, None))
+    later = sorted(
+        (place.seq, place.time)
+        for (session_id, wanted), place in past.later.items()
+        if session_id == session.id and (wanted is None or (service is not None and _covers(wanted, service)))
+    )
+    what = f" to {quoted(service)}" if service is not None else ""
+    if later:
+        seq, time = later[0]
+        return Reason("not-subscribed", f"not subscribed{what} until record {seq}", seq, time)
+    if ended is not None and ended[0].time >= past.at.time - 60_000_000:
+        place, why = ended
+        return Reason("unsubscribed", f"not subscribed{what} since record {place.seq} ({why})", place.seq, place.time)
+    return Reason("not-subscribed", f"not subscribed{what}")
+
+
+def wanted_names(case: Case, session: Session) -> list[str]:
+    """The names and patterns that a session is subscribed to and that cover the service of a publication."""
+    if case.service is None:
+        return []
+    wanted = case.replica.state.subscribed_by(session.id)
+    return sorted(each for each in wanted if _covers(each, case.service))
+
+
+def _covers(wanted: str, service: str) -> bool:
+    return filter_of(wanted) == service or matches(filter_of(wanted), service)
+
+
+def in_turn(case: Case, session: Session) -> Reason | None:
+    """Why nobody knows whether a session was given it: it was one of several, of which each has its turn."""
+    plan = case.plan
+    if isinstance(plan, Asker):
+        return Reason("reply", "a reply is for the session that asked, and the journal has no requests")
+    if isinstance(plan, OneOf):
+        able = {each.session for each in plan.able}
+        if session.id in able and len(able) > 1:
+            text = f"it is one of {len(able)} providers of {quoted(plan.service)}, which are asked in turn"
+            return Reason("in-turn", text, *at(_provided(case, session, plan.service)))
+    if isinstance(plan, (OneOf, Everyone)) and plan.kind.event == REQUEST and _may_answer(case, session):
+        text = "whether a client of MQTT answers requests for what it publishes on is not in the journal"
+        return Reason("may-answer", text)
+    if case.service is None:
+        return None
+    names = wanted_names(case, session)
+    shared = [each for each in names if is_shared(each)]
+    if shared and len(shared) == len(names):
+        number = _sharing(case, shared)
+        if number > 1:
+            text = f"it shares {quoted(shared[0])} with {number - 1} others, which are given it in turn"
+            return Reason("in-turn", text, *_subscribed(case, session, shared[0]))
+    return None
+
+
+def _may_answer(case: Case, session: Session) -> bool:
+    """Whether a session of MQTT may answer requests: it provides the service, and is subscribed to it by its name."""
+    service = case.plan.service if isinstance(case.plan, OneOf) else case.service
+    state = case.replica.state
+    if session.protocol != "mqtt" or service is None:
+        return False
+    return state.provides(session.id, service) and state.subscription(session.id, service) is not None
+
+
+def _sharing(case: Case, shared: Iterable[str]) -> int:
+    """How many sessions have one of these shared subscriptions."""
+    wanted = set(shared)
+    held = case.replica.state.subscriptions
+    return sum(1 for names in held.values() if not wanted.isdisjoint(each for each in names if each is not None))
+
+
+def _subscribed(case: Case, session: Session, service: str | None) -> tuple[int | None, int | None]:
+    held = case.replica.state.subscription(session.id, service)
+    return at(case.past.subscribed.get((session.id, service)), None if held is None else held.added)
+
+
+def _provided(case: Case, session: Session, service: str) -> Place | None:
+    return case.past.provided.get((session.id, service))

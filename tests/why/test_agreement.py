@@ -1,0 +1,284 @@
+"""What was delivered is what ``why`` says, both ways: on histories of servers with policies, links and all formats.
+
+The servers are in memory, and linked by a cable. After each history something is sent, by a member or by a publisher of
+another wire format. Who was given it is read from the counts of the real sessions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+
+from bussrv.journal.moments import END
+from bussrv.policy.permissions.file import parse_policy
+from bussrv.values import OCTET_STREAM, UTF8_TEXT
+from bussrv.why.answer import Answer, answer
+from bussrv.why.past import past_of
+from bussrv.why.question import Question
+from bussrv.wire.mqtt.packets import WantedFilter
+from tests.bus.links.fabric import Fabric
+from tests.formats.mqtt.peer import MqttPeer
+from tests.formats.network import Member, Network
+from tests.formats.websocket.browser import SocketConnection
+from tests.size import sized
+from tests.why.written import begin, reload, write
+
+FORMATS = ("objects", "business", "inbus", "spp", "mqtt", "websocket")
+TV, HALL = "tv", "hall/light"
+LINKING = """
+[[rule]]
+networks = "127.0.0.0/8"
+send = "*"
+publish = "*"
+link = "*"
+tell = "*"
+address = "*"
+"""
+STRICT = f"""{LINKING}
+observe = "*"
+watch = "*"
+[[rule]]
+provide = "*"
+publish = "*"
+send = ["!@secret", "*"]
+request = "*"
+address = "*"
+watch = ["!hall/*", "*"]
+observe = ["!image/*", "!@door/*", "*"]
+"""
+BY_FORMAT = f"""{LINKING}
+observe = ["!text/*", "*"]
+watch = "!tv"
+[[rule]]
+formats = ["inbus", "spp"]
+watch = "tv"
+publish = "*"
+[[rule]]
+formats = ["objects", "websocket", "mqtt"]
+provide = "*"
+publish = ["!tv", "*"]
+send = "text/*"
+request = "tv"
+watch = "*"
+observe = "text/*"
+address = "*"
+"""
+POLICIES = (None, STRICT, BY_FORMAT)
+
+servers = st.sampled_from(["hall", "attic"])
+names = st.sampled_from([TV, HALL])
+wanted = st.sampled_from([TV, HALL, "hall/#", "+", "#"])
+interests = st.sampled_from(
+    [
+        {},
+        {"receive": "no_echo"},
+        {"receive": "events_only"},
+        {"receive": "none"},
+        {"types": ["text/*", "image/?n*"]},
+        {"types": "none"},
+        {"subscriptions": ["*", "!image/*"]},
+        {"subscriptions": ["@door*", ["!text/html", "text/*"]]},
+    ]
+)
+steps = st.one_of(
+    st.tuples(st.just("member"), servers, interests, st.lists(wanted, max_size=2, unique=True), st.booleans()),
+    st.tuples(st.just("member"), servers, interests, st.just([]), st.just(True)),
+    st.tuples(st.just("business"), servers, st.sampled_from([{}, {"receive": "events_only"}])),
+    st.tuples(st.just("provides"), st.integers(0, 9), names),
+    st.tuples(st.just("watches"), servers, names),
+    st.tuples(st.just("hears"), servers, names, st.sampled_from([1, 2])),
+    st.tuples(st.just("mqtt"), servers, wanted, st.booleans(), st.booleans()),
+    st.tuples(st.just("publishes"), servers, names, st.booleans()),
+    st.tuples(st.just("leaves"), st.integers(0, 9)),
+    st.tuples(st.just("policy"), servers, st.sampled_from(POLICIES)),
+    st.tuples(st.just("cable"), st.booleans()),
+)
+objects = st.sampled_from(
+    [
+        {"type": "text/plain"},
+        {"type": "text/html; charset=UTF-8"},
+        {"type": "image/png", "sender": TV},
+        {"type": "text/plain", "sender": HALL},
+        {"event": "door/opened", "type": "text/plain"},
+        {"event": "secret"},
+        {"size": 3},
+        {"natures": ["x"], "type": "a/b"},
+        {"event": "services/request", "name": TV, "id": 7},
+        {"event": "services/request", "name": HALL, "id": "b"},
+        {"type": "text/plain", "to": "first"},
+        {"type": "text/plain", "to": ["first", "second", "nobody"]},
+    ]
+)
+
+
+class World:
+    """Two servers, and their clients.
+
+    :ivar members: those of the object network, each with its server.
+    :ivar publishers: sessions of other wire formats that have published, by server and service.
+    """
+
+    def __init__(self) -> None:
+        self.fabric = Fabric("hall", "attic", announce="off")
+        self.cable = self.fabric.link("hall", "attic")
+        self.fabric.settle()
+        for network in self.fabric.servers.values():
+            begin(network)
+        self.members: list[tuple[Network, Member]] = []
+        self.publishers: list[tuple[Network, str, str, Callable[[], object]]] = []
+        self.leaving: list[Callable[[], None]] = []
+        self.number = 0
+
+    def do(self, kind: str, *given: Any) -> None:
+        getattr(self, kind)(*given)
+        self.fabric.settle(0.1)
+
+    def member(self, server: str, interest: dict[str, Any], services: list[str], over_socket: bool) -> None:
+        network = self.fabric[server]
+        name = "websocket" if over_socket and not interest else "objects"
+        if name == "websocket":
+            connection: Any = SocketConnection(network.factory("websocket").buildProtocol(None), "10.0.0.1")
+        else:
+            connection = network.connect("objects")
+        self.number += 1
+        member = Member(connection)
+        routing_ids = [["first"], ["second"], []][self.number % 3]
+        about = {**interest, "routing-ids": routing_ids, "name": f"member {self.number}"}
+        member.send({"event": "routing/subscribe", **about, **({"services": services} if services else {})})
+        self.members.append((network, member))
+        self.leaving.append(connection.close)
+
+    def business(self, server: str, interest: dict[str, Any]) -> None:
+        member = Member(self.fabric[server].connect("business"))
+        member.send({"event": "client/register", **interest})
+        self.leaving.append(member.connection.close)
+
+    def provides(self, number: int, service: str) -> None:
+        if self.members:
+            _, member = self.members[number % len(self.members)]
+            if member.connection.is_open:
+                member.send({"event": "services/register", "name": service})
+
+    def watches(self, server: str, service: str) -> None:
+        watcher = self.fabric[server].watcher()
+        watcher.subscribe(service)
+        self.leaving.append(watcher.connection.close)
+
+    def hears(self, server: str, service: str, version: int) -> None:
+        self.number += 1
+        self.fabric[server].udp.subscribe(service, 5000 + self.number, version)
+
+    def mqtt(self, server: str, pattern: str, no_local: bool, shares: bool) -> None:
+        self.number += 1
+        peer = MqttPeer(self.fabric[server], f"mqtt{self.number}")
+        if peer.is_open:
+            peer.subscribe(f"$share/all/{pattern}" if shares else WantedFilter(pattern, no_local=no_local))
+            peer.publish(TV)
+            self.publishers.append((self.fabric[server], peer.session_id, TV, lambda: peer.publish(TV)))
+            self.leaving.append(peer.connection.close)
+
+    def publishes(self, server: str, service: str, by_mqtt: bool) -> None:
+        self.number += 1
+        network = self.fabric[server]
+        if by_mqtt:
+            peer = MqttPeer(network, f"mqtt{self.number}")
+            peer.publish(service)
+            session_id, send = peer.session_id, lambda: peer.publish(service)
+            self.leaving.append(peer.connection.close)
+        else:
+            before = {*network.registry.state.sessions}
+            source = f"10.0.1.{self.number}"
+            network.udp.publish(service, b"x", source=source)
+            send = lambda: network.udp.publish(service, b"x", source=source)  # noqa: E731
+            session_id = next(iter(network.registry.state.sessions.keys() - before), "")
+        self.publishers.append((network, session_id, service, send))
+
+    def leaves(self, number: int) -> None:
+        if self.leaving:
+            self.leaving[number % len(self.leaving)]()
+
+    def policy(self, server: str, text: str | None) -> None:
+        network = self.fabric[server]
+        network.bus.access.policy = None if text is None else parse_policy(text, Path("policy.toml"), FORMATS)
+        reload(network)
+        network.bus.policy_changed()
+
+    def cable_(self, is_plugged: bool) -> None:
+        self.cable.plug() if is_plugged else self.cable.unplug()
+        self.fabric.settle(70)
+
+    def counts(self) -> dict[tuple[str, str], int]:
+        """How many frames each session was given so far."""
+        self.fabric.settle(0.2)
+        found = {}
+        for name, network in self.fabric.servers.items():
+            for session in network.registry.state.sessions.values():
+                link = network.bus.link_of(session.id)
+                if link is not None and session.home is None and not session.is_link:
+                    found[name, session.id] = link.traffic.objects_out
+        return found
+
+    def ask(self, question: Question) -> Answer:
+        """What ``why`` says, from the journals of both servers."""
+        with TemporaryDirectory() as place:
+            pasts = [past_of(write(each, Path(place) / name), END) for name, each in self.fabric.servers.items()]
+        return answer(pasts, question)
+
+
+def check(world: World, question: Question, send: Callable[[], object], sender: tuple[str, str]) -> None:
+    """Send something, and hold who was given it against what ``why`` says."""
+    before = world.counts()
+    answered = world.ask(question)
+    said = {(each.server, each.session): each for each in answered.sessions if each.reason != "closed"}
+    send()
+    after = world.counts()
+    given_to = {each for each, count in after.items() if count > before[each]}
+    is_request = question.fields is not None and question.fields.get("event") == "services/request"
+    if is_request or answered.sender.refused is not None:
+        # It is told if nobody serves it, or that it may not send it.
+        given_to.discard(sender)
+        said.pop(sender)
+    for each in after:
+        verdict = said.get(each)
+        if each == sender and verdict is None:
+            continue
+        assert verdict is not None, each
+        event(f"{verdict.answer}: {verdict.reason}")
+        if verdict.answer != "unknown":
+            assert (verdict.answer == "yes") == (each in given_to), (verdict, question)
+
+
+@settings(max_examples=sized(60, 10))
+@given(st.lists(steps, min_size=4, max_size=12), st.lists(st.tuples(st.integers(0, 9), objects), max_size=3))
+def test_what_was_delivered_is_what_why_says(history: list[Any], sent: list[tuple[int, dict[str, Any]]]) -> None:
+    world = World()
+    for kind, *about in history:
+        world.do("cable_" if kind == "cable" else kind, *about)
+    members = [(network, each) for network, each in world.members if each.connection.is_open]
+    for number, fields in sent:
+        if members:
+            network, member = members[number % len(members)]
+            session_id = member.connection.protocol.session_id
+            if network.registry.state.subscription(session_id, None) is not None:
+                size = fields.get("size", 0)
+                world.number += 1
+                # A linked server forwards an id once.
+                shown = {name: value for name, value in fields.items() if name != "size"} | {"id": world.number}
+                question = Question(fields=shown, size=size, sender=session_id)
+                check(
+                    world,
+                    question,
+                    lambda member=member, shown=shown, size=size: member.send(shown, bytes(size)),
+                    (network.server_id, session_id),
+                )
+    for network, session_id, service, send in world.publishers[-3:]:
+        if service in network.registry.state.provided_by(session_id):
+            is_mqtt = network.registry.state.sessions[session_id].protocol == "mqtt"
+            content_type = OCTET_STREAM if is_mqtt else UTF8_TEXT
+            question = Question(service=service, content_type=content_type, sender=session_id)
+            check(world, question, send, (network.server_id, session_id))
