@@ -31,6 +31,7 @@ From what everybody uses to what uses everything:
 - ``plugin``: what authors of plugins import, and nothing else
 - ``formats``: the wire formats on the network, a folder for each
 - ``services``: services that the server itself provides
+- ``why``: why a session was given an object, or was not
 - ``admin``: the admin interface, over HTTP
 - ``server``: configuration, log, start, reload and stop
 - ``profiles``: the file of profiles, and addresses of servers as people write them

@@ -50,6 +50,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     # What authors of plugins import: it has names of all layers below, and formats and services are plugins.
     ("bussrv.contract", "bussrv.plugin"),
     ("bussrv.formats", "bussrv.services"),
+    # Decisions of the past are made again by a bus, in the forms of the wire formats.
+    ("bussrv.why",),
     ("bussrv.server", "bussrv.admin"),
     (PLUGIN,),
 )

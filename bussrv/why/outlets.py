@@ -11,6 +11,7 @@ from bussrv.bus.bus import Bus
 from bussrv.bus.groups.fanout import OBJECT_FRAMES
 from bussrv.bus.groups.frames import Delivery
 from bussrv.bus.interfaces import IEncoding, IFilteringLink, ISessionLink
+from bussrv.formats.inbus.drops import Drops
 from bussrv.formats.inbus.outlet import InbusPublish
 from bussrv.formats.mqtt.durable.link import FACTS
 from bussrv.formats.mqtt.encoding import Encodings, MqttEncoding, Wanted
@@ -46,11 +47,11 @@ class FittingPacket:
         return packet if packet is not None and len(packet) <= self._most else None
 
 
-class _Unsaid:
+class _Unsaid(Drops):
     """Says nothing of what no datagram can carry."""
 
-    def warn(self, *_: Any, **__: Any) -> None:
-        """Nothing."""
+    def warn(self, key: str, text: str, times: int = 1, **fields: Any) -> None:
+        """See :class:`Drops`."""
 
 
 class SessionEncodings:
@@ -58,8 +59,8 @@ class SessionEncodings:
 
     def __init__(self, bus: Bus) -> None:
         self.mqtt = Encodings(bus.counters, bus.utc)
-        self._unsaid: Any = _Unsaid()
-        self._inbus = {version: InbusPublish(version, bus, self._unsaid) for version in (1, 2)}
+        unsaid = _Unsaid(bus, lambda: 0.0)
+        self._inbus = {version: InbusPublish(version, bus, unsaid) for version in (1, 2)}
         self._spp = FittingPacket(bus.settings)
         self._any = AnyPublication()
 

@@ -15,10 +15,11 @@ from msgspec import Struct, field
 
 from bussrv import events as ev
 from bussrv.errors import JournalError
+from bussrv.in_effect import InEffect
 from bussrv.journal.header import Header, decode_header, decode_part
 from bussrv.journal.moments import Moment
 from bussrv.journal.reading import read_header, segments
-from bussrv.journal.record import format_time, parse_time
+from bussrv.journal.record import format_time, parse_time, version_of
 from bussrv.journal.regular import NotRegular
 from bussrv.journal.segment import CORRUPT, first_seq, open_segment
 from bussrv.journal.versions import SCHEMA_VERSION, of_today
@@ -88,6 +89,19 @@ class Past(Struct):
     links: list[LinkChange] = field(default_factory=list)
     later: dict[tuple[str, str | None], Place] = field(default_factory=dict)
     opened_later: dict[str, tuple[Place, ev.SessionOpened]] = field(default_factory=dict)
+
+    def rename(self, session: Callable[[Session], Session], rules: Callable[[InEffect], InEffect]) -> None:
+        """Put other names and addresses in the place of those in the journal, such as those behind pseudonyms.
+
+        :param session: says what a session is with other names.
+        :param rules: says the same of the rules in effect.
+        """
+        state = self.state
+        for each in tuple(state.sessions.values()):
+            state.sessions[each.id] = session(each)
+        if state.in_effect is not None:
+            state.in_effect = rules(state.in_effect)
+        self.ended = [Ended(session(each.session), each.at, each.reason) for each in self.ended]
 
 
 class _Stamp(Struct):
@@ -215,25 +229,26 @@ class _Reader:
         except (NotRegular, OSError, *CORRUPT) as error:
             raise JournalError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
         lines.pop()  # empty, or the beginning of a line that is being written
-        number = 0
+        counted = iter(enumerate(lines, 1))
+        number = 1
         try:
-            header = decode_header(lines[0]) if lines else None
-            if header is None:
-                raise JournalError("it has no header")
-            for number, line in enumerate(lines[1 : 1 + header.parts], 1):
+            number, line = next(counted, (1, b""))
+            header = decode_header(line)
+            for _ in range(header.parts):
+                number, line = next(counted, (number, b""))
+                part = decode_part(line)
                 if self._header is None:
-                    part = decode_part(line)
                     self._fold.take(part.state, part.version)
             self._header = self._header or header
-            for number, line in enumerate(lines[1 + header.parts :], 1 + header.parts):
+            for each in counted:
+                number, line = each
                 stamp, event = _decode_stamp(line), _decode_event(line)
+                if stamp.v != SCHEMA_VERSION:
+                    event = of_today(event, version_of(line))
                 self._pause()
-                yield (
-                    Place(stamp.seq, parse_time(stamp.time)),
-                    event if stamp.v == SCHEMA_VERSION else of_today(event, stamp.v),
-                )
+                yield Place(stamp.seq, parse_time(stamp.time)), event
         except (msgspec.DecodeError, ValueError, JournalError, RecursionError) as error:
-            raise JournalError(f"{path}, line {number + 1}: {error}") from error
+            raise JournalError(f"{path}, line {number}: {error}") from error
 
     def _note(self, event: ev.Event, place: Place) -> None:
         """Note which record made something so."""

@@ -10,6 +10,7 @@ from msgspec import Struct
 from bussrv.errors import JournalError
 from bussrv.registry.state.session import Session
 from bussrv.values import OCTET_STREAM
+from bussrv.wire.head import Fault
 from bussrv.wire.objects import BusObject, encode_metadata, read_head
 
 MOST_BYTES = 8 << 20
@@ -73,7 +74,7 @@ def about_object(text: str, sender: str | None = None) -> Question:
             fields={name: value for name, value in fields.items() if name != "size"}, size=size, sender=sender
         )
         found.object()
-    except (msgspec.DecodeError, ValueError) as error:
+    except (msgspec.DecodeError, ValueError, Fault) as error:
         raise ValueError(f"{text!r} is no object: {error}") from None
     return found
 

@@ -150,7 +150,7 @@ def _denied(case: Case, session: Session) -> Reason | None:
     decision = permissions.decide(*right)
     if decision.allowed:
         return None
-    return Reason("policy", f"not allowed by {decision.rule}", *at(case.past.rules))
+    return Reason("policy", f"not allowed: {decision.rule}", *at(case.past.rules))
 
 
 def _not_carried(case: Case, session: Session) -> Reason:

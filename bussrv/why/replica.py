@@ -1,8 +1,8 @@
 """A replica: a bus of parts in memory, made of the registry of a moment. It routes as the server did then.
 
-It has the sessions, subscriptions, services, links and permissions of that moment. It has not what no journal says: open
-requests, whose turn it is among several providers, and what linked servers said they want. So a link is given everything
-that it may be given: what a server does not want, none of its sessions wants.
+It has the sessions, subscriptions, services, links and permissions of that moment. It has not what no journal says:
+open requests, whose turn it is among several providers, and what linked servers said they want. So a link is given
+everything that it may be given: what a server does not want, none of its sessions wants.
 """
 
 from __future__ import annotations

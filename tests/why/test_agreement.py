@@ -124,7 +124,7 @@ class World:
     """
 
     def __init__(self) -> None:
-        self.fabric = Fabric("hall", "attic", announce="off")
+        self.fabric = Fabric("hall", "attic", announce="servers")
         self.cable = self.fabric.link("hall", "attic")
         self.fabric.settle()
         for network in self.fabric.servers.values():

@@ -27,9 +27,7 @@ def write(network: Network, directory: Path) -> Path:
     """Write the journal of a server as one segment."""
     records = network.journal.records
     directory.mkdir(exist_ok=True)
-    header = Header(
-        prev=START, segment=1, parts=0, time=records[0].time, server=network.server_id, boot="boot"
-    )
+    header = Header(prev=START, segment=1, parts=0, time=records[0].time, server=network.server_id, boot="boot")
     lines = [encode_header(header), *map(encode, records)]
     (directory / segment_name(1)).write_bytes(b"".join(lines))
     return directory

@@ -5,4 +5,5 @@
 - ``records``: records of the journal that the admin interface sends, for people
 - ``registry``: the registry at a moment, for people: tables of sessions, services and subscriptions
 - ``screen``: the screen of ``bussrv top``, and the keys that a person presses meanwhile
+- ``why``: the answer of ``bussrv why``, for people
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +13,11 @@ from bussrv.cli.command import command
 from bussrv.cli.failure import DONE, FAILED, NO
 from bussrv.cli.parameters import JOURNAL, MOMENT, json_option, need_one, seconds
 from bussrv.terminal import one_line
+
+if TYPE_CHECKING:
+    from bussrv.journal.moments import Moment
+    from bussrv.why.past import Past
+    from bussrv.why.question import Question
 
 FILE = click.Path(path_type=Path)
 
@@ -55,10 +60,10 @@ def why(journals: Sequence[Path | str], **given: Any) -> int:
     """
     from msgspec.json import encode
 
+    from bussrv.cli.show.why import lines
     from bussrv.errors import JournalError
     from bussrv.inspection.words import write
-    from bussrv.why.asking import ask
-    from bussrv.why.output import lines
+    from bussrv.why.answer import answer
 
     need_one(object=given["shown"], service=given["service"], request=given["request"])
     if given["content_type"] is not None and given["service"] is None:
@@ -68,14 +73,7 @@ def why(journals: Sequence[Path | str], **given: Any) -> int:
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     try:
-        found = ask(
-            journals,
-            question,
-            given["at"],
-            to=given["to"],
-            window=given["window"],
-            pseudonyms=given["pseudonyms"],
-        )
+        found = answer(_pasts(journals, given["at"], given["window"], given["pseudonyms"]), question, given["to"])
     except JournalError as error:
         sys.stdout.flush()
         print(f"bussrv why: {one_line(str(error))}", file=sys.stderr)
@@ -87,7 +85,7 @@ def why(journals: Sequence[Path | str], **given: Any) -> int:
     return DONE if found.sessions else NO
 
 
-def _question(given: dict[str, Any]) -> Any:
+def _question(given: dict[str, Any]) -> Question:
     from bussrv.values import OCTET_STREAM
     from bussrv.why.question import about_object, about_publication, about_request
 
@@ -96,3 +94,37 @@ def _question(given: dict[str, Any]) -> Any:
     if given["request"] is not None:
         return about_request(given["request"], given["sender"])
     return about_publication(given["service"], given["content_type"] or OCTET_STREAM, given["sender"])
+
+
+def _pasts(journals: Sequence[Path | str], at: Moment | None, window: float, pseudonyms: Path | None) -> list[Past]:
+    """What the journals of one server or several know of a moment.
+
+    :param at: ``None``: the end.
+    :param window: seconds before and after the moment in which reasons are looked for.
+    :param pseudonyms: a file of keys, by which the names in the journal are known.
+    :raises JournalError: a journal cannot be read, or does not reach as far back or forth.
+    """
+    from bussrv.archive.fetching import at_hand
+    from bussrv.errors import JournalError
+    from bussrv.inspection.commands import Names
+    from bussrv.journal.moments import END, Moment
+    from bussrv.why.past import SECOND, past_of
+
+    moment = at or END
+    if moment.seq is not None and len(journals) > 1:
+        raise JournalError(f"{moment} is a record of one journal. To look into several journals, give a time instead")
+    moments = [moment]
+    if moment.time is not None:
+        around = int(window * SECOND)
+        moments += [Moment(time=moment.time - around), Moment(time=moment.time + around)]
+    with at_hand(journals, moments) as directories:
+        pasts = [past_of(each, moment, window) for each in directories]
+    servers = [each.server for each in pasts]
+    for each in servers:
+        if servers.count(each) > 1:
+            raise JournalError(f"two of these are journals of the same server, {each}")
+    if pseudonyms is not None:
+        names = Names(pseudonyms)
+        for past in pasts:
+            past.rename(names.reveal, names.reveal_rules)
+    return pasts

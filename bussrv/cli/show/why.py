@@ -12,17 +12,14 @@ ORDER = ("no", "unknown", "yes")
 
 def lines(shown: Answer) -> Iterator[str]:
     """The lines."""
-    for each in shown.moments:
-        yield _moment(each)
+    yield from map(_moment, shown.moments)
     sender = shown.sender
     name = sender.actor or sender.claimed or sender.name or sender.routing_id
     yield f"from {'somebody' if sender.session is None else word(name or sender.session)} of {word(sender.server)}"
     if sender.refused is not None:
         yield f"refused: {sender.refused}"
     for answer in ORDER:
-        for each in shown.sessions:
-            if each.answer == answer:
-                yield _session(each)
+        yield from (_session(each) for each in shown.sessions if each.answer == answer)
     if not shown.sessions:
         yield "no session is called so"
     for link in shown.links:
@@ -33,13 +30,9 @@ def lines(shown: Answer) -> Iterator[str]:
 
 def _moment(each: ServerMoment) -> str:
     rules = each.rules
-    if not rules.is_known:
-        said = "rules not known"
-    elif rules.policy is None:
-        said = "no policy"
-    else:
-        said = f"policy {word(rules.policy)}"
-    since = "" if rules.seq is None else f" since record {rules.seq}"
+    said = "no policy" if rules.policy is None else f"policy {word(rules.policy)}"
+    said = said if rules.is_known else "rules not known"
+    since = "" if rules.seq is None or not rules.is_known else f" since record {rules.seq}"
     return f"{word(each.server)} after record {each.seq}, {each.time}: {said}{since}"
 
 
