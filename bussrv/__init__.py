@@ -6,7 +6,6 @@ From what everybody uses to what uses everything:
 - ``errors``: errors, and their stable codes
 - ``service_patterns``: patterns over the names of services
 - ``values``: frozen values that every layer shares
-- ``in_effect``: the policy and the limits, as the journal tells them
 - ``events``: the vocabulary of registry events, for the registry, the journal and the audit
 - ``addresses``: addresses as the journal has them, and how clients are counted by them
 - ``patterns``: patterns of any text that take no text long to compare

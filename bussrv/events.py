@@ -15,8 +15,7 @@ from typing import Any, ClassVar, Literal, get_args
 from msgspec import Struct
 
 from bussrv.errors import OverLimit
-from bussrv.in_effect import InEffect
-from bussrv.values import Interest
+from bussrv.values import InEffect, Interest
 
 Outcome = Literal["ok", "refused", "failed"]
 

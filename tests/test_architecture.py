@@ -24,10 +24,7 @@ PLUGIN = "twisted.plugins.bussrv_plugins"
 
 Table = Mapping[str, tuple[str, ...]]
 
-BASE = (
-    *("bussrv.version", "bussrv.errors", "bussrv.values", "bussrv.service_patterns", "bussrv.in_effect"),
-    "bussrv.events",
-)
+BASE = ("bussrv.version", "bussrv.errors", "bussrv.values", "bussrv.service_patterns", "bussrv.events")
 
 # From low to high. A module imports from its own layer and from those below. A package stands for everything in it.
 LAYERS: tuple[tuple[str, ...], ...] = (

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 
 from bussrv.archive.fetching import at_hand
 from bussrv.events import Event, event_name
-from bussrv.in_effect import InEffect
 from bussrv.inspection.difference import Difference, difference, lines
 from bussrv.inspection.surroundings import Found, LinePlace, around
 from bussrv.inspection.words import record_line, wants_colours, write
@@ -29,6 +28,7 @@ from bussrv.registry.state.session import Session
 from bussrv.registry.state.snapshot import Snapshot
 from bussrv.spool.forgetting import forget as forget_kept
 from bussrv.terminal import cleaned, word
+from bussrv.values import InEffect
 
 POLL_SECONDS = 0.2
 """The seconds between two looks for further records of a journal that is followed."""

@@ -35,11 +35,11 @@ from msgspec.structs import replace
 from bussrv.addresses import plain_ip
 from bussrv.errors import JournalError
 from bussrv.events import ConfigReloaded, ServerStarted
-from bussrv.in_effect import InEffect, with_names
 from bussrv.journal.bounds import MAX_LINE
 from bussrv.journal.files import FILES, Files
 from bussrv.journal.regular import open_regular, read_regular
 from bussrv.journal.segment import torn_size
+from bussrv.values import InEffect, with_names
 
 Kind = Literal["actor", "peer"]
 

@@ -11,11 +11,11 @@ from bussrv.bus.interest.interests import kind_of
 from bussrv.bus.routing.audience import Everyone, Nobody
 from bussrv.bus.send_rights import rights_to_send
 from bussrv.events import SessionOpened
-from bussrv.in_effect import InEffect
 from bussrv.journal.pseudonyms import is_pseudonym
 from bussrv.journal.record import format_time
 from bussrv.policy.permissions.permissions import EVERYTHING
 from bussrv.registry.state.session import Session
+from bussrv.values import InEffect
 from bussrv.why.network import Network, Outcome
 from bussrv.why.past import SECOND, Ended, LinkChange, Past
 from bussrv.why.question import Question, is_named

@@ -15,7 +15,6 @@ from msgspec import Struct, field
 
 from bussrv import events as ev
 from bussrv.errors import JournalError
-from bussrv.in_effect import InEffect
 from bussrv.journal.header import Header, decode_header, decode_part
 from bussrv.journal.moments import Moment
 from bussrv.journal.reading import read_header, segments
@@ -26,6 +25,7 @@ from bussrv.journal.versions import SCHEMA_VERSION, of_today
 from bussrv.registry.state.fold import RegistryFold
 from bussrv.registry.state.session import Session
 from bussrv.registry.state.state import RegistryState
+from bussrv.values import InEffect
 
 WINDOW = 60.0
 """The seconds before and after a moment in which reasons are looked for."""

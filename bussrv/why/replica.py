@@ -19,7 +19,6 @@ from bussrv.bus.bus import Bus
 from bussrv.bus.links.paths import RemoteSession
 from bussrv.bus.origins import Origin
 from bussrv.bus.routing.audience import Audience, Everyone, Plan
-from bussrv.in_effect import InEffect
 from bussrv.journal.memory import MemoryJournal
 from bussrv.journal.record import Stamped
 from bussrv.policy.permissions.access import OWN_PROTOCOL, Access
@@ -28,7 +27,7 @@ from bussrv.registry.changes.registry import Registry
 from bussrv.registry.state.session import Session
 from bussrv.registry.state.state import RegistryState
 from bussrv.settings import Settings
-from bussrv.values import Interest, ModeInterest, Publication, RuleInterest
+from bussrv.values import InEffect, Interest, ModeInterest, Publication, RuleInterest
 from bussrv.why.outlets import Outlet, ServerOutlet, SessionEncodings, outlet_of
 from bussrv.wire.objects import BusObject, ObjectReader
 

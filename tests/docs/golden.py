@@ -18,7 +18,6 @@ from pathlib import Path
 from twisted.internet.defer import Deferred
 
 from bussrv import events as ev
-from bussrv.in_effect import InEffect, PolicyRule, PolicyText
 from bussrv.journal.batch import BatchWriter, make_entry
 from bussrv.journal.files import Files
 from bussrv.journal.keys import PrivateKey
@@ -31,7 +30,7 @@ from bussrv.journal.sealing import MARKER, Sealer
 from bussrv.journal.segment import segment_name
 from bussrv.journal.upkeep import Upkeep, UpkeepPolicy
 from bussrv.registry.state.fold import RegistryFold
-from bussrv.values import ModeInterest, RuleInterest
+from bussrv.values import InEffect, ModeInterest, PolicyRule, PolicyText, RuleInterest
 
 PLACE = Path(__file__).parents[2] / "docs" / "reference" / "journal-format"
 OLDER = Path(__file__).parents[1] / "vectors" / "journals"

@@ -22,12 +22,11 @@ from numpy.typing import NDArray
 
 from bussrv.errors import JournalError
 from bussrv.events import EVENT_CLASSES, Event, Outcome, event_name
-from bussrv.in_effect import InEffect
 from bussrv.journal.bounds import MAX_LINE
 from bussrv.journal.evidence.lines import decode_record, decode_snapshot
 from bussrv.journal.header import Header, Part, decode_header
 from bussrv.journal.versions import FIRST_WITH_CLAIMS, PROVING
-from bussrv.values import Interest
+from bussrv.values import InEffect, Interest
 
 Integer = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 Numbers = NDArray[np.int64]

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from bussrv.terminal import word
-from bussrv.why.answer import Answer, LinkState, ServerMoment, Verdict
+
+if TYPE_CHECKING:
+    from bussrv.why.answer import Answer, LinkState, ServerMoment, Verdict
 
 ORDER = ("no", "unknown", "yes")
 

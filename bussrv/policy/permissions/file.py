@@ -28,7 +28,6 @@ from typing import Any, Final
 
 from bussrv import toml_lines
 from bussrv.errors import BadValue, ConfigError
-from bussrv.in_effect import PolicyRule, PolicyText
 from bussrv.options import NetworkOrUnix
 from bussrv.patterns import is_inner
 from bussrv.policy.logins.trusted_files import read_trusted
@@ -44,7 +43,7 @@ from bussrv.policy.permissions.rules import (
     Rules,
 )
 from bussrv.toml_lines import Document
-from bussrv.values import shown
+from bussrv.values import PolicyRule, PolicyText, shown
 
 MAX_FILE = 256 << 10
 """The most bytes of a file."""

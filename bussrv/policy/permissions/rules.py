@@ -23,12 +23,11 @@ from weakref import WeakValueDictionary
 from msgspec import Struct
 
 from bussrv.addresses import UNIX, is_in
-from bussrv.in_effect import PolicyRule, PolicyText
 from bussrv.options import Network
 from bussrv.patterns import OrderedWildcards
 from bussrv.policy.permissions.access import ANONYMOUS
 from bussrv.policy.permissions.permissions import NOTHING, Action, Decision, Permissions
-from bussrv.values import OWN_PREFIXES
+from bussrv.values import OWN_PREFIXES, PolicyRule, PolicyText
 
 ACTIONS: Final[tuple[Action, ...]] = get_args(Action)
 SERVICE_ACTIONS: Final = frozenset[Action]({"provide", "publish", "watch", "request"})

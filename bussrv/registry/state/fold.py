@@ -19,10 +19,10 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from bussrv.events import Event
-from bussrv.in_effect import InEffect, with_names
 from bussrv.journal.versions import FIRST_WITH_CLAIMS, PROVING, SCHEMA_VERSION
 from bussrv.registry.state.session import Session, Subscription
 from bussrv.registry.state.state import Change, RegistryState
+from bussrv.values import InEffect, with_names
 
 STATE_BYTES = 1 << 18
 """Bytes after which a text of a snapshot ends."""

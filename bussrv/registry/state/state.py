@@ -6,10 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Protocol
 
 from bussrv import events as ev
-from bussrv.in_effect import InEffect
 from bussrv.registry.state.event_fold import EventFold, is_own
 from bussrv.registry.state.session import Session, Subscription
-from bussrv.values import RESERVED_PREFIX
+from bussrv.values import RESERVED_PREFIX, InEffect
 
 _NONE: frozenset[str] = frozenset()
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from bussrv.admin.http.login import PROTOCOL
 from bussrv.bus.interfaces import Effects, IBus, Use
-from bussrv.in_effect import InEffect
 from bussrv.interfaces import IWireFormat
 from bussrv.options import rows
 from bussrv.policy.permissions.file import parse_policy, read_policy, read_text
 from bussrv.policy.permissions.rules import Rules
 from bussrv.server.configuration.config import Config
 from bussrv.settings import Settings
+from bussrv.values import InEffect
 
 
 class PolicyInEffect:

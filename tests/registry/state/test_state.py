@@ -6,12 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bussrv import events as ev
-from bussrv.in_effect import InEffect
 from bussrv.journal.record import Stamped
 from bussrv.registry.state.event_fold import EventFold, is_own
 from bussrv.registry.state.session import Session
 from bussrv.registry.state.state import RegistryState
-from bussrv.values import ModeInterest
+from bussrv.values import InEffect, ModeInterest
 from tests.journal.strategies import events as any_events
 
 SESSIONS = ["s1", "s2", "s3"]

@@ -32,7 +32,6 @@ from bussrv.admin.interfaces import Reloaded
 from bussrv.client.business import BusinessClient
 from bussrv.client.objects import BusError, ObjectsClient
 from bussrv.client.spp import SppClient
-from bussrv.in_effect import InEffect
 from bussrv.journal.reading import read_journal
 from bussrv.journal.record import Stamped
 from bussrv.net.tls.connection import TlsConnection
@@ -48,6 +47,7 @@ from bussrv.server.configuration.sources import of_command_line
 from bussrv.server.running.service import BusService
 from bussrv.settings import Settings
 from bussrv.testing.server import FREE_PORTS, PATIENCE, TWISTD
+from bussrv.values import InEffect
 from tests.attacks.test_d1_signals import read, until
 from tests.certificates import self_signed
 from tests.server.configs import FORMATS, SERVICES
