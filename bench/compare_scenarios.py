@@ -214,7 +214,7 @@ SCENARIOS = (
     Scenario("r", "MQTT, 1 publisher, 50 subscribers, 16 B", _mqtt(*_between(1, 50, "mqtt")), quick=True),
     Scenario("r-one", "MQTT, 1 publisher, 1 subscriber, 16 B", _mqtt(*_between(1, 1, "mqtt"))),
     Scenario("r-confirmed", "the same with QoS 1", _mqtt(*_between(1, 1, "mqtt-confirmed")), quick=True),
-    Scenario("r-idle", "5,000 idle sessions of MQTT", _mqtt("idle:{mqtt}"), fresh=True, idle=5000),
+    Scenario("r-idle", "10,000 idle sessions of MQTT", _mqtt("idle:{mqtt}"), fresh=True, idle=10_000),
     Scenario("q", "1 publisher, 1 subscriber on servers joined by NATS, 120 B", _uplinked(), quick=True, fresh=True),
     Scenario("q-steady", "the same, 1,000 publications a second", _uplinked(rate=1000), quick=True, fresh=True),
     Scenario("a-noid", "a without ids", _without_ids(BUSSRV, _between(1, 50, "objects"))),

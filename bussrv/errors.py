@@ -206,6 +206,7 @@ COUNTERS: dict[str, str] = {
     "mqtt-too-large": "messages not sent: they were larger than the client takes",
     "mqtt-unheard": "requests refused, and answers dropped: the client is not subscribed to their response topic",
     "retained-full": "publications not retained: there was no room",
+    "retained-address-full": "publications not retained: one address had no room left for its own",
     "discovery-full": "services not announced to Home Assistant: there are as many as can be",
     # SPP.
     "spp-ignored": "packets ignored: their msgtype is reserved or unknown",

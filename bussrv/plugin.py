@@ -134,6 +134,9 @@ __all__ = (
     "Claim",
     "Drop",
     "DropsTold",
+    "DurableRetained",
+    "DurableSession",
+    "DurableSessions",
     "Entry",
     "ISpool",
     "Owner",
@@ -144,6 +147,7 @@ __all__ = (
     "RemoveUpTo",
     "Replace",
     "Rounds",
+    "Wills",
     "Written",
     # Hosted services.
     "IFilteredService",

@@ -303,6 +303,11 @@ class Settings:
         "Bytes of retained publications of all services together. Beyond it no further one is retained, "
         "`retained-full`; subscribers are given it all the same.",
     )
+    max_retained_per_address: int = MEMORY.size(
+        16 << 20,
+        "Bytes of retained publications that came from one address (IPv6: from one /64 network). Beyond it as with "
+        "`--max-retained`, `retained-address-full`.",
+    )
     max_spool_entries: int = SPOOL.count(
         10_000,
         "Entries, such as messages, that are kept in the spool for one session. Further ones are refused, "

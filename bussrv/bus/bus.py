@@ -134,7 +134,8 @@ class Bus:
         self._fanout = fanout = Fanout(FailedEncodings(self.counters, reactor).failed)
         self._receivers = receivers = Receivers(fanout)
         self._last_values = LastValues(settings.max_last_values, settings.max_last_value, self.counters)
-        self.retained = Retained(settings.max_retained, self.counters)
+        self.retained = Retained(settings, self.counters)
+        self.queued: dict[str, Callable[[], int]] = {}
         self._origins = Origins(registry, self.access, server_id)
         self._flush_schedule = turns = FlushSchedule(fanout.flush, reactor)
         self.delivery, self.totals, self.flush_soon = turns.delivery, Totals(), turns.read
@@ -225,7 +226,6 @@ class Bus:
         settings = self.settings
         self._admission.copy_limits()
         self._last_values.limit(settings.max_last_values, settings.max_last_value)
-        self.retained.most = settings.max_retained
         self._requests.limit(settings.max_requests, settings.max_requests_per_asker, settings.request_timeout)
         self._seen.capacity = settings.max_seen
         self.streams.copy_limits()

@@ -561,6 +561,9 @@ class IBus(ISessions, IRouting, IPermissions, IForwarding, IHosting, ISending):
     compiled_forwarder: ICompiledRouting = Attribute("The :class:`ICompiledRouting` for objects of linked servers.")
     retained: Retained = Attribute("The :class:`bussrv.bus.services.retained.Retained` publications.")
     own_topics: IOwnTopics = Attribute("The :class:`IOwnTopics`: those on which the server itself retains something.")
+    queued: dict[str, Callable[[], int]] = Attribute(
+        "``dict``: for each durable session, what counts the messages that wait for it in the spool."
+    )
     spool: ISpool = Attribute("The :class:`ISpool`: what wire formats keep beyond connections.")
     taps: ITaps = Attribute("The :class:`ITaps`: operators that see what passes.")
     streams: ConnectionResources = Attribute(

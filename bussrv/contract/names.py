@@ -16,7 +16,11 @@ from bussrv.bus.interfaces import IExchanges as IExchanges
 from bussrv.bus.interfaces import IFilteringLink as IFilteringLink
 from bussrv.bus.interfaces import ISessionLink as ISessionLink
 from bussrv.bus.requests.records import is_id as is_id
+from bussrv.bus.services.durable_retained import DurableRetained as DurableRetained
 from bussrv.bus.services.retained import Retained as Retained
+from bussrv.bus.services.wills import Wills as Wills
+from bussrv.bus.sessions.durable import DurableSession as DurableSession
+from bussrv.bus.sessions.durable import DurableSessions as DurableSessions
 from bussrv.bus.sessions.unreachable import Unreachable as Unreachable
 from bussrv.errors import REASONS as REASONS
 from bussrv.errors import ConfigError as ConfigError

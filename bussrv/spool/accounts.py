@@ -44,6 +44,7 @@ class Accounts:
         self._accounts: dict[str, Account] = {}
         self._by_address: Counter[str] = Counter()
         self._undo: list[tuple[str, Account | None]] = []
+        self._changed: set[str] = set()
 
     def find(self, owner: str) -> Account | None:
         """The account of an owner; ``None``: it has none."""
@@ -72,7 +73,13 @@ class Accounts:
 
     def keep(self) -> None:
         """Let changes stand that could be undone until now."""
+        self._changed.update(owner for owner, _ in self._undo)
         self._undo.clear()
+
+    def take_changed(self) -> dict[str, int]:
+        """How many entries each owner has that changed since this was called last; 0: it has none, or is gone."""
+        changed, self._changed = self._changed, set()
+        return {each: found.entries if (found := self._accounts.get(each)) else 0 for each in changed}
 
     def excess(self, account: Account, entries: int, size: int) -> OverLimit | None:
         """The limit that an owner would exceed with more; ``None``: there is room, or it would not have more."""

@@ -70,5 +70,10 @@ class ISpool(Interface):
     def owners(*, after: str = ..., most: int = ...) -> Deferred[tuple[str, ...]]:
         """Read the keys of owners, sorted, from the one after ``after`` on."""
 
+    def entries_of(owner: str) -> int:
+        """How many entries an owner has, expired ones included until they are removed, as of the last commit that was
+        told; 0 before the spool is opened.
+        """
+
     def close() -> Deferred[None]:
         """Write what waits and close. To be called once. :returns: fires when that is done."""

@@ -98,6 +98,7 @@ class Spool:
     ) -> None:
         self.damage_observers: list[Callable[[], object]] = []
         self.kept = 0
+        self._entries: dict[str, int] = {}
         self._file = file
         self._settings = settings
         self._counters = counters
@@ -170,6 +171,10 @@ class Spool:
         """Read the keys of owners; see :class:`ISpool`."""
         return self._read(lambda store: store.owners(after, most))
 
+    def entries_of(self, owner: str) -> int:
+        """How many entries an owner has; see :class:`ISpool`."""
+        return self._entries.get(owner, 0)
+
     def close(self) -> Deferred[None]:
         """Write what waits and close; see :class:`ISpool`."""
         if self._timer is not None:
@@ -212,15 +217,31 @@ class Spool:
         self._inbox.put(collected)
 
     def _tell(
-        self, outcomes: list[tuple[_Job, Any]], condition: _Condition | None, expiry: int | None, kept: int
+        self,
+        outcomes: list[tuple[_Job, Any]],
+        condition: _Condition | None,
+        expiry: int | None,
+        kept: int,
+        changed: tuple[bool, dict[str, int]],
     ) -> None:
         """Tell the outcomes of a transaction."""
         self._condition, self.kept = condition, kept
+        self._has_counted(*changed)
         for job, outcome in outcomes:
             self._waiting -= job.held
             self._count(job, outcome)
         self._tell_soon(outcomes)
         self._wait_for(expiry)
+
+    def _has_counted(self, is_all: bool, entries: dict[str, int]) -> None:
+        """Owners have so many entries now; ``is_all``: others have none."""
+        if is_all:
+            self._entries.clear()
+        for owner, count in entries.items():
+            if count:
+                self._entries[owner] = count
+            else:
+                self._entries.pop(owner, None)
 
     def _tell_soon(self, outcomes: list[tuple[_Job, Any]]) -> None:
         self._untold += outcomes
@@ -306,8 +327,11 @@ class Spool:
         except Exception as error:
             unavailable = SpoolUnavailable(self._failed(error))
             outcomes = [(job, self._read_again(job, unavailable)) for job in jobs]
-        kept = 0 if self._store is None else self._store.kept
-        self._reactor.callFromThread(self._tell, outcomes, self._found, expiry, kept)
+        if self._store is None:
+            kept, changed = 0, (True, dict[str, int]())
+        else:
+            kept, changed = self._store.kept, self._store.take_changed()
+        self._reactor.callFromThread(self._tell, outcomes, self._found, expiry, kept, changed)
 
     def _in_one_transaction(
         self, store: SpoolStore, jobs: list[_Job], shortage: _Condition | None

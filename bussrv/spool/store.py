@@ -61,6 +61,7 @@ class SpoolStore:
         self._utc = utc
         self._version = -1
         self._accounts = Accounts(settings)
+        self._is_recounted = True
         self._do: dict[type[Change], Callable[[Any, list[int]], int]] = {
             Claim: self._claim,
             Append: self._append,
@@ -82,6 +83,14 @@ class SpoolStore:
     def kept(self) -> int:
         """The bytes of all owners, as they count against the limits."""
         return self._accounts.total
+
+    def take_changed(self) -> tuple[bool, dict[str, int]]:
+        """How many entries owners have whose entries were changed by commits since this was called last.
+
+        :returns: whether the others have none, because all were counted anew; and the owners that changed.
+        """
+        is_new, self._is_recounted = self._is_recounted, False
+        return is_new, self._accounts.take_changed()
 
     def begin(self) -> None:
         """Begin a transaction. No other process changes the spool during it; what one changed before is known."""
@@ -238,6 +247,7 @@ class SpoolStore:
         """Count what is in the tables: at the beginning, and when another process removed something."""
         self.has_removed = self.is_frayed = True
         self._version = -1
+        self._is_recounted = True
         self._accounts = Accounts(self._settings)
         rows = self._execute(
             "SELECT o.owner, o.id, o.address, o.drops_oldest, o.dropped, count(e.number), coalesce(sum(e.size), 0)"

@@ -73,6 +73,10 @@ class PromptSpool:
     def owners(self, *, after: str = "", most: int = 1000) -> Deferred[tuple[str, ...]]:
         return self._read(lambda: self.store.owners(after, most))
 
+    def entries_of(self, owner: str) -> int:
+        found = self._do(lambda: self.store.owner(owner))
+        return 0 if found is None else sum(found.kinds.values())
+
     def _read(self, work: Callable[[], Any]) -> Deferred[Any]:
         done: Deferred[Any] = Deferred()
         self._tell(done.callback, self._do(work))

@@ -50,6 +50,7 @@ class SessionItem(_Session, frozen=True, kw_only=True):
     :ivar subscriptions: how many subscriptions it has.
     :ivar waiting_bytes: bytes that wait for its client, without the spool. This field and all later ones are ``None``
         for a session of another server.
+    :ivar waiting_messages: messages that wait for its client in the spool; 0 unless it is durable.
     :ivar objects_in: objects that it sent.
     :ivar objects_per_second: objects that it sent and received in a second, in the last ten seconds.
     """
@@ -57,6 +58,7 @@ class SessionItem(_Session, frozen=True, kw_only=True):
     services: int
     subscriptions: int
     waiting_bytes: int | None
+    waiting_messages: int | None
     objects_in: int | None
     objects_out: int | None
     bytes_in: int | None
@@ -81,6 +83,7 @@ class SessionView(_Session, frozen=True, kw_only=True):
     :ivar kept_until: when it ends unless its client comes back; ``None``: it is open.
     :ivar objects_in: objects that it sent. This field and all later ones are ``None`` for a session of another server.
     :ivar waiting_bytes: bytes that wait for its client, without the spool.
+    :ivar waiting_messages: messages that wait for its client in the spool; 0 unless it is durable.
     """
 
     services: list[Provided]
@@ -90,6 +93,7 @@ class SessionView(_Session, frozen=True, kw_only=True):
     bytes_in: int | None
     bytes_out: int | None
     waiting_bytes: int | None
+    waiting_messages: int | None
 
 
 class SlowItem(Struct, frozen=True, kw_only=True):
@@ -142,6 +146,7 @@ def _items(bus: IBus, ranking: Ranking) -> Iterator[SessionItem]:
             services=len(state.provided_by(session.id)),
             subscriptions=len(state.subscriptions.get(session.id, ())),
             waiting_bytes=None if link is None else link.waiting,
+            waiting_messages=None if link is None else _queued(bus, session),
             **_traffic(link),
             objects_per_second=None if link is None else ranking.rate(session.id).objects,
             bytes_per_second=None if link is None else ranking.rate(session.id).bytes,
@@ -168,8 +173,14 @@ async def show(call: Call) -> SessionView:
         subscriptions=subscribed,
         **_traffic(link),
         waiting_bytes=None if link is None else link.waiting,
+        waiting_messages=None if link is None else _queued(bus, session),
         **_common(session),
     )
+
+
+def _queued(bus: IBus, session: Session) -> int:
+    count = bus.queued.get(session.id)
+    return 0 if count is None else count()
 
 
 def _listed(

@@ -9,20 +9,29 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 from itertools import chain
+from typing import NamedTuple
 
 from bussrv.bus.groups.fanout import Fanout, Group
 from bussrv.bus.groups.frames import Delivery
 from bussrv.bus.interest.pattern_index import PatternMap
 from bussrv.bus.interest.total import TotalInterest
-from bussrv.bus.interfaces import IEncoding, IFilteringLink, ISessionLink
+from bussrv.bus.interfaces import IEncoding, IFilteringLink
 from bussrv.policy.permissions.permissions import Permissions
 from bussrv.service_patterns import filter_of
 
 MAX_SERVICES = 1 << 14
 """Of how many services it is remembered which shared subscriptions cover them."""
 
-Sharing = OrderedDict[str, Group]
-"""The sessions that share a filter, the next one first; each has a group of its own for that."""
+
+class Sharer(NamedTuple):
+    """A session that shares a filter, in a group of its own for that."""
+
+    group: Group
+    link: IFilteringLink
+
+
+Sharing = OrderedDict[str, Sharer]
+"""The sessions that share a filter, the next one first."""
 
 
 class Shares:
@@ -43,7 +52,7 @@ class Shares:
         return bool(self._sharing)
 
     def put(
-        self, wanted: str, session_id: str, link: ISessionLink, encoding: IEncoding, permissions: Permissions
+        self, wanted: str, session_id: str, link: IFilteringLink, encoding: IEncoding, permissions: Permissions
     ) -> None:
         """A session shares a filter, perhaps in another way than before."""
         self.remove(wanted, session_id)
@@ -51,16 +60,17 @@ class Shares:
         if sharing is None:
             sharing = self._sharing[wanted] = OrderedDict()
             self._add(wanted, sharing)
-        group = sharing[session_id] = Group(encoding, permissions=permissions)
+        group = Group(encoding, permissions=permissions)
+        sharing[session_id] = Sharer(group, link)
         self._fanout.join(group, session_id, link)
 
     def remove(self, wanted: str, session_id: str) -> None:
         """A session shares a filter no more, if it did."""
         sharing = self._sharing.get(wanted, OrderedDict())
-        group = sharing.pop(session_id, None)
-        if group is None:
+        sharer = sharing.pop(session_id, None)
+        if sharer is None:
             return
-        self._fanout.leave(group, session_id)
+        self._fanout.leave(sharer.group, session_id)
         if not sharing:
             self._forget(wanted)
 
@@ -86,7 +96,7 @@ class Shares:
 
     def catch_up(self, wanted: str, session_id: str) -> None:
         """Send a session what was collected for it."""
-        self._fanout.send_one(self._sharing[wanted][session_id], session_id)
+        self._fanout.send_one(self._sharing[wanted][session_id].group, session_id)
 
     def give(self, service: str, delivery: Delivery) -> None:
         """Give a publication to one session of each shared subscription that covers its service."""
@@ -103,8 +113,8 @@ class Shares:
         :param away: those whose clients are not there are put off, into this list; ``None``: they are not.
         """
         for session_id in in_turn:
-            group = sharing[session_id]
-            if away is not None and _is_away(group, session_id):
+            group, link = sharing[session_id]
+            if away is not None and link.is_away:
                 away.append(session_id)
                 continue
             sharing.move_to_end(session_id)
@@ -129,9 +139,3 @@ class Shares:
                 self._found.clear()
             self._found[service] = found
         return found
-
-
-def _is_away(group: Group, session_id: str) -> bool:
-    link = group.links[session_id]
-    assert IFilteringLink.providedBy(link)
-    return link.is_away

@@ -4,6 +4,7 @@
 - ``bridge``: across formats: what an object is to subscribers of a service, and a publication to the object network
 - ``directory``: the names of all services, sorted when somebody asks: most are in order then, so that it takes little
   time
+- ``durable_retained``: retained publications of a wire format that outlive the server
 - ``hosted``: a hosted service, which the server itself provides, as the bus knows it
 - ``hosted_subscribers``: hosted services: those that the server itself provides, and to whom of their subscribers they
   show what
@@ -12,6 +13,7 @@
 - ``publishing``: publications of a batch: collected service by service, and encoded together for the subscribers
 - ``retained``: retained publications: the last one on a service that its publisher wants kept
 - ``traffic``: counts publications by service
+- ``wills``: what the server publishes in the name of clients of a wire format that it lost
 
 Tests: ``tests/bus/services``.
 """

@@ -1,6 +1,7 @@
 """Sessions: their admission, what they are told of others, and their end.
 
 - ``admission``: admission of sessions: limits to all of them, to those of one address, and to new ones a second
+- ``durable``: sessions of a wire format that outlive their connections, and restarts of the server
 - ``ending``: the end of a session that provides services: each of them is told to others, so they end a slice at a time
 - ``left_open``: the sessions that the last boot left open
 - ``membership``: announcements of members that join or leave the object network

@@ -10,12 +10,10 @@
 - ``giving``: these messages, and wills, given to everybody who wants them
 - ``attributes``: attributes of objects as properties of messages
 - ``requests``: requests of clients, and to them
-- ``retaining``: retained messages that outlive the server
-- ``wills``: wills, kept until they are published or not needed
+- ``kept``: wills, and what clients retain, as the spool has them
 - ``subscribing``: filters that clients subscribe to, and what is retained for them
 - ``encoding``: publications as messages for all clients with equal subscriptions
-- ``outgoing``: messages of QoS 1 and 2 on their way to a client
-- ``link``: the link to a client: it numbers these messages
+- ``link``: the link to a client, and messages of QoS 1 and 2 on their way to it
 - ``durable``: sessions that outlive their connections
 
 Tests: ``tests/formats/mqtt``.

@@ -7,11 +7,10 @@ from typing import Any, Protocol
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from bussrv.formats.mqtt.durable.sessions import DurableSessions
+from bussrv.formats.mqtt.durable.sessions import MqttSessions
 from bussrv.formats.mqtt.encoding import Encodings
 from bussrv.formats.mqtt.giving import Giving
-from bussrv.formats.mqtt.retaining import DurableRetained
-from bussrv.formats.mqtt.wills import Wills
+from bussrv.formats.mqtt.kept import MqttRetained, MqttWills
 from bussrv.plugin import IBus, Refused, Rounds, address_key
 
 log = Logger()
@@ -48,10 +47,11 @@ class Clients:
         self.rounds = Rounds(
             bus.spool, bus.slices, reactor, flush=bus.flush, address_of=self._address_of, failed=self._not_sent
         )
-        self.retaining = DurableRetained(bus) if bus.settings.mqtt_retain == "durable" else None
+        self.retaining = MqttRetained(bus) if bus.settings.mqtt_retain == "durable" else None
         self.giving = Giving(bus, self.retaining)
-        self.wills = Wills(bus, reactor, self.giving, self._durable_id, self._by_client_id.__contains__)
-        self.durable = DurableSessions(bus, reactor, self.encodings, self.rounds, self.wills.session_ends)
+        is_here = self._by_client_id.__contains__
+        self.wills = MqttWills(bus, reactor, self.giving.give, session_of=self._durable_id, is_here=is_here)
+        self.durable = MqttSessions(bus, reactor, self.encodings, self.rounds, self.wills.session_ends)
 
     def _address_of(self, session_id: str) -> str:
         session = self._bus.registry.state.sessions.get(session_id)

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from twisted.internet.defer import Deferred
 
 from bussrv.formats.mqtt.clients import Clients
-from bussrv.formats.mqtt.durable.session import Begun
+from bussrv.formats.mqtt.durable.sessions import Begun
 from bussrv.formats.mqtt.encoding import MqttEncoding
 from bussrv.plugin import IBus, Permissions
 from bussrv.wire.mqtt.packets import Packet, Publish

@@ -16,9 +16,9 @@ from msgspec.structs import replace
 from zope.interface import implementer
 
 from bussrv.formats.mqtt.attributes import is_text
-from bussrv.formats.mqtt.outgoing import NO_ID
 from bussrv.plugin import OCTET_STREAM, Delivery, IEncoding, PatternMap, Publication
 from bussrv.wire.mqtt.packets import NO_PROPERTIES, VERSION_5, Properties, Publish
+from bussrv.wire.mqtt.published import NO_ID
 from bussrv.wire.mqtt.topics import is_name
 from bussrv.wire.mqtt.writer import numbered_publish, publish
 
@@ -27,6 +27,9 @@ FOREIGN_QOS = 1
 
 LONGEST_PACKET = (1 << 28) + 4
 """The bytes of the longest packet that there can be."""
+
+SECOND = 1_000_000
+"""The microseconds of a second."""
 
 LONGEST_LIFETIME = 0xFFFFFFFF
 """The longest Message Expiry Interval, in seconds."""
@@ -91,6 +94,10 @@ class Client(Struct, frozen=True):
     version: int
     max_packet: int
     session: str = ""
+
+
+FACTS = Client(VERSION_5, LONGEST_PACKET)
+"""Those of durable sessions: the form in which messages are kept."""
 
 
 class _Joined(NamedTuple):
@@ -209,7 +216,7 @@ class MqttEncoding:
             properties = replace(properties, subscription_identifiers=ids)
         if sent.expires is not None:
             # The clock may have been set back.
-            left = min(max(1, (sent.expires - self._utc()) // 1_000_000), LONGEST_LIFETIME)
+            left = min(max(1, (sent.expires - self._utc()) // SECOND), LONGEST_LIFETIME)
             properties = replace(properties, message_expiry_interval=left)
         return properties
 
@@ -242,22 +249,29 @@ class Encodings:
         key = client, frozenset(filters.items())
         found = self._shared.get(key)
         if found is None:
-            found = self._shared[key] = MqttEncoding(client, filters, self._counters, self._utc)
+            found = self._shared[key] = self.alone(client, filters)
         return found
+
+    def alone(self, client: Client, filters: Mapping[str, Wanted]) -> MqttEncoding:
+        """An encoding for one client, which may be changed."""
+        return MqttEncoding(client, filters, self._counters, self._utc)
 
     def for_filters(
         self, client: Client, session_id: str, filters: Mapping[str, dict[str, Any] | None], *, is_alone: bool
     ) -> MqttEncoding:
-        """See :meth:`bussrv.bus.interfaces.IFilteringLink.encoding_of`.
+        """See :class:`IFilteringLink`.
 
         :param session_id: the session that is subscribed.
         """
         wanted = {name: Wanted.of(options) for name, options in filters.items()}
         if is_alone or any(each.no_local for each in wanted.values()):
             client = replace(client, session=session_id)
-        if is_alone:
-            return MqttEncoding(client, wanted, self._counters, self._utc)
-        return self.of(client, wanted)
+        return self.alone(client, wanted) if is_alone else self.of(client, wanted)
+
+    def refilter(self, encoding: IEncoding, changed: str, options: dict[str, Any] | None, *, is_there: bool) -> None:
+        """See :class:`IFilteringLink`."""
+        assert isinstance(encoding, MqttEncoding)
+        encoding.refilter(changed, Wanted.of(options) if is_there else None)
 
 
 def _published(frame: bytes, publisher: str) -> Published:

@@ -7,9 +7,8 @@ from typing import Any
 from twisted.internet.defer import Deferred
 
 from bussrv.formats.mqtt.attributes import content_type_of
-from bussrv.formats.mqtt.encoding import Sent
-from bussrv.formats.mqtt.retaining import DurableRetained
-from bussrv.plugin import OCTET_STREAM, IBus, Publication
+from bussrv.formats.mqtt.encoding import SECOND, Sent
+from bussrv.plugin import OCTET_STREAM, DurableRetained, IBus, Publication
 from bussrv.wire.mqtt.packets import NO_PROPERTIES, Properties, Publish, Will
 from bussrv.wire.mqtt.reasons import ReasonCode
 
@@ -35,7 +34,7 @@ class Giving:
         expires = None
         if properties is not NO_PROPERTIES:
             if properties.message_expiry_interval is not None:
-                expires = self._bus.utc() + properties.message_expiry_interval * 1_000_000
+                expires = self._bus.utc() + properties.message_expiry_interval * SECOND
             properties = Properties(**{name: getattr(properties, name) for name in _PASSED_ON})
         sent = Sent(session_id, message.qos, message.retain, properties, expires)
         publication = Publication(topic, content_type_of(properties), message.payload, own=sent)
@@ -45,12 +44,13 @@ class Giving:
     def _retain(
         self, session_id: str, publication: Publication, message: Publish | Will
     ) -> tuple[ReasonCode, Deferred[Any] | None]:
-        if not self._bus.retained.put(publication):
-            return ReasonCode.QUOTA_EXCEEDED, None
         session = self._bus.registry.state.sessions.get(session_id)
         if self._retaining is None or session is None:
-            return ReasonCode.SUCCESS, None
-        kept = self._retaining.keep(publication, session)
+            is_kept = self._bus.retained.put(publication, "" if session is None else session.peer)
+            return ReasonCode.SUCCESS if is_kept else ReasonCode.QUOTA_EXCEEDED, None
+        kept = self._retaining.put(publication, session)
+        if kept is None:
+            return ReasonCode.QUOTA_EXCEEDED, None
         if isinstance(message, Publish) and message.qos:
             return ReasonCode.SUCCESS, kept
         kept.addErrback(lambda _: None)  # The spool has counted it, and nobody is to be told.

@@ -6,20 +6,17 @@ connection of a client with a durable session has another one until the client i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from twisted.internet.defer import Deferred, gatherResults
 
 from bussrv.formats.mqtt import joining
 from bussrv.formats.mqtt.clients import Clients
-from bussrv.formats.mqtt.durable.link import FACTS
 from bussrv.formats.mqtt.durable.queue import QueueClient
-from bussrv.formats.mqtt.durable.session import MOST_INCOMING, Begun, DurableSession
-from bussrv.formats.mqtt.durable.stored import Format
-from bussrv.formats.mqtt.encoding import LONGEST_PACKET, Client, MqttEncoding, Wanted
-from bussrv.formats.mqtt.link import MqttLink
-from bussrv.formats.mqtt.outgoing import LAST_ID, Outgoing
+from bussrv.formats.mqtt.durable.sessions import MOST_INCOMING, Begun, MqttSession
+from bussrv.formats.mqtt.encoding import FACTS, LONGEST_PACKET, SECOND, Client, MqttEncoding
+from bussrv.formats.mqtt.link import MqttLink, Outgoing
 from bussrv.formats.mqtt.publishing import MOST_ALIASES, Publishing
 from bussrv.formats.mqtt.requests.asking import Requests
 from bussrv.formats.mqtt.subscribing import Subscribing
@@ -41,6 +38,7 @@ from bussrv.plugin import (
 )
 from bussrv.wire.mqtt import packets
 from bussrv.wire.mqtt.packets import VERSION_5, Packet, PacketType
+from bussrv.wire.mqtt.published import LAST_ID, Format
 from bussrv.wire.mqtt.reader import MqttReader
 from bussrv.wire.mqtt.reasons import ReasonCode
 from bussrv.wire.mqtt.writer import encode, refusal
@@ -65,8 +63,6 @@ WITHOUT_WILL = ("server-stopped",)
 FOR_GOOD = frozenset({"closed-by-operator", "permission-withdrawn"})
 """The reasons for which a durable session ends with its connection."""
 
-SECOND = 1_000_000
-
 
 class MqttProtocol(StreamProtocol):
     """One connection.
@@ -84,8 +80,8 @@ class MqttProtocol(StreamProtocol):
     link: MqttLink
     version = 0
     client_id = ""
-    durable: DurableSession | None = None
-    _found: DurableSession | None = None
+    durable: MqttSession | None = None
+    _found: MqttSession | None = None
     _is_present = _is_joined = False
     _will: packets.Will | None = None
     _patience: Patience | None = None
@@ -100,7 +96,6 @@ class MqttProtocol(StreamProtocol):
         self._requests = Requests(self)
         self.publishing = Publishing(self, self._requests)
         self.subscribing = Subscribing(self, self._requests.answering)
-        self._client = Client(packets.VERSION_3_1_1, LONGEST_PACKET)
         self._is_settled: Deferred[None] = Deferred()  # fires when the client is let in, or is not
 
     @property
@@ -121,7 +116,7 @@ class MqttProtocol(StreamProtocol):
         """The link to the client."""
         settings, outflow = self.settings, self.bus.streams.outflow
         link = self.LINK(self, self.encoding(), settings.max_outbound, backlog, outflow)
-        link.filtering = self
+        link.encodings, link.need_numbers = self.clients.encodings, self._need_numbers
         link.most_waiting, link.too_much_waits = settings.max_outbound, self._too_much_waits
         return link
 
@@ -285,12 +280,12 @@ class MqttProtocol(StreamProtocol):
         elif found is not None:
             self.clients.durable.end(found, reason)
 
-    def _begin(self, asked: packets.Connect, durable: DurableSession | None) -> None:
+    def _begin(self, asked: packets.Connect, durable: MqttSession | None) -> None:
         """The client is let in."""
         self._will, self._is_joined = asked.will, True
         properties = asked.properties
         max_packet = properties.maximum_packet_size or LONGEST_PACKET
-        self._client = Client(asked.version, max_packet)
+        self.link.facts, self.link.session_id = Client(asked.version, max_packet), self.session_id
         self._receive_maximum = properties.receive_maximum or LAST_ID
         if asked.keep_alive:
             self._keep_alive = asked.keep_alive * GRACE
@@ -310,10 +305,10 @@ class MqttProtocol(StreamProtocol):
         else:
             self._go_on_as(durable, answer, max_packet)
 
-    def _go_on_as(self, durable: DurableSession, answer: packets.Connack, max_packet: int) -> None:
+    def _go_on_as(self, durable: MqttSession, answer: packets.Connack, max_packet: int) -> None:
         """Serve the durable session of the client from now on."""
         link, version = durable.link, self.version
-        self.durable, self._client = durable, FACTS
+        self.durable, self.link.facts = durable, FACTS
         if durable.begun is not None:  # An empty one is false.
             self.begun = durable.begun
         self.continue_as(durable.id, link.traffic, "joined-session")
@@ -343,28 +338,15 @@ class MqttProtocol(StreamProtocol):
 
     # Messages to the client.
 
-    def encoding_of(self, filters: Mapping[str, dict[str, Any] | None], *, is_alone: bool) -> IEncoding:
-        """See :class:`bussrv.bus.interfaces.IFilteringLink`."""
-        self._needs_numbers(any(Wanted.of(options).qos for options in filters.values()))
-        return self.clients.encodings.for_filters(self._client, self.session_id, filters, is_alone=is_alone)
-
-    def refilter(self, encoding: IEncoding, changed: str, options: dict[str, Any] | None, *, is_there: bool) -> None:
-        """See :class:`bussrv.bus.interfaces.IFilteringLink`."""
-        assert isinstance(encoding, MqttEncoding)
-        wanted = Wanted.of(options) if is_there else None
-        self._needs_numbers(wanted is not None and wanted.qos > 0)
-        encoding.refilter(changed, wanted)
-
-    def _needs_numbers(self, has_qos: bool) -> None:
-        """Have messages numbered, if the client has a subscription of QoS 1 or 2."""
-        if has_qos and self.link.outgoing is None:
-            address = address_key(self.bus.registry.state.sessions[self.session_id].peer)
-            held = self.bus.streams.outbound.open(address, self.outbound_is_full)
-            self.link.outgoing = Outgoing(self._receive_maximum, held)
+    def _need_numbers(self) -> None:
+        """Have messages numbered: the client has a subscription of QoS 1 or 2."""
+        address = address_key(self.bus.registry.state.sessions[self.session_id].peer)
+        held = self.bus.streams.outbound.open(address, self.outbound_is_full)
+        self.link.outgoing = Outgoing(self._receive_maximum, held)
 
     def messages(self) -> MqttEncoding:
         """Makes messages for this client alone."""
-        return self.clients.encodings.of(self._client, {})
+        return self.clients.encodings.of(self.link.facts, {})
 
     def _acknowledged(self, packet: packets.Acknowledgement) -> None:
         """A packet about a message of QoS 1 or 2."""

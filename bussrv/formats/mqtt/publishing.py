@@ -15,7 +15,7 @@ from twisted.internet.defer import Deferred, FirstError, gatherResults
 from twisted.python.failure import Failure
 
 from bussrv.formats.mqtt.connection import MqttConnection
-from bussrv.formats.mqtt.durable.session import MOST_INCOMING
+from bussrv.formats.mqtt.durable.sessions import MOST_INCOMING
 from bussrv.formats.mqtt.requests.answering import REPLIES
 from bussrv.formats.mqtt.requests.asking import Requests
 from bussrv.plugin import Refused
@@ -139,8 +139,8 @@ class Publishing:
         return self._connection.clients.giving.give(self._connection.session_id, topic, packet)
 
     def _cut(self, packet: Publish) -> None:
-        """A message of QoS 2 goes into queues in one with its identifier, and with nothing else: that may be much."""
-        if packet.qos == 2:
+        """A message of QoS 2 goes into queues together with its identifier; with nothing else if they are many."""
+        if packet.qos == 2 and len(self._connection.clients.durable) * MOST_INCOMING > MOST_TOGETHER:
             self._connection.clients.rounds.cut(self._connection.session_id)
 
     def _give_run(self, topic: str, run: list[Publish]) -> None:

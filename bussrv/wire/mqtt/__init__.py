@@ -38,6 +38,7 @@ Modules, in the order in which they build on each other:
 - ``bodies``: the rest of each type of packet, read
 - ``reader``: bytes to packets
 - ``writer``: packets to bytes
+- ``published``: packets with messages, altered for the client that gets them
 - ``over_websocket``: messages of a WebSocket to packets
 
 Tests: ``tests/wire/mqtt``.

@@ -37,6 +37,7 @@ def test_a_session_that_is_away_is_shown_as_such() -> None:
     (item,) = client.ask("/api/v1/sessions?state=away").json["items"]
     for shown in (item, client.ask(path).json):
         assert {name: shown[name] for name in away} == away
+        assert shown["waiting_messages"] == 0
         assert (shown["session"], shown["persistent"], shown["waiting_bytes"]) == (link.session_id, True, 700)
     admin.registry.subscribe(link.session_id, "tv")
     (subscriber,) = client.ask("/api/v1/services/tv").json["subscribers"]

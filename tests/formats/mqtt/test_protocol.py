@@ -368,6 +368,17 @@ def test_what_does_not_fit_is_not_retained() -> None:
     assert sender.publish("t3", b"x", 1, retain=True) == [packets.Puback(7)]
 
 
+def test_one_address_fills_its_share_only() -> None:
+    network = Network(max_retained=10_000, max_retained_per_address=1_000)
+    near, far = (MqttPeer(network, name, host=host) for name, host in (("near", "10.0.0.1"), ("far", "10.0.0.2")))
+    assert near.publish("t0", b"x" * 300, 1, retain=True) == [packets.Puback(7)]
+    assert near.publish("t1", b"x" * 300, 1, retain=True) == [packets.Puback(7, ReasonCode.QUOTA_EXCEEDED)]
+    assert network.bus.counters["retained-address-full"] == 1
+    assert far.publish("t1", b"x" * 300, 1, retain=True) == [packets.Puback(7)]
+    assert near.publish("t0", b"", 1, retain=True) == [packets.Puback(7)]
+    assert near.publish("t2", b"x" * 300, 1, retain=True) == [packets.Puback(7)]
+
+
 # Wills.
 
 

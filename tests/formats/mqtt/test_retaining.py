@@ -111,7 +111,28 @@ def test_what_could_not_be_replaced_is_cleared_all_the_same() -> None:
     network.bus.spool.fails = True  # type: ignore[attr-defined]
     refused = packets.Puback(7, ReasonCode.UNSPECIFIED_ERROR)
     assert [peer.publish("tv", b"off", 1, retain=True) for peer in (ann, bob)] == [[refused]] * 2
+    assert retained(network) == b"on", "what the spool has"
     network.bus.spool.fails = False  # type: ignore[attr-defined]
     assert bob.publish("tv", b"", 1, retain=True) == [packets.Puback(7)]
     eve = MqttPeer(network.restarted(), "eve")
     assert [each for each in eve.subscribe("#") if isinstance(each, Publish)] == []
+
+
+def test_what_is_retained_is_what_the_spool_took() -> None:
+    network = Network(mqtt_retain="durable")
+    ann, bob = MqttPeer(network), MqttPeer(network, "bob")
+    ann.publish("tv", b"on", 1, retain=True)
+    spool = network.bus.spool
+    spool.delay = 1.0  # type: ignore[attr-defined]
+    for fails, confirmed in (((False, True), b"off"), ((True, True), b"off"), ((True, False), b"dim")):
+        for peer, payload, spool.fails in zip((ann, bob), (b"off", b"dim"), fails, strict=True):  # type: ignore[attr-defined]
+            peer.send(Publish("tv", payload, 1, True, 7))
+            assert retained(network) == payload
+        network.reactor.pump([1, 0, 1, 0])
+        assert retained(network) == confirmed
+
+
+def retained(network: Network) -> bytes:
+    found = network.bus.retained.get("tv")
+    assert found is not None
+    return found.payload

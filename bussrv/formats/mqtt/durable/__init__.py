@@ -1,10 +1,8 @@
 """Durable sessions of MQTT: they outlive their connections, and restarts of the server.
 
-- ``sessions``: every durable session: begun, left, resumed, ended when it is time
-- ``session``: one of them: what is kept of it besides its messages
+- ``sessions``: every durable session, and what is kept of it besides its messages
 - ``link``: the link to one: what it is given goes to its client, or into its queue
 - ``queue``: the messages of QoS 1 and 2 of one: in the spool until its client has acknowledged them
-- ``stored``: messages as the spool has them, and as clients get them
 
 Tests: ``tests/formats/mqtt/durable``.
 """

@@ -8,15 +8,11 @@ from typing import Any
 from zope.interface import implementer
 
 from bussrv.formats.mqtt.durable.queue import Queue, QueueClient
-from bussrv.formats.mqtt.encoding import LONGEST_PACKET, Encodings, MqttEncoding, Wanted
-from bussrv.formats.mqtt.encoding import Client as Facts
+from bussrv.formats.mqtt.encoding import FACTS, Encodings
 from bussrv.formats.mqtt.link import MqttLink
-from bussrv.formats.mqtt.outgoing import qos_of
 from bussrv.plugin import Bundle, IEncoding, IFilteringLink, Traffic
 from bussrv.wire.mqtt.packets import VERSION_5, PacketType
-
-FACTS = Facts(VERSION_5, LONGEST_PACKET)
-"""The form in which messages are kept."""
+from bussrv.wire.mqtt.published import qos_of
 
 
 @implementer(IFilteringLink)
@@ -29,16 +25,16 @@ class DurableLink:
     :ivar traffic: the counts of the session over all its connections.
     """
 
-    __slots__ = ("_client", "_encodings", "_ended", "_session_id", "connection", "queue", "traffic")
+    __slots__ = ("_client", "_ended", "connection", "encodings", "queue", "session_id", "traffic")
 
-    _session_id: str
+    session_id: str
 
     def __init__(self, encodings: Encodings, queue: Queue, ended: Callable[[str], object]) -> None:
         self.queue = queue
         self.traffic = Traffic()
         self.connection: MqttLink | None = None
         self._client: QueueClient | None = None
-        self._encodings = encodings
+        self.encodings = encodings
         self._ended = ended
 
     def opened(self, session_id: str, owner: str) -> None:
@@ -46,7 +42,7 @@ class DurableLink:
 
         :param owner: its owner in the spool.
         """
-        self._session_id = self.queue.session_id = session_id
+        self.session_id = self.queue.session_id = session_id
         self.queue.owner = owner
 
     def connect(self, connection: MqttLink, client: QueueClient) -> None:
@@ -71,16 +67,15 @@ class DurableLink:
 
     def encoding_for(self, options: dict[str, Any] | None) -> IEncoding:
         """See :class:`ISessionLink`."""
-        return self._encodings.of(FACTS, {})
+        return self.encodings.of(FACTS, {})
 
     def encoding_of(self, filters: Mapping[str, dict[str, Any] | None], *, is_alone: bool) -> IEncoding:
         """See :class:`IFilteringLink`."""
-        return self._encodings.for_filters(FACTS, self._session_id, filters, is_alone=is_alone)
+        return self.encodings.for_filters(FACTS, self.session_id, filters, is_alone=is_alone)
 
     def refilter(self, encoding: IEncoding, changed: str, options: dict[str, Any] | None, *, is_there: bool) -> None:
         """See :class:`IFilteringLink`."""
-        assert isinstance(encoding, MqttEncoding)
-        encoding.refilter(changed, Wanted.of(options) if is_there else None)
+        self.encodings.refilter(encoding, changed, options, is_there=is_there)
 
     def send(self, bundle: Bundle) -> None:
         """Send packets. Messages of QoS 1 and 2 are kept first. Others are lost if the client is not connected."""

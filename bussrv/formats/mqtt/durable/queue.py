@@ -17,11 +17,10 @@ from functools import partial
 
 from msgspec import Struct
 
-from bussrv.formats.mqtt.durable.stored import Format, lifetime_of
-from bussrv.formats.mqtt.encoding import Published
-from bussrv.formats.mqtt.outgoing import LAST_ID, qos_of
+from bussrv.formats.mqtt.encoding import SECOND, Published
 from bussrv.plugin import Append, IBus, Page, Remove, Replace, Rounds
 from bussrv.wire.mqtt.packets import VERSION_5, Acknowledgement, PacketType, Pubrec, Pubrel
+from bussrv.wire.mqtt.published import LAST_ID, Format, lifetime_of, qos_of
 from bussrv.wire.mqtt.reasons import ReasonCode
 from bussrv.wire.mqtt.writer import encode
 
@@ -32,8 +31,6 @@ MOST_ON_THEIR_WAY = 256
 
 MOST_BYTES_ON_THEIR_WAY = 256 << 10
 """The same in bytes; a single message may be larger."""
-
-SECOND = 1_000_000
 
 
 class QueueClient(Struct, frozen=True):

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from bussrv import events as ev
+from bussrv.formats.mqtt import publishing
 from bussrv.wire.mqtt import packets
 from bussrv.wire.mqtt.packets import VERSION_5, Properties, WantedFilter
 from tests.formats.mqtt.durable.clients import Publisher, Subscriber
@@ -22,6 +23,7 @@ from tests.formats.network import Network
 from tests.journal.support import fold
 
 TOPIC = "tv"
+TOGETHER = publishing.MOST_TOGETHER
 
 
 class Client:
@@ -72,8 +74,9 @@ class Client:
 
 
 class DurableSessions(RuleBasedStateMachine):
-    @initialize(qos=st.sampled_from([1, 2]))
-    def begin(self, qos: int) -> None:
+    @initialize(qos=st.sampled_from([1, 2]), together=st.sampled_from([1, TOGETHER]))
+    def begin(self, qos: int, together: int) -> None:
+        publishing.MOST_TOGETHER = together
         self.network = Network(mqtt_session_expiry=1000)
         self.qos = qos
         self.has_failed = False
@@ -159,6 +162,7 @@ class DurableSessions(RuleBasedStateMachine):
             assert each.is_away != client.is_connected or client.peer is None or not client.is_present
 
     def teardown(self) -> None:
+        publishing.MOST_TOGETHER = TOGETHER
         if not hasattr(self, "network"):
             return
         spool = self.network.bus.spool

@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from bussrv import events as ev
+from bussrv.bus.services.wills import GRACE
 from bussrv.formats.mqtt.durable.queue import QueueClient as Receiver
-from bussrv.formats.mqtt.durable.session import MOST_INCOMING
-from bussrv.formats.mqtt.durable.stored import Format
+from bussrv.formats.mqtt.durable.sessions import MOST_INCOMING
 from bussrv.formats.mqtt.joining import DROPPED
-from bussrv.formats.mqtt.wills import GRACE
 from bussrv.policy.logins.users import SecretHash
 from bussrv.registry.state.session import Session
 from bussrv.spool import rounds
 from bussrv.turns.slices import Work
 from bussrv.wire.mqtt import packets
 from bussrv.wire.mqtt.packets import VERSION_3_1_1, VERSION_5, Properties, Publish, WantedFilter, Will
+from bussrv.wire.mqtt.published import Format
 from bussrv.wire.mqtt.reasons import ReasonCode
 from tests.formats.mqtt.peer import VERSIONS, MqttPeer
 from tests.formats.network import Network
@@ -116,6 +116,20 @@ def test_messages_wait_those_of_qos_0_do_not(crashes: bool) -> None:
     ann = durable(network, version=VERSION_3_1_1)
     assert [each.payload for each in ann.rest if isinstance(each, Publish)] == [b"1", b"2"]
     assert network.bus.counters["internal-error"] == 0
+
+
+def test_it_is_known_how_many_messages_wait_for_a_client() -> None:
+    network = Network()
+    session = away(network, "tv")
+    bob, queued = MqttPeer(network, "bob"), network.bus.queued[session]
+    counts = [queued()]
+    for qos in (0, 1, 1):
+        bob.publish("tv", b"on", qos)
+        counts.append(queued())
+    ann = durable(network)
+    ann.send(packets.Puback(next(each.id for each in ann.rest if isinstance(each, Publish))))
+    ann.received()
+    assert [*counts, queued()] == [0, 0, 1, 2, 1]
 
 
 def test_a_client_is_told_what_was_dropped() -> None:

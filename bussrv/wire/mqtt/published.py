@@ -1,7 +1,7 @@
-"""Messages of QoS 1 and 2 as the spool has them, and as clients get them. Pure.
+"""PUBLISH packets that were made before, altered for the client that gets them: its version, identifier and properties.
 
-They are kept as packets of MQTT 5.0 without an identifier, whatever version the client speaks: it may come back with
-another one.
+A message that waits for a client is kept as a packet of 5.0 without an identifier, whatever version the client speaks:
+it may come back with another one.
 """
 
 from __future__ import annotations
@@ -10,13 +10,37 @@ from functools import lru_cache
 
 from msgspec.structs import replace
 
-from bussrv.formats.mqtt.outgoing import begin_of_fields, numbered, qos_of
 from bussrv.wire.mqtt.fields import Fields
 from bussrv.wire.mqtt.packets import NO_PROPERTIES, VERSION_5, PacketType, Properties, Publish
 from bussrv.wire.mqtt.writer import encode, headed
 
+LAST_ID = 0xFFFF
+
+NO_ID = b"\0\0"
+"""The identifier of a message that has none yet."""
+
 _DUP = 0x08
 _RETAIN = 0x01
+
+
+def qos_of(frame: bytes) -> int:
+    """The QoS of a packet; 0 if it is no PUBLISH."""
+    return frame[0] >> 1 & 3 if frame[0] >> 4 == PacketType.PUBLISH else 0
+
+
+def begin_of_fields(frame: bytes) -> int:
+    """Where the first field of a packet begins, after its length."""
+    at = 2
+    while frame[at - 1] & 0x80:
+        at += 1
+    return at
+
+
+def numbered(frame: bytes, number: int) -> bytes:
+    """A PUBLISH of QoS 1 or 2 with this packet identifier."""
+    at = begin_of_fields(frame)
+    at += 2 + int.from_bytes(frame[at : at + 2], "big")
+    return b"%b%b%b" % (frame[:at], number.to_bytes(2, "big"), frame[at + 2 :])
 
 
 class Format:

@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from bussrv.formats.mqtt.durable.stored import Format, lifetime_of
-from bussrv.formats.mqtt.outgoing import NO_ID
 from bussrv.wire.mqtt.packets import NO_PROPERTIES, VERSION_5, Properties, Publish
+from bussrv.wire.mqtt.published import NO_ID, Format, lifetime_of
 from bussrv.wire.mqtt.writer import encode, numbered_publish
 from tests.formats.mqtt.peer import VERSIONS
 
