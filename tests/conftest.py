@@ -74,8 +74,7 @@ WITH_SPARK = frozenset(
     f"tests/audit/test_{name}.py"
     for name in (
         *("agreement", "checkpoint", "cli", "cluster", "connect", "docs", "engines", "findings", "live", "mutations"),
-        *("options", "pasted", "query", "remote", "store", "summary", "tamperings", "timeline", "timeline_docs"),
-        "versions",
+        *("options", "pasted", "query", "remote", "summary", "tamperings", "versions"),
     )
 ) | {"tests/audit/source/test_datasource.py", "tests/audit/source/test_docs.py"}
 """The modules with tests that use the one Spark session."""

@@ -80,6 +80,8 @@ BESIDE: Table = {
         *BASE,
         "bussrv.archive",
         *("bussrv.terminal", "bussrv.turns.clock", "bussrv.journal", "bussrv.spool", "bussrv.registry"),
+        # The address of a peer.
+        "bussrv.incidents.vocabulary",
     ),
     "bussrv.synth": (
         *BASE,

@@ -69,13 +69,22 @@ class StoredJournal:
         for path in list_segments(self._place):
             if wanted.get(first_seq(path)) != path.name:
                 self._files.remove(path)
-        for number, name in wanted.items():
-            if not self._is_sealed(number):
-                self._copy(name, bounds.SEGMENT)
-                if number in self.manifest.seals and self.manifest.seals[number].closed and not self._is_sealed(number):
-                    raise JournalError(
-                        f"{self.store.at(name)} is not what the seal of segment {number} says: it was damaged there"
-                    )
+        for number in wanted:
+            self.add(number)
+
+    def add(self, number: int) -> Path:
+        """Copy a segment, except if it is there as its seal says. :returns: its path.
+
+        :raises JournalError: as :meth:`fetch`.
+        """
+        name = self.names[number]
+        if not self._is_sealed(number):
+            self._copy(name, bounds.SEGMENT)
+            if number in self.manifest.seals and self.manifest.seals[number].closed and not self._is_sealed(number):
+                raise JournalError(
+                    f"{self.store.at(name)} is not what the seal of segment {number} says: it was damaged there"
+                )
+        return self._place / name
 
     def _is_sealed(self, number: int) -> bool:
         """Whether a segment is in the directory, and is what its closing seal says."""

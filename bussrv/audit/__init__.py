@@ -7,7 +7,6 @@
   ``bussrv``
 - ``spark``: sessions of Spark, tables on disk, progress and failures, for all parts of the audit
 - ``sql``: the tables of an audit as SQL, made from facts
-- ``timeline``: the history of one client or service across journals, with causes: ``bussrv timeline``
 - ``aliases``: paths for DuckDB and Arrow to open
 - ``arguments``: the arguments of the audit on a command line
 - ``job``: the audit as a job: ``bussrv audit``, ``python -m bussrv.audit.job`` and ``spark-submit`` run it; programs

@@ -28,7 +28,7 @@ from bussrv.audit.fold.stored import is_stored
 from bussrv.audit.kinds import INCIDENT, SEVERITIES
 from bussrv.audit.output import PUBLISHED, check_output, publish, writing
 from bussrv.audit.progress import Bars, Counted, Progress
-from bussrv.audit.reading.sources import HANDED_OUT, are_small, is_url, size_of, take_snapshot
+from bussrv.audit.reading.sources import are_small, is_url, size_of, take_snapshot
 from bussrv.audit.spark.failure import INSTALL, SparkFailed, as_failure
 from bussrv.audit.spark.java import why_no_java
 from bussrv.errors import BussrvError
@@ -417,7 +417,7 @@ def _session(command: AuditCommand) -> Iterator[SparkSession]:
             from bussrv.audit.spark.session import remote_session, spark_session
         except ImportError as error:
             raise SparkFailed(f"the audit needs PySpark ({error}): {INSTALL}") from error
-        quick_start = are_small(command.journals, HANDED_OUT)
+        quick_start = are_small(command.journals)
         if command.remote is None:
             opened = spark_session(command.master or DEFAULT_MASTER, quick_start=quick_start)
         else:

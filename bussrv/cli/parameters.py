@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,7 +12,7 @@ from typing import Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from bussrv.audit.arguments import Converted
+from bussrv.audit.arguments import Base, Converted
 
 
 class LazyChoice(Converted):
@@ -85,6 +86,34 @@ def _moment(text: str) -> Any:
     return parse_moment(text)
 
 
+class When(Base):
+    """A time, UTC microseconds since 1970. Without a zone of its own, it is in that of the option ``--zone``."""
+
+    name = "TIME"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The time."""
+        from bussrv.journal.instants import UTC, parse_when
+
+        if not isinstance(value, str):
+            return value
+        try:
+            zone = UTC if ctx is None else ctx.params.get("zone") or UTC
+            return parse_when(value, time.time_ns() // 1000, zone)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+def _zone(text: str) -> Any:
+    from bussrv.journal.instants import parse_zone
+
+    return parse_zone(text)
+
+
+def _journal(text: str) -> Path | str:
+    return text if re.match("file:|[a-z][a-z0-9+.-]+://", text) else Path(text)
+
+
 def _place(text: str) -> Any:
     from bussrv.inspection.surroundings import parse_place
 
@@ -101,12 +130,10 @@ def _events(text: str) -> frozenset[str]:
     return names
 
 
-def _journal(text: str) -> Path | str:
-    return text if re.match("file:|[a-z][a-z0-9+.-]+://", text) else Path(text)
-
-
 JOURNAL = Converted("JOURNAL", _journal)
 """A journal: the path of its directory, or the URL that it is shipped to."""
+WHEN = When()
+ZONE = Converted("ZONE", _zone)
 MOMENT = Converted("TIME|SEQ", _moment)
 """A :class:`bussrv.journal.moments.Moment`."""
 PLACE = Converted("PLACE", _place)
@@ -137,6 +164,30 @@ reconnect_option = click.option(
     "--reconnect", is_flag=True, help="Wait for the server, also when the connection ends. Standard error tells of it."
 )
 """Declare ``--reconnect``."""
+
+
+zone_option = click.option(
+    "--zone",
+    metavar="ZONE",
+    type=ZONE,
+    default="UTC",
+    show_default=True,
+    is_eager=True,
+    help="The time zone of what is shown, and of times without one: UTC, local, or a name such as Europe/Berlin.",
+)
+"""Declare ``--zone``, a time zone."""
+
+
+def period_options(function: Callable[..., int]) -> Callable[..., int]:
+    """Declare ``--since`` and ``--until``, UTC microseconds since 1970, and ``--zone``."""
+    until = click.option("--until", metavar="TIME", type=WHEN, help="Leave out records at or after this time.")
+    since = click.option(
+        "--since",
+        metavar="TIME",
+        type=WHEN,
+        help="Leave out records before this time, such as yesterday, -2h, 14:02, 2026-11-21 or 2026-11-21T14:02:03Z.",
+    )
+    return since(until(zone_option(function)))
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="As JSON.")

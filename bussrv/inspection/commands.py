@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import tzinfo
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,10 +15,12 @@ from msgspec.structs import replace
 
 from bussrv.archive.fetching import at_hand
 from bussrv.events import Event, event_name
+from bussrv.incidents.vocabulary import address_of
 from bussrv.inspection.difference import Difference, difference, lines
 from bussrv.inspection.surroundings import Found, LinePlace, around
 from bussrv.inspection.words import record_line, wants_colours, write
 from bussrv.journal.header import Header
+from bussrv.journal.instants import UTC
 from bussrv.journal.moments import END, Moment
 from bussrv.journal.pseudonym_keys import Kind, identities, join, renamed, renamed_rules, split
 from bussrv.journal.pseudonym_keys import forget as destroy
@@ -74,6 +77,9 @@ class Tail:
     :ivar count: the most records, among those that pass the filters.
     :ivar follow: whether later ones are shown, too.
     :ivar session, service, protocol, events: filters; ``None``: any.
+    :ivar user: a filter: the user that a client proved or claimed to be; ``address``: its address or peer.
+    :ivar since, until: from this time on, and before that one, UTC microseconds.
+    :ivar zone: of the times that are shown.
     :ivar around: the place around which records are shown, in place of the last ones.
     :ivar as_json: whether they are shown as they stand in the journal.
     :ivar pseudonyms: a file of keys.
@@ -89,19 +95,32 @@ class Tail:
     as_json: bool
     pseudonyms: Path | None
     around: LinePlace | None = None
+    user: str | None = None
+    address: str | None = None
+    since: int | None = None
+    until: int | None = None
+    zone: tzinfo = UTC
 
-    def keep(self) -> Keep:
-        """The filters."""
+    def keep(self, names: Names | None) -> Keep:
+        """The filters, of records as they are shown."""
         wanted = {"session": self.session, "service": self.service, "protocol": self.protocol}
         wanted = {name: value for name, value in wanted.items() if value is not None}
         events = self.events
 
         def keep(record: Record) -> bool:
-            return (events is None or event_name(record.event) in events) and all(
-                getattr(record.event, name) == value for name, value in wanted.items()
+            return (
+                (self.since is None or record.time >= self.since)
+                and (self.until is None or record.time < self.until)
+                and (events is None or event_name(record.event) in events)
+                and all(getattr(record.event, name) == value for name, value in wanted.items())
+                and self._is_client(record.event if names is None else names.reveal(record.event))
             )
 
         return keep
+
+    def _is_client(self, event: Event) -> bool:
+        is_user = self.user is None or self.user in (event.actor, event.claimed)
+        return is_user and (self.address is None or self.address in (event.peer, address_of(event.peer)))
 
 
 def tail(wanted: Tail) -> None:
@@ -117,7 +136,7 @@ def tail(wanted: Tail) -> None:
 
     def in_words(record: Record) -> str:
         shown = record if names is None else replace(record, event=names.reveal(record.event))
-        return record_line(shown, in_colours)
+        return record_line(shown, in_colours, wanted.zone)
 
     if wanted.around is not None:
         for each in around(wanted.directory, wanted.around, wanted.count):
@@ -127,8 +146,8 @@ def tail(wanted: Tail) -> None:
                 what = _no_record(each) if each.record is None else in_words(each.record)
                 write(f"{what}\n".encode("utf-8", "backslashreplace"))
         return
-    keep = wanted.keep()
-    found, reader, salvage = read_end(wanted.directory, wanted.count, keep)
+    keep = wanted.keep(names)
+    found, reader, salvage = read_end(wanted.directory, wanted.count, keep, wanted.since)
     if salvage is not None:
         sys.stderr.write(f"bussrv journal: {_left_out(salvage)}\n")
     try:

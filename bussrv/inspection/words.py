@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from datetime import tzinfo
 from typing import TextIO
 
 from bussrv.events import event_name
+from bussrv.journal.instants import UTC, time_in
 from bussrv.journal.record import Record, format_time
 from bussrv.terminal import word
 
@@ -49,9 +51,12 @@ def wants_colours(stream: TextIO) -> bool:
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def record_line(record: Record, in_colours: bool) -> str:
-    """One line for people about a record."""
-    time, rest = format_time(record.time), " ".join(_words(record))
+def record_line(record: Record, in_colours: bool, zone: tzinfo = UTC) -> str:
+    """One line for people about a record.
+
+    :param zone: of its time.
+    """
+    time, rest = time_in(record.time, zone), " ".join(_words(record))
     if not in_colours:
         return f"{time} {rest}"
     colour = _BY_OUTCOME.get(record.event.OUTCOME)

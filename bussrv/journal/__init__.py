@@ -12,6 +12,7 @@
 - ``digests``: digests of segments, as they were before they were compressed
 - ``files``: everything that the journal does to the disk, in one place, so that tests can use a disk that fails
 - ``header``: the beginning of a segment: its header, and the registry before its first record, in one line or more
+- ``instants``: times as people name them: ``yesterday``, ``-2h``, ``14:02``, with or without a time zone
 - ``interfaces``: the requests that others may make of a journal
 - ``keys``: the Ed25519 keys that sign a manifest: in files, under its lines, and one after the other
 - ``lines``: the lines of records after one of them, read a page at a time while the server writes the journal

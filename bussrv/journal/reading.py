@@ -226,22 +226,29 @@ class End(NamedTuple):
     salvage: Header | None
 
 
-def read_end(directory: Path, count: int, keep: Keep) -> End:
+def read_end(directory: Path, count: int, keep: Keep, since: int | None = None) -> End:
     """The last ``count`` lines with records that are to ``keep``.
 
     Segments are read from the last one back, and no more of them than it takes. Segments before a salvage are not read:
     they are known to be damaged.
 
+    :param since: UTC microseconds. Segments before the one in which this time is are not read either.
     :raises JournalError: as :func:`read_journal`, for the segments that were looked at.
     """
     *older, last = segments(directory)
     before = reader = SegmentReader(last)
     found = deque((line for line in reader.read() if keep(line.record)), maxlen=count)
-    while older and len(found) < count and before.header.salvaged is None:
+    while older and len(found) < count and before.header.salvaged is None and not _is_begun(before.header, since):
         with closing(SegmentReader(older.pop())) as before:
             wanted = count - len(found)
             found.extendleft(reversed(deque((line for line in before.read() if keep(line.record)), maxlen=wanted)))
-    return End(list(found), reader, before.header if older and len(found) < count else None)
+    is_cut = older and len(found) < count and not _is_begun(before.header, since)
+    return End(list(found), reader, before.header if is_cut else None)
+
+
+def _is_begun(header: Header, moment: int | None) -> bool:
+    """Whether a segment was begun before a moment, so that no earlier segment has a record after it."""
+    return moment is not None and header.time <= moment
 
 
 def follow(directory: Path, reader: SegmentReader, pause: Callable[[], None]) -> Iterator[Line]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from bussrv.audit.job import Verdict, audit
-from bussrv.audit.timeline.source import open_source
-from bussrv.journal.manifest import MANIFEST_NAME
-from bussrv.journal.segment import list_segments, segment_name
 from tests.audit.conftest import without_report
 from tests.docs.golden import OLDER, UPGRADED
 
@@ -56,17 +52,3 @@ def test_what_was_proved_and_what_was_claimed_is_told_apart(
     tried = [(each["server"], each["actor"], each["claimed"]) for each in failed]
     strange = 'a "quoted" \\ name \a 🔒'
     assert sorted(tried, key=repr) == [("attic", None, "ben"), ("attic", None, None), ("hall", None, strange)]
-
-
-def test_a_version_2_baseline_tells_a_claim_from_a_proof(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its snapshot has only one field for both. Without the first segment nothing else says it."""
-    first, *later = list_segments(UPGRADED)
-    assert first.name == segment_name(1)
-    for path in (*later, UPGRADED / MANIFEST_NAME):
-        (tmp_path / path.name).symlink_to(path)
-    monkeypatch.setattr("bussrv.audit.spark.session.spark_session", lambda **_: nullcontext(spark))
-    with open_source([str(tmp_path)]) as source:
-        baseline = source.records.where("given AND event = 'session.identified'").collect()
-        assert [(row.routing_id, row.actor, row.claimed) for row in baseline] == [("hall-door", None, "anna")]

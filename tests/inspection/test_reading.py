@@ -73,6 +73,10 @@ def test_older_segments_are_left_alone_when_they_are_not_needed(tmp_path: Path) 
     found, reader, _ = read_end(tmp_path, 3, lambda _: True)
     reader.close()
     assert seqs(found) == [4, 5, 6]
+    newer = numbered(4, 6)[0].time
+    found, reader, salvage = read_end(tmp_path, 1000, lambda each: each.time >= newer, newer)
+    reader.close()
+    assert (seqs(found), salvage) == ([4, 5, 6], None)
 
 
 def test_an_unfinished_line_is_no_record(tmp_path: Path) -> None:

@@ -13,11 +13,10 @@ from bussrv.audit.reading.snapshot import JournalSnapshot, segments_of, take_jou
 from bussrv.errors import JournalError
 from bussrv.journal.keys import PublicKey
 
-SMALL = 256 << 20
-"""Up to this size, in bytes, journals are read faster by a Spark that starts quickly."""
-
 HANDED_OUT = 16 << 30
-"""The same of an audit. Of smaller journals Spark only hands out the stripes; of larger ones it may make the tables."""
+"""Up to this size, in bytes, a Spark that starts quickly is faster: of smaller journals it only hands out the stripes;
+of larger ones it may make the tables.
+"""
 
 
 def is_url(location: str) -> bool:
@@ -37,14 +36,13 @@ def size_of(locations: Sequence[str]) -> int | None:
     return None if any(map(is_url, locations)) else size
 
 
-def are_small(locations: Sequence[str], most: int = SMALL) -> bool:
+def are_small(locations: Sequence[str]) -> bool:
     """Whether a Spark that starts quickly reads these journals faster.
 
-    :param most: up to how many bytes it does.
     :raises JournalError: as :func:`size_of`.
     """
     size = size_of(locations)
-    return size is not None and size <= most
+    return size is not None and size <= HANDED_OUT
 
 
 def only_spark(url: str) -> RemoteDirectory:

@@ -119,7 +119,7 @@ class _Stripes:
 
     def fold(self, journals: Sequence[Sequence[SegmentSource]]) -> None:
         """Fold everything."""
-        self._first = first_segments(journals, most=1)
+        self._first = _first_segments(journals)
         if self._checkpoint is None:
             for sources in _packed(journals, self._size):
                 self._plan(sources)
@@ -327,12 +327,9 @@ def _goes_on(before: SegmentSource, source: SegmentSource) -> bool:
     return last is None or last + 1 == source.number
 
 
-def first_segments(journals: Sequence[Sequence[SegmentSource]], *, most: int | None = None) -> frozenset[str]:
-    """The first segments of the servers, as far as headers on this machine tell; at URLs, the first ones of journals.
-
-    :param most: of so many segments of each journal the headers are read; ``None``: of all.
-    """
-    headers = {source.taken: _header(source) for journal in journals for source in journal[:most] if not source.is_far}
+def _first_segments(journals: Sequence[Sequence[SegmentSource]]) -> frozenset[str]:
+    """The first segments of the servers, as far as the first headers of journals tell; at URLs, those of journals."""
+    headers = {source.taken: _header(source) for journal in journals for source in journal[:1] if not source.is_far}
     far = {source.taken for journal in journals for source in journal[:1] if source.is_far}
     return frozenset(_lowest(headers) | far)
 

@@ -1,17 +1,14 @@
-"""Tables kept on disk, and options of Spark."""
+"""Tables on disk, and options of Spark."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-
-Keep = Callable[[str, DataFrame], DataFrame]
-"""Takes the name of a table and the table. Returns the same table, computed."""
 
 _PATTERN_CHARACTER = re.compile(r"[\\\[\]{}*?]")
 
@@ -20,45 +17,12 @@ _PATTERN_CHARACTER = re.compile(r"[\\\[\]{}*?]")
 _WITHOUT_DICTIONARY = ("session", "routing_id", "peer", "seq", "mono", "moment", "position", "link", "back")
 
 
-SMALL = 8 << 20
-"""Tables up to this size, in bytes, are one partition."""
-
-
-class Store:
-    """Keeps each table as Parquet in a directory of its name.
-
-    Unlike a cached table it needs no memory, and queries of it are planned without its history. Planning is most of the
-    work of a small audit.
-
-    :param place: the directory of all tables.
-    """
-
-    def __init__(self, spark: SparkSession, place: Path) -> None:
-        self._spark = spark
-        self._place = place
-
-    def keep(self, name: str, table: DataFrame, partitioned_by: Sequence[str] = ()) -> DataFrame:
-        """Compute a table once.
-
-        :param partitioned_by: columns that get a directory for each of their values.
-        :returns: the same table, read from disk.
-        """
-        path = self._place / name
-        write_parquet(table, path, partitioned_by)
-        kept = self._spark.read.schema(table.schema).parquet(f"file://{literal(str(path))}")
-        return kept.coalesce(1) if _size_of(path) <= SMALL else kept
-
-
 def write_parquet(table: DataFrame, path: Path, partitioned_by: Sequence[str] = ()) -> None:
     """Write a table to a directory, and replace its content."""
     writer = table.write.mode("overwrite").partitionBy(*partitioned_by)
     for column in _WITHOUT_DICTIONARY:
         writer = writer.option(f"parquet.enable.dictionary#{column}", False)
     writer.parquet(f"file://{path}")
-
-
-def _size_of(path: Path) -> int:
-    return sum(each.stat().st_size for each in path.rglob("*.parquet"))
 
 
 def literal(path: str) -> str:

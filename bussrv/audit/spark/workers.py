@@ -8,7 +8,7 @@ worker. One at a URL that only Spark can read (``hdfs://…``) is given to a wor
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -181,11 +181,6 @@ def _size(source: SegmentSource) -> int:
     if source.size > most:
         raise JournalError(f"{source.path} is too large ({source.size} bytes): copy the journal to this machine")
     return source.size
-
-
-def one_by_one(spark: SparkSession) -> AbstractContextManager[None]:
-    """Give Python one segment at a time: a segment is one value, and may be large."""
-    return set_for(spark, _ONE_BY_ONE)
 
 
 def _work(work: Work[T], units: Sequence[T], batches: Iterable[RecordBatch]) -> Iterator[RecordBatch]:

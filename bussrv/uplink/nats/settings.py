@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from bussrv.bus.interest.vocabulary import NET
 from bussrv.client.address import Address
 from bussrv.client.tls import Tls
 from bussrv.errors import ConfigError, Refused
@@ -116,7 +115,7 @@ class Settings:
     @property
     def node(self) -> str:
         """The routing id of the net, as a linked server."""
-        return f"{NET}{self.subjects.net}"
+        return f"uplink/{self.subjects.net}"
 
 
 def settings_of(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -10,9 +11,9 @@ from typing import Any
 
 import click
 
-from bussrv.cli.command import HeadedOption, command
+from bussrv.cli.command import command
 from bussrv.cli.connection import secret_in
-from bussrv.cli.failure import TAKEN_OVER, Failure, explained
+from bussrv.cli.failure import Failure, explained
 from bussrv.cli.parameters import seconds, whole
 
 SECRETS = ("kafka_password_file", "nats_password_file", "bus_secret_file", "bus_token_file")
@@ -23,39 +24,35 @@ SECRETS = ("kafka_password_file", "nats_password_file", "bus_secret_file", "bus_
 class Engine:
     """An engine that a server can be joined to.
 
-    :ivar name: its name, also of the extra that it needs.
-    :ivar title: its name for people.
     :ivar module: has a function ``run``, which is given the URL and the options, and checks both.
     :ivar needs: a module that is there only with the extra of the engine's name.
     """
 
     name: str
-    title: str
     module: str
     needs: str
 
 
-KAFKA = Engine("kafka", "Kafka", "bussrv.uplink.kafka.running", "aiokafka")
-NATS = Engine("nats", "NATS", "bussrv.uplink.nats.program", "nats")
+KAFKA = Engine("kafka", "bussrv.uplink.kafka.running", "aiokafka")
+NATS = Engine("nats", "bussrv.uplink.nats.program", "nats")
 ENGINES = {"kafka": KAFKA, "kafkas": KAFKA, "nats": NATS, "tls": NATS}
 """The engines by the schemes of their URLs."""
 
 
-class EngineOption(HeadedOption):
-    """An option that only one engine has.
+class EngineOption(click.Option):
+    """An option that only some engines have.
 
-    :ivar engine: the engine.
+    :ivar engines: their names.
     """
 
-    def __init__(self, *arguments: Any, engine: Engine, **named: Any) -> None:
-        self.engine = engine
-        self.heading = f"Only for {engine.title}"
+    def __init__(self, *arguments: Any, engines: Sequence[str], **named: Any) -> None:
+        self.engines = tuple(engines)
         super().__init__(*arguments, **named)
 
 
-_kafka = partial(click.option, cls=EngineOption, engine=KAFKA)
+_kafka = partial(click.option, cls=EngineOption, engines=("kafka",))
 _file = partial(click.option, metavar="FILE", type=click.Path(path_type=Path))
-_nats = partial(click.option, cls=EngineOption, engine=NATS)
+_nats = partial(click.option, cls=EngineOption, engines=("nats",))
 _nats_file = partial(_nats, metavar="FILE", type=click.Path(path_type=Path))
 _kafka_file = partial(_kafka, metavar="FILE", type=click.Path(path_type=Path))
 
@@ -67,11 +64,7 @@ _kafka_file = partial(_kafka, metavar="FILE", type=click.Path(path_type=Path))
         "bussrv uplink kafka://127.0.0.1:9092 --events --journal bussrv-journal",
         "bussrv uplink kafka://127.0.0.1:9092 --service tv --out --in --id hall --bus bus://127.0.0.1",
     ),
-    statuses={
-        0: "SIGTERM or Ctrl-C ended it",
-        2: "it cannot go on",
-        6: "another uplink has taken its place",
-    },
+    statuses={0: "SIGTERM or Ctrl-C ended it", 2: "it cannot go on"},
 )
 @click.argument("url", metavar="URL")
 @click.option(
@@ -186,16 +179,11 @@ def uplink(url: str, **given: Any) -> int:
         raise click.UsageError(f"{url} is no URL of an engine: it begins with one of {known}")
     _check_options(url, engine)
     options = {each.name or "": given[each.name or ""] for each in _options() if _is_of(each, engine)}
-    from bussrv.uplink.stopping import TakenOver
-
     with explained():
         for name in SECRETS:
             if options.get(name) is not None:
                 options[name] = secret_in(options[name])
-        try:
-            _run_of(engine)(url, **options)
-        except TakenOver as error:
-            raise Failure(str(error), TAKEN_OVER) from error
+        _run_of(engine)(url, **options)
     return 0
 
 
@@ -204,7 +192,7 @@ def _options() -> list[click.Parameter]:
 
 
 def _is_of(option: click.Parameter, engine: Engine) -> bool:
-    return not isinstance(option, EngineOption) or option.engine == engine
+    return not isinstance(option, EngineOption) or engine.name in option.engines
 
 
 def _check_options(url: str, engine: Engine) -> None:
@@ -213,7 +201,8 @@ def _check_options(url: str, engine: Engine) -> None:
     for each in _options():
         is_given = context.get_parameter_source(each.name or "") is click.core.ParameterSource.COMMANDLINE
         if is_given and isinstance(each, EngineOption) and not _is_of(each, engine):
-            raise click.UsageError(f"{each.opts[0]} does not go with {url}: it is an option of {each.engine.title}")
+            theirs = ", ".join(each.engines)
+            raise click.UsageError(f"{each.opts[0]} does not go with {url}: it is an option of {theirs}")
 
 
 def _run_of(engine: Engine) -> Any:

@@ -12,7 +12,17 @@ import click
 from bussrv.audit.arguments import Converted
 from bussrv.cli.command import CommandGroup
 from bussrv.cli.failure import DONE, FAILED, NO
-from bussrv.cli.parameters import EVENTS, JOURNAL, MOMENT, PLACE, exclude, json_option, need_one, records
+from bussrv.cli.parameters import (
+    EVENTS,
+    JOURNAL,
+    MOMENT,
+    PLACE,
+    exclude,
+    json_option,
+    need_one,
+    period_options,
+    records,
+)
 from bussrv.errors import JournalError, SpoolError
 from bussrv.terminal import cleaned
 
@@ -65,12 +75,15 @@ journal = JournalGroup(
         "bussrv journal tail bussrv-journal",
         "bussrv journal tail bussrv-journal --service doorbell -n 3",
         "bussrv journal tail bussrv-journal --around 28",
+        "bussrv journal tail bussrv-journal --user ann --since yesterday",
     ),
     statuses={0: "done", **CANNOT},
 )
 @_directory
 @click.option("-f", "--follow", is_flag=True, help="Continue with later records, until Ctrl-C.")
-@click.option("-n", "count", metavar="N", type=records(0), default=10, show_default=True, help="The number of records.")
+@click.option(
+    "-n", "count", metavar="N", type=records(0), help="The number of records.  [default: 10, with --since all]"
+)
 @click.option(
     "--around", metavar="PLACE", type=PLACE, help="Those around a place, also if it is damaged: SEQ, TIME or FILE:LINE."
 )
@@ -78,6 +91,9 @@ journal = JournalGroup(
 @click.option("--service", metavar="NAME", help="Only those about this service.")
 @click.option("--event", "events", metavar="NAME[,NAME]", type=EVENTS, help="Only these events.")
 @click.option("--protocol", metavar="NAME", help="Only those of this wire format.")
+@click.option("--user", metavar="NAME", help="Only those of clients that proved or claimed to be this user.")
+@click.option("--address", metavar="HOST", help="Only those of clients at this address, with its port or without it.")
+@period_options
 @click.option("--json", "as_json", is_flag=True, help="The lines as they stand in the journal.")
 @_pseudonyms
 def tail(**given: Any) -> int:
@@ -88,8 +104,11 @@ def tail(**given: Any) -> int:
     from bussrv.inspection.commands import Tail, tail
 
     exclude(json=given["as_json"], pseudonyms=given["pseudonyms"])
-    for name in ("follow", "session", "service", "event", "protocol"):
+    for name in ("follow", "session", "service", "event", "protocol", "user", "address", "since", "until"):
         exclude(around=given["around"], **{name: given["events" if name == "event" else name]})
+    exclude(follow=given["follow"], until=given["until"])
+    if given["count"] is None:
+        given["count"] = 10 if given["since"] is None else sys.maxsize
     tail(Tail(**given))
     return 0
 

@@ -1,51 +1,30 @@
-"""The page on timelines is right: its command and snippet, run as written on the golden journal."""
+"""The page on timelines is right: its commands and snippet, run as written on the golden journals."""
 
 from __future__ import annotations
 
 import json
 import re
 import shlex
-from collections.abc import Iterator
-from contextlib import ExitStack, nullcontext
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
-from bussrv.audit.timeline.source import TimelineRecords, open_source
 from bussrv.cli.main import main
 
-pytestmark = [pytest.mark.timeout(600), pytest.mark.long]
-
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[3] / "docs"
 JOURNALS = {"bussrv-journal": "whole", "salvaged": "salvaged"}
 """The golden journals, by the names that they have in the commands."""
 
 TEXT = (DOCS / "reference" / "audit" / "timeline.md").read_text(encoding="utf-8")
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the commands find the golden journal."""
-    place = tmp_path_factory.mktemp("place")
-    for name, golden in JOURNALS.items():
-        (place / name).symlink_to(DOCS / "reference" / "journal-format" / golden)
-    return place
-
-
-@pytest.fixture(scope="module")
-def sources(spark: SparkSession, place: Path) -> Iterator[dict[str, TimelineRecords]]:
-    """Opened once, in the one Spark session of all tests."""
-    with pytest.MonkeyPatch.context() as patch, ExitStack() as stack:
-        patch.setattr("bussrv.audit.spark.session.spark_session", lambda **_: nullcontext(spark))
-        yield {name: stack.enter_context(open_source([str(place / name)])) for name in JOURNALS}
-
-
 @pytest.fixture(autouse=True)
-def _here(place: Path, sources: dict[str, TimelineRecords], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bussrv.audit.timeline.source.open_source", lambda paths: nullcontext(sources[paths[0]]))
-    monkeypatch.chdir(place)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, golden in JOURNALS.items():
+        (tmp_path / name).symlink_to(DOCS / "reference" / "journal-format" / golden)
+    monkeypatch.chdir(tmp_path)
 
 
 def blocks(language: str) -> list[str]:
@@ -63,12 +42,10 @@ def test_a_command_prints_what_the_page_shows(block: str, capsys: pytest.Capture
     assert re.fullmatch(pattern, said.out)
 
 
-def test_the_snippet(sources: dict[str, TimelineRecords], capsys: pytest.CaptureFixture[str]) -> None:
-    source = sources["bussrv-journal"]
-    names: dict[str, Any] = {"records": source.records, "store": source.store}
+def test_the_snippet(capsys: pytest.CaptureFixture[str]) -> None:
+    names: dict[str, Any] = {}
     (snippet,) = blocks("python")
     exec(snippet, names)
-    assert {row.service for row in names["rows"].collect()} >= {"doorbell"}
     assert "service.unregistered" in capsys.readouterr().out
 
 
@@ -85,3 +62,18 @@ def test_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["timeline", "doorbell", "bussrv-journal", "--json"]) == 0
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert all(row["sentence"] and row["event"] for row in rows)
+
+
+def test_a_journal_at_a_url_has_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is shipped there, except for its active segment."""
+    copytree("bussrv-journal", "journal")
+    assert main(["journal", "ship", "journal", f"file:{tmp_path}/store"]) == 0
+    assert main(["journal", "fetch", f"file:{tmp_path}/store", "fetched"]) == 0
+    capsys.readouterr()
+    told = []
+    for journal in ("fetched", f"file:{tmp_path}/store"):
+        assert main(["timeline", "doorbell", journal]) == 0
+        told.append(capsys.readouterr().out)
+    assert told[0] == told[1] != ""
+    assert main(["timeline", "doorbell", "bussrv-journal", "bussrv-journal/."]) == 0
+    assert capsys.readouterr().out.count(" 6 the server hall started") == 1

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from bussrv.audit.timeline.narration import _WHAT, duration, sentences
-from bussrv.audit.timeline.query import _SHOWN
 from bussrv.events import EVENTS_BY_NAME
+from bussrv.inspection.timeline.narration import _WHAT, duration, sentences
+from bussrv.inspection.timeline.rows import COLUMNS
 from bussrv.journal.record import parse_time
 from bussrv.terminal import word
 from tests.tables import each_row
@@ -17,15 +17,9 @@ SECOND = 1_000_000
 TV = {"routing_id": "tv-3", "actor": None, "claimed": None, "peer": "192.0.2.7:4711"}
 OTHER = {"routing_id": "tv-4", "actor": "ann", "claimed": "bob", "peer": "192.0.2.8:4711"}
 
-_EXPLAINED = (
-    *("who", "about", "providers", "missing_since", "missing_until", "next_session", "next_who", "with_session"),
-    *("crashed_after", "back_at", "link", "link_reason", "newcomer", "newcomer_who", "concern"),
-    *("left_at", "absence_over", "resumed"),
-)
-
 
 def say(event: str, **fields: Any) -> str:
-    row = dict.fromkeys((*_SHOWN, *_EXPLAINED))
+    row = dict.fromkeys(COLUMNS)
     row |= {"event": event, "moment": AT, "server": "hall", "session": "b1.3", "who": TV}
     row |= {"until": AT + 3600 * SECOND}
     return sentences({**row, **fields}, word)

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from datetime import tzinfo
 from typing import Any
 
 from bussrv.errors import REASONS
-from bussrv.journal.record import format_time
+from bussrv.journal.instants import UTC, time_in
 
 Row = Mapping[str, Any]
 Word = Callable[[object], str]
 """Quotes a text that a client wrote, so that it can be part of a sentence."""
 
 
-def sentences(row: Row, word: Word) -> str:
+def sentences(row: Row, word: Word, zone: tzinfo = UTC) -> str:
     """The event of a row and its cause, as far as the journal has them.
 
-    :param row: one of :func:`bussrv.audit.timeline.query.timeline`; its timestamps as UTC microseconds.
+    :param zone: of the times in the sentences.
+    :param row: one of :func:`bussrv.inspection.timeline.query.timeline`; its timestamps as UTC microseconds.
     """
-    return " ".join(_Narration(row, word).sentences())
+    return " ".join(_Narration(row, word, zone).sentences())
 
 
 def duration(seconds: float) -> str:
@@ -35,16 +37,17 @@ def duration(seconds: float) -> str:
     return f"{days} days {hours} h" if hours else f"{days} days"
 
 
-def time_text(micros: int) -> str:
-    """A moment in a sentence: UTC, to the second."""
-    return f"{format_time(micros)[:19].replace('T', ' ')}"
+def time_text(micros: int, zone: tzinfo = UTC) -> str:
+    """A moment in a sentence, to the second."""
+    return time_in(micros, zone)[:19].replace("T", " ")
 
 
 class _Narration:
     """One row in words."""
 
-    def __init__(self, row: Row, word: Word) -> None:
+    def __init__(self, row: Row, word: Word, zone: tzinfo) -> None:
         self._row = row
+        self._zone = zone
         self._word = word
 
     def sentences(self) -> Iterator[str]:
@@ -143,7 +146,7 @@ class _Narration:
         return f"{because}{self._reason(reason)}"
 
     def _crash(self) -> str:
-        silent, back = (time_text(self._row[name]) for name in ("crashed_after", "back_at"))
+        silent, back = (time_text(self._row[name], self._zone) for name in ("crashed_after", "back_at"))
         if self._row["event"] in {"server.started", "server.recovered"}:
             return f"; the last record before it is of {silent}"
         because = ", because its session ended" if self._row["with_session"] else ""
@@ -157,11 +160,11 @@ class _Narration:
     def _absence(self) -> Iterator[str]:
         row = self._row
         if row["event"] == "session.left":
-            yield f"Its session is kept until {time_text(row['until'])}."
+            yield f"Its session is kept until {time_text(row['until'], self._zone)}."
             yield self._return()
         elif row["left_at"] is not None:
             away = duration((row["moment"] - row["left_at"]) / 1_000_000)
-            yield f"It had left at {time_text(row['left_at'])}, and was away for {away}."
+            yield f"It had left at {time_text(row['left_at'], self._zone)}, and was away for {away}."
 
     def _return(self) -> str:
         over = self._row["absence_over"]
@@ -169,8 +172,8 @@ class _Narration:
             return "It has not come back since then."
         away = duration((over - self._row["moment"]) / 1_000_000)
         if self._row["resumed"]:
-            return f"It came back at {time_text(over)}, after {away}."
-        return f"It did not come back: the session was closed at {time_text(over)}, after {away}."
+            return f"It came back at {time_text(over, self._zone)}, after {away}."
+        return f"It did not come back: the session was closed at {time_text(over, self._zone)}, after {away}."
 
     # The service after that.
 
@@ -193,7 +196,7 @@ class _Narration:
             yield f"Nobody has provided {about} since then."
         else:
             missing = duration((row["missing_until"] - row["moment"]) / 1_000_000)
-            until = time_text(row["missing_until"])
+            until = time_text(row["missing_until"], self._zone)
             next_one = "it again" if row["next_session"] == row["session"] else self._next()
             yield f"Nobody provided {about} for {missing}, until {next_one} did at {until}."
 
