@@ -5,6 +5,7 @@
 - ``http``: connections, requests, who may send them, and answers
 - ``journal``: views of the journal: its condition, its records, and the past
 - ``registry``: sessions, services, subscriptions and links: shown, and changed by operators
+- ``servers``: all servers at once: this one, those that it is linked with, and those of ``--admin-peer``
 - ``interfaces``: the server, as the admin interface needs it
 - ``site``: the site and its port: checks the requests of all connections, and calls the functions of the routes
 - ``state``: the memory of the admin interface: recent records, figures and streams, besides the registry

@@ -25,6 +25,7 @@ from bussrv.admin.http.routes import Call, Route, Routes, parse_query
 from bussrv.admin.http.sending import EventStream, send
 from bussrv.admin.interfaces import AdministeredServer
 from bussrv.admin.registry.collections import parameters
+from bussrv.admin.servers.asking import AskedServer
 from bussrv.admin.state import RequestMemory
 from bussrv.admin.table import ROUTES
 from bussrv.counts.tally import Tally
@@ -147,14 +148,16 @@ class AdminSite(Factory):
         # Clients connect again, with their credentials.
         server.bus.identity.changed.append(self._end_streams)
 
-    def use(self, *, hosts: Iterable[str], audit_summary: Path | None) -> None:
+    def use(self, *, hosts: Iterable[str], audit_summary: Path | None, peers: Iterable[AskedServer] = ()) -> None:
         """What the configuration says from now on.
 
         :param hosts: further names of this server.
         :param audit_summary: the summary of the last audit of its journal.
+        :param peers: how other servers are asked for their summaries.
         """
         self._hosts = frozenset(each.lower() for each in hosts)
         self.shared.audit.file = audit_summary
+        self.shared.peers.use(peers)
 
     # Connections.
 
@@ -427,12 +430,14 @@ class AdminPort(StreamPort):
         super().__init__(self.site, description, server.reactor)
 
     def startService(self) -> None:
-        """Listen, and keep the history from now on. Raises as :meth:`StreamPort.startService` does."""
+        """Listen, keep the history, and ask other servers. Raises as :meth:`StreamPort.startService` does."""
         super().startService()
         self.site.shared.history.start()
+        self.site.shared.peers.start()
 
     def stopService(self) -> Deferred[Any]:
         """Close the port and every connection, and wait until they are gone, and the history is saved."""
         super().stopService()
+        self.site.shared.peers.stop()
         closed = self.stop_listening()
         return DeferredList([closed, self.site.stop(), self.site.shared.history.stop()])

@@ -13,6 +13,7 @@ from bussrv.admin.interfaces import AdministeredServer
 from bussrv.admin.journal.audit import AuditReader
 from bussrv.admin.journal.events import JournalEvents
 from bussrv.admin.journal.reading import Reading
+from bussrv.admin.servers.peers import Peers
 from bussrv.journal.record import Record
 
 MOST_RECENT = 1_000
@@ -34,6 +35,7 @@ class RequestMemory:
     :ivar events: the streams of records.
     :ivar figures: the figures of the server. ``live``: the streams of them. ``metrics``: the figures for Prometheus.
     :ivar history: the figures of the last 30 days.
+    :ivar peers: the servers of ``--admin-peer``, and what they say.
     :ivar denied: the last records of denials and failed logins, oldest first.
     """
 
@@ -50,6 +52,7 @@ class RequestMemory:
         self.live = Live(server, self.figures)
         self.metrics = Metrics(server, self.figures)
         self.history = History(server, self.figures)
+        self.peers = Peers(server)
         self._bus = server.bus
         self._seconds = server.reactor.seconds
         self._boot = server.boot

@@ -18,6 +18,9 @@ from bussrv.admin.journal import past, recent
 from bussrv.admin.journal import view as journal_view
 from bussrv.admin.registry import links, services, sessions, subscriptions, writes
 from bussrv.admin.registry.collections import LIMIT, MOST
+from bussrv.admin.servers import summary
+from bussrv.admin.servers import view as all_servers
+from bussrv.admin.servers.facts import ServerSummary
 from bussrv.registry.state.snapshot import Snapshot
 
 MOST_SEQ = (1 << 63) - 1
@@ -123,6 +126,22 @@ ROUTES: tuple[Route, ...] = (
         function=links.list_all,
         collection=links.LinkItem,
         key=("routing_id", "address"),
+    ),
+    Route(
+        path="/api/v1/servers",
+        function=all_servers.servers,
+        collection=all_servers.ServerItem,
+        key=("server", "url"),
+    ),
+    Route(
+        path="/api/v1/net",
+        function=all_servers.net,
+        answers=all_servers.NetView,
+    ),
+    Route(
+        path="/api/v1/summary",
+        function=summary.show,
+        answers=ServerSummary,
     ),
     Route(
         method="DELETE",

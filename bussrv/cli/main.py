@@ -36,6 +36,7 @@ SECTIONS: dict[str, dict[str, Row]] = {
         "session": Row("bussrv.cli.commands.operate.session", "show a session, or its history after its end"),
         "who": Row("bussrv.cli.commands.operate.lists", "show the providers and the subscribers of a service"),
         "links": Row("bussrv.cli.commands.operate.lists", "list the links to other servers"),
+        "servers": Row("bussrv.cli.commands.operate.lists", "list all servers, with their health and traffic"),
         "top": Row("bussrv.cli.commands.operate.top", "watch throughput, times, slow sessions and refusals"),
         "health": Row("bussrv.cli.commands.operate.health", "show whether a server is ready, and its checks"),
         "events": Row("bussrv.cli.commands.operate.streams", "show changes of the registry, as they happen"),

@@ -14,6 +14,7 @@ from bussrv.bus.interfaces import IEncoding, ISessionLink
 from bussrv.memory.bundle import Bundle
 from bussrv.memory.send_turns import PIECE, SendTurns
 from bussrv.net.session.backlog import Backlog
+from bussrv.net.transport.round_trip import round_trip
 from bussrv.net.transport.tcp import FAILED, PromptServer
 from bussrv.values import Traffic
 
@@ -88,6 +89,11 @@ class StreamLink:
         self._send_now: Callable[[bytes], int] = getattr(self._transport, "send_now", self._write_now)
         self._prompt = self._transport if isinstance(self._transport, PromptServer) else None
         self._send_some: Callable[[Pieces], int] = getattr(self._transport, "send_some", self._write_some)
+
+    @property
+    def round_trip(self) -> float | None:
+        """Seconds to the client and back on the network, as the system measures them; ``None``: it does not say."""
+        return round_trip(getattr(self._transport, "getHandle", lambda: None)())
 
     def encoding_for(self, options: dict[str, Any] | None) -> IEncoding:
         """One encoding for all that the client gets, or another one for a subscription with options."""

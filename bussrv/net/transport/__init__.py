@@ -10,6 +10,7 @@
 - ``patience``: a time-out that counts only the time in which the server waited for the client
 - ``proxied``: ``haproxy:`` endpoints: a connection begins when the proxy has said whose it is, and passes on everything
   after that
+- ``round_trip``: the round trip of a TCP connection, as the system measures it
 - ``shared_poll``: reading many connections of a port in one call of the reactor
 - ``tcp``: TCP connections that send immediately, and receive without fragmenting the server's memory
 - ``udp_batches``: several datagrams for one address in one system call: the system cuts them apart (Linux,

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from bussrv.errors import BadValue
 from bussrv.options import FILE, Network, Text, ValueKind
@@ -61,6 +62,27 @@ class Endpoint(ValueKind["str | None"]):
     def plain(self, setting: Any) -> Any:
         """The endpoint description, or ``off``."""
         return OFF if setting is None else setting
+
+
+class AdminUrl(ValueKind[str]):
+    """The address of the admin interface of another server."""
+
+    takes = "a URL"
+
+    def check(self, value: object) -> str:
+        """The URL: ``http`` or ``https``, a host, and perhaps a port and a path. It has no user and no query."""
+        text = Text().check(value)
+        example = "such as https://attic.example:7280"
+        try:
+            parts = urlsplit(text)
+            is_whole = parts.scheme in ("http", "https") and parts.hostname and (parts.port is None or parts.port)
+        except ValueError as error:
+            raise BadValue(f"{shown(text)} is no URL, {example}: {error}") from error
+        if not is_whole or parts.query or parts.fragment:
+            raise BadValue(f"{shown(text)} is no URL of an admin interface, {example}")
+        if "@" in parts.netloc:
+            raise BadValue("the URL of an admin interface has no user: --admin-peer-token-file proves who asks")
+        return text.rstrip("/")
 
 
 class JournalDirectory(ValueKind["Path | None"]):

@@ -38,6 +38,7 @@ from bussrv.options import (
     rows,
 )
 from bussrv.server.configuration.option_kinds import (
+    AdminUrl,
     CheckerDescription,
     Endpoint,
     JournalDirectory,
@@ -178,6 +179,30 @@ class ServerOptions:
         "`--policy`. The server makes it, with mode 0600. Without a journal and without this option nobody may write.",
         unset="beside the journal, named after it with `.admin-token` at the end",
         example="/etc/bussrv/hall.admin-token",
+    )
+    admin_peer: tuple[str, ...] = ADMIN.option(
+        ListOf(AdminUrl(), "URLs"),
+        (),
+        "The admin interface of another server, such as https://attic.example:7280, that is asked for its state every "
+        "five seconds: the dashboard and `bussrv servers` show all of them together. May be repeated. All servers may "
+        "have the same list: none shows itself twice.",
+        unset="none",
+        example=["https://attic.example:7280"],
+    )
+    admin_peer_token_file: Path | None = ADMIN.option(
+        FILE,
+        None,
+        "A file with the token that this server shows to the servers of `--admin-peer`, over TLS or on this machine. "
+        'Its user needs `admin = "read"` there.',
+        unset="nothing is shown",
+        example="/etc/bussrv/peers.token",
+    )
+    admin_peer_ca: Path | None = ADMIN.option(
+        FILE,
+        None,
+        "A file with the authorities that may sign the certificates of the servers of `--admin-peer`, in PEM.",
+        unset="those that the system trusts",
+        example="/etc/bussrv/ca.pem",
     )
     audit_summary: Path | None = ADMIN.option(
         FILE,

@@ -1,6 +1,8 @@
 """A running server: its parts, started, reloaded and stopped in order.
 
 - ``admin``: the admin interface of a server: its port, its token file, and what it is shown of the server
+- ``admin_peers``: how the servers of ``--admin-peer`` are asked: with a token, which never crosses the network in the
+  clear
 - ``identity``: the checkers that ``--auth`` names: made at the start, and again whenever the configuration is read
   again
 - ``journal``: the journal of a server: recovered, opened and closed

@@ -7,7 +7,7 @@ at the start if it is not there: a random token, mode 0600.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ from twisted.logger import Logger
 
 from bussrv.admin.http.login import Login
 from bussrv.admin.interfaces import Reloaded
+from bussrv.admin.servers.asking import AskedServer
 from bussrv.admin.site import AdminPort
 from bussrv.bus.interfaces import Effects, IBus, Use
 from bussrv.errors import ConfigError
@@ -33,6 +34,7 @@ from bussrv.server.configuration.exposure import check_opened
 from bussrv.server.configuration.faults import collecting, noting
 from bussrv.server.configuration.rehearsal import why_not_made
 from bussrv.server.log.text import Threshold
+from bussrv.server.running.admin_peers import asked_servers
 from bussrv.server.running.journal import JournalPlace, NoJournal
 from bussrv.server.running.links import DialedLinks
 from bussrv.server.running.ports import CannotListen, start, would_start
@@ -177,12 +179,14 @@ class AdminInterface:
             token = None if path is None else _read_or_make(path)
         except ConfigError as error:
             raise ConfigError(f"{config.place('admin-token-file')}: {error}") from error
-        return partial(self._use, config, path, token)
+        return partial(self._use, config, path, token, asked_servers(config))
 
-    def _use(self, config: Config, path: Path | None, token: str | None) -> Effects | None:
+    def _use(
+        self, config: Config, path: Path | None, token: str | None, asked: Sequence[AskedServer]
+    ) -> Effects | None:
         before, self._token = self._token, token
         if self.port is not None:
-            self.port.site.use(hosts=config.admin_host, audit_summary=config.audit_summary)
+            self.port.site.use(hosts=config.admin_host, audit_summary=config.audit_summary, peers=asked)
         is_other = token is not None and before is not None and token != before
         return Effects((f"admin token in {path}: another one",)) if is_other else None
 
@@ -221,7 +225,7 @@ class AdminInterface:
 
 
 def check(config: Config, view: AdminView, faults: list[str]) -> None:
-    """Check the endpoint and the admin token file, without opening or making either.
+    """Check the endpoint, the admin token file and the files for admin peers, without opening or making a thing.
 
     :param view: has a :class:`bussrv.server.configuration.rehearsal.Rehearsal` in the place of the reactor.
     :param faults: gets a sentence for each that cannot be used.
@@ -229,6 +233,8 @@ def check(config: Config, view: AdminView, faults: list[str]) -> None:
     port = AdminInterface(config, view, faults).port
     if port is not None:
         would_start(port, config.place(ADMIN), faults)
+    with collecting(faults):
+        asked_servers(config)
     path = token_file(config)
     if path is None:
         return

@@ -1,16 +1,17 @@
 /**
- * This server and the servers around it as a picture: linked ones on a ring, those that only they know on another one.
- * The table beside it says the same in words.
+ * All servers and all links between them as a picture: this server on top, the others around a circle, so that no three
+ * are in a line. The tables beside it say the same in words.
  */
 
 import { fill, s } from "./dom.js";
+import { seconds } from "./format.js";
 import { short } from "./names.js";
 
 const WIDE = 640;
 const NARROW = 380;
+/** How many servers have room, how many links have a text, and how long names may be. */
 const MOST = 24;
-
-/** How many servers a ring has room for, and how long their names may be. */
+const MOST_TEXTS = 12;
 const LETTERS = 18;
 
 export class Graph {
@@ -19,111 +20,69 @@ export class Graph {
   }
 
   /**
-   * @param {string} here the routing id of this server.
-   * @param {object[]} links as the server lists them.
-   * @param {function} open is called with the link whose server was chosen.
+   * @param {object} net `here`, the routing id of this server; `servers`, as `/api/v1/net` has them; `links`, with
+   *   `one`, `other`, `state`, and perhaps `round_trip` and `reason`.
+   * @param {function} open is called with the routing id of the server that was chosen.
    */
-  show(here, links, open) {
-    const shown = links.slice(0, MOST);
-    const known = new Set([here, ...links.map((link) => link.routing_id)]);
-    const beyond = shown.flatMap((link) =>
-      (link.neighbors ?? []).filter((each) => !known.has(each)).map((each) => ({ routing_id: each, by: link })),
-    );
-    const outer = uniform(beyond);
-    const width = this.element.clientWidth < NARROW + 100 ? NARROW : WIDE;
-    const room = { width, height: shown.length > 6 || outer.size ? 330 : 270 };
-    const centre = { x: room.width / 2, y: room.height / 2 };
-    const places = around(shown, centre, outer.size ? 0.6 : 0.78, room);
+  show({ here, servers, links }, open) {
+    const names = [here, ...servers.map((each) => each.server).filter((each) => each && each !== here)].slice(0, MOST);
+    const narrow = this.element.clientWidth < NARROW + 100;
+    const room = { width: narrow ? NARROW : WIDE, height: names.length > 6 ? 360 : 280 };
+    const places = around(names, room);
+    const shown = links.filter(({ one, other }) => places.has(one) && places.has(other));
+    const texts = shown.length <= MOST_TEXTS;
     this.element.setAttribute("viewBox", `0 0 ${room.width} ${room.height}`);
-    const edges = [];
-    const nodes = [];
-    shown.forEach((link, index) => {
-      edges.push(edge(centre, places[index], link.state));
-      const name = link.routing_id ?? link.address;
-      nodes.push(
-        server(places[index], name, `node ${link.state}`, { open: () => open(link), sessions: link.sessions, centre }),
-      );
-    });
-    edges.push(...between(shown, places));
-    this.#drawOuter(outer, { places, shown, centre, room, edges, nodes });
-    nodes.push(server(centre, here, "node here"));
-    fill(this.element, edges, nodes);
-    this.element.setAttribute("aria-label", sentence(links));
-  }
-
-  #drawOuter(outer, { places, shown, centre, room, edges, nodes }) {
-    const names = [...outer.keys()].slice(0, MOST);
-    for (const [index, routing_id] of names.entries()) {
-      const inner = outer.get(routing_id).map((link) => places[shown.indexOf(link)]);
-      const place = outward(inner[0], centre, room, index);
-      edges.push(...inner.map((each) => edge(each, place, "beyond")));
-      nodes.push(server(place, routing_id, "node beyond", { centre }));
-    }
+    fill(
+      this.element,
+      shown.map((link) => edge(places, link, texts)),
+      names.map((name) => node(places.get(name), name, servers.find((each) => each.server === name), name === here, open)),
+    );
+    this.element.setAttribute("aria-label", sentence(names, links));
   }
 }
 
-function uniform(beyond) {
-  const found = new Map();
-  for (const { routing_id, by } of beyond) {
-    found.set(routing_id, [...(found.get(routing_id) ?? []), by]);
-  }
-  return found;
+function around(names, { width, height }) {
+  const centre = { x: width / 2, y: height / 2 };
+  return new Map(
+    names.map((name, index) => {
+      const angle = -Math.PI / 2 + (index * 2 * Math.PI) / names.length;
+      const x = centre.x + Math.cos(angle) * (width / 2 - 80);
+      const y = centre.y + Math.sin(angle) * (height / 2 - 46);
+      return [name, { x, y, isAbove: y < centre.y - 1 }];
+    }),
+  );
 }
 
-function around(links, centre, share, { width, height }) {
-  const step = (2 * Math.PI) / Math.max(1, links.length);
-  // Two links lie left and right of the server; an odd number has one on top.
-  const start = links.length === 2 ? Math.PI : -Math.PI / 2;
-  return links.map((_, index) => ({
-    x: centre.x + Math.cos(start + index * step) * (width / 2 - 70) * share,
-    y: centre.y + Math.sin(start + index * step) * (height / 2 - 34) * share,
-  }));
-}
-
-function outward(inner, centre, { width, height }, index) {
-  const angle = Math.atan2(inner.y - centre.y, inner.x - centre.x) + ((index % 3) - 1) * 0.42;
-  return {
-    x: centre.x + Math.cos(angle) * (width / 2 - 60),
-    y: centre.y + Math.sin(angle) * (height / 2 - 34),
-  };
-}
-
-function between(links, places) {
-  const found = [];
-  links.forEach((one, index) => {
-    links.slice(index + 1).forEach((other, further) => {
-      if ((one.neighbors ?? []).includes(other.routing_id)) {
-        found.push(edge(places[index], places[index + 1 + further], "beyond"));
-      }
-    });
-  });
-  return found;
-}
-
-function edge(from, to, state) {
-  return s("line", { class: `edge ${state}`, x1: from.x, y1: from.y, x2: to.x, y2: to.y });
+function edge(places, link, withText) {
+  const [from, to] = [places.get(link.one), places.get(link.other)];
+  const line = s("line", { class: `edge ${link.state}`, x1: from.x, y1: from.y, x2: to.x, y2: to.y });
+  const text = link.state === "down" ? (link.reason ?? "never linked") : link.round_trip ? seconds(link.round_trip) : "";
+  const label = { class: "soft", x: (from.x + to.x) / 2, y: (from.y + to.y) / 2 + 4, "text-anchor": "middle" };
+  const said = `${short(link.one)} – ${short(link.other)}: ${link.state}${text ? `, ${text}` : ""}`;
+  return s("g", {}, s("title", {}, said), line, withText && text ? s("text", label, short(text, LETTERS)) : null);
 }
 
 /** A server: its name is on the side away from the centre, where no line passes. */
-function server(place, routing_id, kind, { open, sessions, centre = place } = {}) {
-  const circle = s("circle", { cx: place.x, cy: place.y, r: kind.includes("here") ? 12 : 8 });
-  const rows = [{ kind: "", text: short(routing_id, LETTERS) }];
-  if (sessions) {
-    rows.push({ kind: "soft", text: `${sessions} sessions` });
+function node(place, name, server, isHere, open) {
+  const rows = [{ kind: "", text: short(name, LETTERS) }];
+  if (Number.isFinite(server?.sessions)) {
+    rows.push({ kind: "soft", text: `${server.sessions} ${server.sessions === 1 ? "session" : "sessions"}` });
   }
-  const top = place.y < centre.y - 1 ? place.y - 17 * rows.length : place.y + 28;
+  const top = place.isAbove ? place.y - 15 - 17 * (rows.length - 1) : place.y + 27;
   const labels = rows.map((row, index) =>
     s("text", { class: row.kind, x: place.x, y: top + 17 * index, "text-anchor": "middle" }, row.text),
   );
+  const kind = `node ${isHere ? "here" : (server?.status ?? "")}`;
   // For the keyboard and for screen readers there is the table: twice would be once too often.
-  const attributes = open ? { class: `${kind} opens`, onclick: open } : { class: kind };
-  return s("g", attributes, s("title", {}, short(routing_id)), circle, labels);
+  const attributes = isHere ? { class: kind } : { class: `${kind} opens`, onclick: () => open(name) };
+  const circle = s("circle", { cx: place.x, cy: place.y, r: isHere ? 12 : 8 });
+  return s("g", attributes, s("title", {}, short(name)), circle, labels);
 }
 
-function sentence(links) {
-  if (links.length === 0) {
+function sentence(names, links) {
+  if (names.length < 2) {
     return "No links";
   }
-  const up = links.filter((link) => link.state === "up").length;
-  return `This server and ${links.length} linked ones, of which ${up} are up. The table says which.`;
+  const down = links.filter((link) => link.state === "down").length;
+  return `${names.length} servers and ${links.length} links, of which ${down} are down. The tables say which.`;
 }

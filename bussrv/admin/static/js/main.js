@@ -32,6 +32,7 @@ import { limitsView } from "./views/limits.js";
 import { linksView } from "./views/links.js";
 import { overviewView } from "./views/overview.js";
 import { serverView } from "./views/server.js";
+import { serversView } from "./views/servers.js";
 import { servicesView } from "./views/services.js";
 import { sessionsView } from "./views/sessions.js";
 import { slowView } from "./views/slow.js";
@@ -43,6 +44,7 @@ const VIEWS = {
   services: servicesView,
   busiest: busiestView,
   links: linksView,
+  servers: serversView,
   slow: slowView,
   closed: closedView,
   denied: deniedView,
@@ -84,6 +86,7 @@ class App {
     this.journal = new Latest(() => api.get("journal"), 10000, null);
     this.linkList = new Latest(() => api.all("links"), 3000, { items: [] });
     this.links = new LinkItems(this.linkList);
+    this.net = new Latest(() => api.get("net"), 5000, null);
     this.health = new Health(api);
     this.live = new Live(api, {
       figures: this.figures,
@@ -143,6 +146,7 @@ class App {
   refresh() {
     this.server.again();
     this.linkList.again();
+    this.net.again();
     this.reasons.load();
   }
 

@@ -20,6 +20,7 @@ export const GROUPS = [
       ["services", "Services"],
       ["busiest", "Busiest"],
       ["links", "Links"],
+      ["servers", "Servers"],
       ["tap", "Tap"],
     ],
   ],
@@ -75,6 +76,7 @@ export class Shell {
       app.health,
       app.server,
       app.links,
+      app.net,
       app.live,
       app.journal,
     ]) {
@@ -238,6 +240,7 @@ export class Shell {
     this.#amount("sessions", app.figures.now.sessions);
     this.#amount("services", latest.services);
     this.#links(app.links.items);
+    this.#servers(app.net.latest?.servers ?? []);
     this.#amount("closed", app.closed.list.length);
     this.#amount("denied", app.denied.list.length, app.denied.list.length > 0);
     const isAmiss = latest.degraded?.includes("journal") || needsLook(app.journal.latest?.audit);
@@ -251,6 +254,11 @@ export class Shell {
       items.length === 0 ? "" : up < items.length ? `${up} of ${items.length} up` : brief(up),
       up < items.length,
     );
+  }
+
+  #servers(items) {
+    const bad = items.filter(({ status }) => ["not-ready", "unreachable"].includes(status)).length;
+    this.#write("servers", items.length > 1 ? (bad ? `${bad} not well` : brief(items.length)) : "", bad > 0);
   }
 
   #amount(view, number, odd = false) {

@@ -1,4 +1,4 @@
-"""``bussrv services``, ``sessions``, ``links`` and ``who``: lists of the things that a server has."""
+"""``bussrv services``, ``sessions``, ``links``, ``servers`` and ``who``: lists of the things that a server has."""
 
 from __future__ import annotations
 
@@ -95,6 +95,22 @@ def links(connection: ConnectionOptions, forget: str | None, **how: Any) -> int:
     }
     less = ("AGE", "SESSIONS", "NEIGHBORS", "DIALED")
     return show_all(connection, "/links", columns, right=("SESSIONS",), less=less, **how)
+
+
+@command(
+    examples=("bussrv servers", "bussrv servers --where status=unreachable", "bussrv servers --sort -sessions --json"),
+    statuses={0: "done"},
+)
+@connects
+@lists
+def servers(connection: ConnectionOptions, **how: Any) -> int:
+    """List all servers that this one knows of: itself, those that it asks (--admin-peer of the server), and those that
+    linked servers tell of. Each session is counted at its own server. CLOCK is the time that the clock of a server is
+    ahead of that of the server that answers.
+    """
+    from bussrv.cli.show.servers import COLUMNS, LESS, RIGHT
+
+    return show_all(connection, "/servers", COLUMNS, right=RIGHT, less=LESS, **how)
 
 
 def _dialed(each: Mapping[str, Any]) -> str | None:

@@ -15,6 +15,7 @@ import click
 from bussrv.audit.arguments import Converted
 from bussrv.cli.asking import admin
 from bussrv.cli.command import command
+from bussrv.cli.commands.operate.top_all import watch_all
 from bussrv.cli.connection import ConnectionOptions, connects
 from bussrv.cli.parameters import whole
 
@@ -40,7 +41,12 @@ def _field(text: str) -> str:
 
 
 @command(
-    examples=("bussrv top", "bussrv top --sort peer --count 2", "bussrv top --json --count 2"),
+    examples=(
+        "bussrv top",
+        "bussrv top --sort peer --count 2",
+        "bussrv top --all --count 2",
+        "bussrv top --json --count 2",
+    ),
     statuses={0: "figures were shown --count times"},
 )
 @click.option(
@@ -50,17 +56,22 @@ def _field(text: str) -> str:
     default="-waiting_bytes",
     help="Sort the sessions by a field; with - before it downwards.  [default: -waiting_bytes]",
 )
+@click.option("--all", "of_all", is_flag=True, help="Watch all servers that this one knows of, as bussrv servers does.")
 @click.option("-n", "--count", metavar="N", type=whole(1), help="Show figures so many times, then end.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 @connects
-def top(connection: ConnectionOptions, sort: str, count: int | None, as_json: bool) -> int:
+def top(connection: ConnectionOptions, sort: str, of_all: bool, count: int | None, as_json: bool) -> int:
     """Watch a server: sessions, throughput, times of delivery and of the journal, the sessions with most bytes waiting,
     and the latest closed sessions and denials. The screen changes every second. Keys: q quits, s sorts the sessions by
-    the next column, r turns their order around. Without a terminal, there is one line of figures a second.
+    the next column, r turns their order around. Without a terminal, there is one line of figures a second. --all shows
+    all servers, each with its health, sessions and traffic, and the links that are down.
     """
     from bussrv.cli.show import output
 
     client = admin(connection)
+    if of_all:
+        watch_all(client, count, as_json=as_json)
+        return 0
     if output.is_terminal() and not as_json:
         _live(client, count, sort)
         return 0

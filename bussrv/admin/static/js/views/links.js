@@ -55,8 +55,8 @@ export function linksView(app) {
         width: 6.5,
         rank: 1,
         end: true,
-        text: (row) => count(row.sessions),
-        sort: (row) => row.sessions,
+        text: (row) => count(own(app, row)),
+        sort: (row) => own(app, row),
       },
       {
         label: "Its neighbours",
@@ -79,7 +79,7 @@ export function linksView(app) {
     view.amount(
       items.length ? `${items.filter((each) => each.state === "up").length} of ${count(items.length)} up` : "",
     );
-    graph.show(app.server.latest?.server ?? "this server", items, (link) => app.router.open(opened(link)));
+    graph.show(netOf(app), (server) => app.router.open({ link: server }));
     if (problem) {
       table.empty = nothing("Links cannot be shown", problem.message);
     }
@@ -87,5 +87,23 @@ export function linksView(app) {
   }
 
   app.links.changed.listen(draw);
+  app.net.changed.listen(draw);
   return { ...view, show: draw, tick: () => table.draw() };
+}
+
+/** The sessions of the server itself: those that it advertises for others count there. */
+function own(app, { routing_id: id, sessions }) {
+  return app.net.latest?.servers.find(({ server }) => server === id)?.sessions ?? sessions;
+}
+
+/** All servers and links; a link that is dialed, and has not been answered yet, leads to its address. */
+function netOf(app) {
+  const here = app.server.latest?.server ?? "this server";
+  const { servers, links } = app.net.latest ?? { servers: [], links: [] };
+  const dialed = app.links.items.filter(({ routing_id: id }) => id === null).map(({ address }) => address);
+  return {
+    here,
+    servers: [...servers, ...dialed.map((address) => ({ server: address, status: "dialing" }))],
+    links: [...links, ...dialed.map((address) => ({ one: here, other: address, state: "dialing" }))],
+  };
 }
