@@ -158,6 +158,15 @@ def test_links_say_which_server_dialed_and_which_never_linked(place: Place, monk
     assert [each["REASON"] for each in shown] == ["never linked", "server-stopped", "-", "-"]
 
 
+def test_servers_are_listed_with_what_is_amiss(place: Place) -> None:
+    lines = run("servers")[1].splitlines()
+    assert lines[0].split()[:3] == ["SERVER", "STATUS", "VERSION"]
+    assert len(lines) == 2
+    net = json.loads(run("top", "--all", "--count", "1", "--json")[1])
+    assert [each["source"] for each in net["servers"]] == ["here"]
+    assert run("top", "--all", "--count", "1")[1].startswith("servers=1 ready=")
+
+
 def test_a_tap_shows_payloads_only_if_they_are_asked_for(place: Place, lamp: ObjectsClient) -> None:
     ended = threading.Event()
 

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from bussrv.cli.commands.operate.top_all import screen
 from bussrv.cli.show.figures import amount, duration, look
 from bussrv.cli.show.screen import Screen, curve
 from bussrv.testing.server import PATIENCE
@@ -162,3 +163,21 @@ def _drain(terminal: int) -> None:
     with suppress(OSError):
         while os.read(terminal, 1 << 16):
             pass
+
+
+def test_all_servers_are_a_screen() -> None:
+    """A line for all, a row for each, and the links that are down."""
+    here = {"server": "hall", "status": "degraded", "degraded": ["links"], "sessions": 6, "objects_in": 1500.0}
+    gone = {"server": None, "url": "http://attic:7280", "status": "unreachable", "problem": "Connection refused"}
+    late = {"server": "barn", "status": "ready", "sessions": 9, "clock_ahead": -2.5, "round_trip": 0.0123}
+    link = {"one": "barn", "other": "hall", "state": "down", "reason": "idle-timeout"}
+    net = {"servers": [here, gone, late], "links": [link, {**link, "state": "up"}], "sessions": 15}
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(screen(net))
+    first, _, _, *rows = [line.rstrip() for line in console.export_text().splitlines()]
+    assert first == "servers=3 ready=1 sessions=15 objects_in/s=1500 objects_out/s=0 links=2 down=1"
+    assert rows[0].split()[:5] == ["hall", "degraded:", "links", "-", "-"]
+    assert rows[1].startswith("http://attic:7280  unreachable: Connection refused")
+    assert "-2.500 s" in rows[2]
+    assert "12.3 ms" in rows[2]
+    assert rows[-1] == "DOWN  barn - hall: idle-timeout"

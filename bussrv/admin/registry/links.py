@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct
 
 from bussrv.admin.http.routes import Call
 from bussrv.admin.interfaces import AdministeredServer
 from bussrv.admin.registry.collections import Page, page_of
+from bussrv.bus.interfaces import IBus
 from bussrv.bus.links.facts import LinkFacts
 from bussrv.bus.links.lost import LostLink
 from bussrv.journal.record import format_time
+from bussrv.net.session.client_link import StreamLink
 from bussrv.registry.state.session import SERVER_ROLE
 
 
@@ -30,7 +32,11 @@ class LinkItem(Struct, frozen=True, kw_only=True):
     :ivar lost: when it was lost; of a server of ``--expect-link`` that was never linked, the start of this one.
     :ivar reason: why it was lost; ``null``: it was never up.
     :ivar neighbors: the routing ids of the servers that the other one is linked with, except this one.
-    :ivar sessions: how many sessions the other server advertises.
+    :ivar sessions: how many sessions the other server advertises, those of servers after it included. `/api/v1/servers`
+        counts each session once.
+    :ivar waiting_bytes: bytes that wait to be sent over the link; ``None``: it is not up.
+    :ivar round_trip: seconds to the other server and back on the network, as the system measures them; ``None``: it
+        does not say.
     """
 
     routing_id: str | None
@@ -43,6 +49,8 @@ class LinkItem(Struct, frozen=True, kw_only=True):
     sessions: int
     lost: str | None = None
     reason: str | None = None
+    waiting_bytes: int | None = None
+    round_trip: float | None = None
 
 
 async def list_all(call: Call) -> Page:
@@ -92,4 +100,14 @@ def _up(server: AdministeredServer, link: LinkFacts) -> LinkItem:
         since=None if session is None else format_time(session.opened),
         neighbors=sorted(neighbors),
         sessions=sum(each.role != SERVER_ROLE for each in advertised),
+        **lag(bus, link),
     )
+
+
+def lag(bus: IBus, link: LinkFacts) -> dict[str, Any]:
+    """How far a link is behind: the bytes that wait, and the round trip on the network."""
+    way = bus.link_of(link.session_id)
+    return {
+        "waiting_bytes": None if way is None else way.waiting,
+        "round_trip": way.round_trip if isinstance(way, StreamLink) else None,
+    }

@@ -8,10 +8,10 @@ from bussrv.admin.figures.health import readiness
 from bussrv.admin.history.columns import COLUMNS
 from bussrv.admin.http.routes import Call
 from bussrv.admin.interfaces import AdministeredServer
+from bussrv.admin.registry.links import lag
 from bussrv.admin.servers.facts import LinkSummary, Rates, ServerSummary
 from bussrv.admin.state import RequestMemory
 from bussrv.journal.record import format_time
-from bussrv.net.session.client_link import StreamLink
 from bussrv.policy.permissions.access import OWN_PROTOCOL
 from bussrv.version import VERSION
 
@@ -55,13 +55,12 @@ def _rates(shared: RequestMemory) -> Rates:
 def _links(server: AdministeredServer) -> Iterator[LinkSummary]:
     bus = server.bus
     for link in bus.links.all():
-        session, way = bus.registry.state.sessions.get(link.session_id), bus.link_of(link.session_id)
+        session = bus.registry.state.sessions.get(link.session_id)
         yield LinkSummary(
             server=link.server_id,
             state="up",
             since=None if session is None else format_time(session.opened),
-            waiting_bytes=None if way is None else way.waiting,
-            round_trip=way.round_trip if isinstance(way, StreamLink) else None,
+            **lag(bus, link),
         )
     for lost in bus.links.missing():
         yield LinkSummary(server=lost.server_id, state="down", since=format_time(lost.time), reason=lost.reason)

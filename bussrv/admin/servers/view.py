@@ -13,7 +13,6 @@ from bussrv.admin.servers.facts import LinkSummary, ServerSummary, Status
 from bussrv.admin.servers.known import Known, Pair, pair
 from bussrv.admin.servers.peers import Peer, others
 from bussrv.admin.servers.summary import summary
-from bussrv.bus.interfaces import IBus
 from bussrv.journal.record import format_time
 
 
@@ -102,8 +101,8 @@ async def _net(call: Call) -> NetView:
     peers = others(call.shared.peers, call.server.boot)
     items = [_here(here), *_peers(peers)]
     named = {each.server for each in items}
-    items += [_linked(name, known.sessions[name]) for name in _names(bus, known) if name not in named]
     told = {here.server: here.links, **_links_of(peers)}
+    items += [_linked(name, known.sessions.get(name)) for name in _names(told, known) if name not in named]
     return NetView(
         here=here.server,
         servers=items,
@@ -112,16 +111,15 @@ async def _net(call: Call) -> NetView:
     )
 
 
-def _names(bus: IBus, known: Known) -> Iterable[str]:
-    """The servers that advertisements tell of, and those of lost links."""
+def _names(told: dict[str, list[LinkSummary]], known: Known) -> Iterable[str]:
+    """The servers that advertisements tell of, and those that others are linked with, or should be."""
     ends = (name for each in known.links for name in each)
-    linked = (each.server_id for each in bus.links.all())
-    lost = (each.server_id for each in bus.links.missing())
-    return sorted({*known.sessions, *ends, *linked, *lost} - {bus.server_id})
+    linked = (link.server for links in told.values() for link in links)
+    return sorted({*known.sessions, *ends, *linked})
 
 
 def _here(found: ServerSummary) -> ServerItem:
-    return ServerItem(source="here", status=found.status, seen=found.time, clock_ahead=0.0, **_figures(found))
+    return ServerItem(source="here", status=found.status, seen=found.time, **_figures(found))
 
 
 def _peers(peers: Iterable[Peer]) -> Iterator[ServerItem]:
@@ -148,7 +146,7 @@ def _figures(found: ServerSummary) -> dict[str, Any]:
     return {**{name: getattr(found, name) for name in same}, **rates}
 
 
-def _linked(name: str, sessions: int) -> ServerItem:
+def _linked(name: str, sessions: int | None) -> ServerItem:
     return ServerItem(server=name, source="link", status="not-asked", sessions=sessions)
 
 

@@ -33,7 +33,13 @@ def _ahead(each: Mapping[str, Any]) -> str | None:
     return None if each.get("clock_ahead") is None else f"{each['clock_ahead']:+.3f} s"
 
 
-def _round_trip(each: Mapping[str, Any]) -> str | None:
+def waiting(each: Mapping[str, Any]) -> str | None:
+    """The bytes that wait."""
+    return None if each.get("waiting_bytes") is None else amount(each["waiting_bytes"], "B")
+
+
+def round_trip(each: Mapping[str, Any]) -> str | None:
+    """A round trip in milliseconds."""
     return None if each.get("round_trip") is None else f"{each['round_trip'] * 1000:.1f} ms"
 
 
@@ -45,10 +51,10 @@ COLUMNS: Mapping[str, Cell] = {
     "SESSIONS": field("sessions"),
     "IN/S": _rate("objects_in"),
     "OUT/S": _rate("objects_out"),
-    "WAITING": lambda each: None if each.get("waiting_bytes") is None else amount(each["waiting_bytes"], "B"),
+    "WAITING": waiting,
     "LOST": field("lost_objects"),
     "CLOCK": _ahead,
-    "ROUND TRIP": _round_trip,
+    "ROUND TRIP": round_trip,
     "SEEN": moment("seen"),
 }
 

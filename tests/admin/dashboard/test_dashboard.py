@@ -37,7 +37,8 @@ VIEWS = ("Sessions", "Services", "Links", "Tap", "Slow", "Closed", "Denied", "Ev
 
 
 def go(page: Page, view: str) -> None:
-    page.get_by_role("navigation").get_by_role("link", name=view).first.click()
+    link = page.get_by_role("navigation").get_by_role("link", name=re.compile(rf"^{view}\b"))
+    link.first.click()
 
 
 @contextmanager

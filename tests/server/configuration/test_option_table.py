@@ -60,6 +60,7 @@ def of_list(kind: Any) -> st.SearchStrategy[Any]:
 ELEMENTS: dict[type[ValueKind[Any]], st.SearchStrategy[str]] = {
     kinds.Text: NO_COMMA,
     kinds.WebOrigin: st.sampled_from(["https://Hall.example", "http://*.example:8000", "null", "*", "app://x"]),
+    option_kinds.AdminUrl: st.sampled_from(["https://attic.example:7280", "http://127.0.0.1/bus", "https://[::1]:9"]),
     option_kinds.CheckerDescription: st.sampled_from(["users:users", "tokens:/etc/tokens", "certificates:cn", "unix"]),
     option_kinds.UserOfNetwork: st.builds("{}={}".format, NETWORKS, st.sampled_from(["ann", "a b", "x=y"])),
 }
@@ -294,7 +295,8 @@ def test_every_row_is_written_for_people() -> None:
 def test_what_is_opened_at_the_start_is_not_reloadable() -> None:
     fixed = {each.name for each in TABLE if not each.reloadable}
     files = {each.name for each in TABLE if isinstance(each.kind, (option_kinds.Endpoint, kinds.FilePath))}
-    assert files - {"policy", "link-token", "admin-token-file", "audit-summary"} <= fixed
+    read_again = {"policy", "link-token", "admin-token-file", "admin-peer-token-file", "admin-peer-ca", "audit-summary"}
+    assert files - read_again <= fixed
     assert {"journal", "journal-sync", "server-id", "listen-backlog", "inbus-receive-buffer"} <= fixed
     assert fixed.isdisjoint({"link", "policy", "max-connects", "max-services", "trusted-network"})
 

@@ -30,7 +30,7 @@ export class Graph {
     const room = { width: narrow ? NARROW : WIDE, height: names.length > 6 ? 360 : 280 };
     const places = around(names, room);
     const shown = links.filter(({ one, other }) => places.has(one) && places.has(other));
-    const texts = shown.length <= MOST_TEXTS;
+    const texts = shown.length <= MOST_TEXTS && !narrow;
     this.element.setAttribute("viewBox", `0 0 ${room.width} ${room.height}`);
     fill(
       this.element,

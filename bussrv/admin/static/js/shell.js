@@ -6,7 +6,7 @@
 import { needsLook } from "./audit.js";
 import { fill, h, setText } from "./dom.js";
 import { eachFrame } from "./frame.js";
-import { brief, timeOfDay } from "./format.js";
+import { brief, count, timeOfDay } from "./format.js";
 import { name } from "./names.js";
 import { button } from "./parts.js";
 
@@ -47,6 +47,9 @@ export const GROUPS = [
     ],
   ],
 ];
+
+/** Smaller amounts are shown whole: the same number stands in the views. */
+const EXACT = 10000;
 
 const STATES = { ok: ["All is well", "good"], degraded: ["Degraded", "odd"], down: ["Not ready", "bad"] };
 
@@ -262,7 +265,7 @@ export class Shell {
   }
 
   #amount(view, number, odd = false) {
-    this.#write(view, number ? brief(number) : odd ? "!" : "", odd);
+    this.#write(view, number ? (number < EXACT ? count(number) : brief(number)) : odd ? "!" : "", odd);
   }
 
   #write(view, text, odd) {

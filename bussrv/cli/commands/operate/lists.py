@@ -72,9 +72,10 @@ def sessions(connection: ConnectionOptions, query: dict[str, Any], **how: Any) -
 @connects
 @lists
 def links(connection: ConnectionOptions, forget: str | None, **how: Any) -> int:
-    """List the links to other servers, each with its state, the time since which it is up, and the sessions that it
-    leads to. A link that was lost is down, with the time since and the reason, until it is back. So is the link to a
-    server of --expect-link that was never linked. With --forget, a lost link is not missed any more.
+    """List the links to other servers, each with its state, the time since which it is up, the sessions that it leads
+    to, the bytes that wait for it, and the round trip on the network. A link that was lost is down, with the time
+    since and the reason, until it is back. So is the link to a server of --expect-link that was never linked. With
+    --forget, a lost link is not missed any more.
     """
     if forget is not None:
         from bussrv.cli.admin_client import element
@@ -82,6 +83,8 @@ def links(connection: ConnectionOptions, forget: str | None, **how: Any) -> int:
         with existing(f"no link to '{cleaned(forget)}' is lost"):
             admin(connection).call("DELETE", f"/links/{element(forget)}")
         return 0
+    from bussrv.cli.show.servers import round_trip, waiting
+
     columns = {
         "ROUTING ID": field("routing_id"),
         "ADDRESS": field("address"),
@@ -91,10 +94,12 @@ def links(connection: ConnectionOptions, forget: str | None, **how: Any) -> int:
         "LOST": lambda each: None if _is_new(each) else moment("lost")(each),
         "REASON": lambda each: "never linked" if _is_new(each) else each.get("reason"),
         "SESSIONS": field("sessions"),
+        "WAITING": waiting,
+        "ROUND TRIP": round_trip,
         "NEIGHBORS": field("neighbors"),
     }
-    less = ("AGE", "SESSIONS", "NEIGHBORS", "DIALED")
-    return show_all(connection, "/links", columns, right=("SESSIONS",), less=less, **how)
+    less = ("AGE", "SESSIONS", "ROUND TRIP", "WAITING", "NEIGHBORS", "DIALED")
+    return show_all(connection, "/links", columns, right=("SESSIONS", "WAITING", "ROUND TRIP"), less=less, **how)
 
 
 @command(

@@ -4,7 +4,7 @@
 
 import { h } from "../dom.js";
 import { eachFrame } from "../frame.js";
-import { ago, count } from "../format.js";
+import { ago, bytes, count, seconds } from "../format.js";
 import { Graph } from "../graph.js";
 import { short } from "../names.js";
 import { nothing } from "../parts.js";
@@ -57,6 +57,22 @@ export function linksView(app) {
         end: true,
         text: (row) => count(own(app, row)),
         sort: (row) => own(app, row),
+      },
+      {
+        label: "Waiting",
+        width: 6,
+        rank: 3,
+        end: true,
+        text: (row) => bytes(row.waiting_bytes ?? NaN),
+        sort: (row) => row.waiting_bytes ?? -1,
+      },
+      {
+        label: "Round trip",
+        width: 7,
+        rank: 3,
+        end: true,
+        text: (row) => seconds(row.round_trip ?? NaN),
+        sort: (row) => row.round_trip ?? -1,
       },
       {
         label: "Its neighbours",
