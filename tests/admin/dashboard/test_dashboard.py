@@ -33,7 +33,21 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.processes
 
-VIEWS = ("Sessions", "Services", "Links", "Tap", "Slow", "Closed", "Denied", "Events", "Journal", "Limits", "Server")
+VIEWS = (
+    "Sessions",
+    "Services",
+    "Busiest",
+    "Links",
+    "Servers",
+    "Tap",
+    "Slow",
+    "Closed",
+    "Denied",
+    "Events",
+    "Journal",
+    "Limits",
+    "Server",
+)
 
 
 def go(page: Page, view: str) -> None:
