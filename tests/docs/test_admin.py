@@ -38,7 +38,7 @@ def run(block: str, server: RunningServer, directory: Path) -> list[dict]:
 
 
 def test_the_commands_of_the_page(tmp_path: Path) -> None:
-    look, why, steer = blocks("docs/how-to/admin.md", "console")
+    look, why, past, steer = blocks("docs/how-to/admin.md", "console")
     with ForkedServer(tmp_path / "bussrv-journal") as server:
         shown, sessions, clock = run(look, server, tmp_path)
         (page,) = blocks("docs/reference/admin-api.md", "json")
@@ -48,5 +48,9 @@ def test_the_commands_of_the_page(tmp_path: Path) -> None:
         assert clock["service"] == "bus/clock" or clock["type"].endswith("no-such-service")
         closed, history = run(why, server, tmp_path)
         assert closed["items"] == history["items"] == []
+        figures, *busiest, by_rate = run(past, server, tmp_path)
+        assert figures["interval"] == 1
+        assert [each["items"] for each in busiest] == [[], []]
+        assert {each["protocol"] for each in by_rate["items"]} <= {"bus"}
         (reloaded,) = run(steer, server, tmp_path)
         assert reloaded == {"changed": [], "restart": [], "faults": [], "effects": []}
