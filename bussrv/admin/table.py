@@ -14,7 +14,7 @@ from bussrv.admin.http import openapi, static_files
 from bussrv.admin.http.answers import JSON
 from bussrv.admin.http.routes import END, Parameter, Route
 from bussrv.admin.interfaces import Reloaded
-from bussrv.admin.journal import past, recent
+from bussrv.admin.journal import past, recent, why
 from bussrv.admin.journal import view as journal_view
 from bussrv.admin.registry import links, services, sessions, subscriptions, writes
 from bussrv.admin.registry.collections import LIMIT, MOST
@@ -22,9 +22,18 @@ from bussrv.admin.servers import summary
 from bussrv.admin.servers import view as all_servers
 from bussrv.admin.servers.facts import ServerSummary
 from bussrv.registry.state.snapshot import Snapshot
+from bussrv.why.answer import Answer
 
 MOST_SEQ = (1 << 63) - 1
 MOMENT = r"^([0-9]{1,18}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z)" + END
+
+AT = Parameter(
+    name="at",
+    type=Annotated[str, Meta(pattern=MOMENT)],
+    help="A time in UTC such as 2026-11-21T14:02:03Z, or the number of the last record that counts. Left out: the end.",
+)
+
+WHO = "a user, a name, a routing id, an address or the id of a session"
 
 BACK = r"^(-[1-9][0-9]{0,8}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z)" + END
 
@@ -228,13 +237,21 @@ ROUTES: tuple[Route, ...] = (
         path="/api/v1/registry",
         function=past.registry,
         answers=Snapshot,
+        parameters=(AT,),
+        problems=("no-such-moment", "no-journal", "journal-unreadable", "journal-too-long", "too-busy"),
+    ),
+    Route(
+        path="/api/v1/why",
+        function=why.show,
+        answers=Answer,
         parameters=(
-            Parameter(
-                name="at",
-                type=Annotated[str, Meta(pattern=MOMENT)],
-                help="A time in UTC such as 2026-11-21T14:02:03Z, or the number of the last record that counts. "
-                "Left out: the end.",
-            ),
+            AT,
+            Parameter(name="object", type=str, help="An object with these attributes, as JSON; `size`: its payload."),
+            Parameter(name="service", type=str, help="A publication on this service, of any wire format."),
+            Parameter(name="request", type=str, help="A request for this service."),
+            Parameter(name="type", type=str, help="The content type of the publication."),
+            Parameter(name="from", type=str, help=f"The sender: {WHO}. Left out: a provider, or somebody."),
+            Parameter(name="to", type=str, help=f"Only these sessions: {WHO}."),
         ),
         problems=("no-such-moment", "no-journal", "journal-unreadable", "journal-too-long", "too-busy"),
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -112,6 +112,10 @@ class SenderShown(Struct, frozen=True, kw_only=True):
 class Answer(Struct, frozen=True, kw_only=True):
     """Who was given it, and why.
 
+    :ivar moments: what is known of each server at the moment.
+    :ivar sender: the sender; ``refused`` says why its server refused it.
+    :ivar sessions: those present, those that ended a minute before at most, and those that were opened a minute after.
+    :ivar links: the links to other servers, with those that were down.
     :ivar notes: what the answer does not know, in sentences.
     """
 
@@ -122,21 +126,28 @@ class Answer(Struct, frozen=True, kw_only=True):
     notes: list[str]
 
 
-def answer(pasts: Sequence[Past], question: Question, to: str | None = None) -> Answer:
+def answer(
+    pasts: Sequence[Past], question: Question, to: str | None = None, pause: Callable[[], object] = lambda: None
+) -> Answer:
     """Answer a question.
 
     :param pasts: what the journals of one server or several know of the moment.
     :param to: only sessions that are called so.
+    :param pause: called between any two sessions.
     :raises JournalError: the sender is not there, or cannot send it.
     """
-    network = Network(pasts)
+    network = Network(pasts, pause)
     outcome = network.route(question)
     decided = _Decided(pasts, network, question, outcome)
-    shown = [each for each in decided.verdicts() if to is None or is_named(each[1], to)]
+    shown: list[Verdict] = []
+    for verdict, session in decided.verdicts():
+        pause()
+        if to is None or is_named(session, to):
+            shown.append(verdict)
     return Answer(
         moments=[_moment(each) for each in pasts],
         sender=decided.sender(),
-        sessions=[each for each, _ in shown],
+        sessions=shown,
         links=[each for past in pasts for each in decided.links(past)],
         notes=decided.notes(),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import Struct, field
 
@@ -48,12 +48,13 @@ class Network:
     """Replicas, linked.
 
     :param pasts: what the journals of the servers know of the moment.
+    :param pause: called between any two sessions.
     :ivar replicas: by the ids of the servers.
     :ivar lost: the sessions of other servers to which no way is known, by server.
     """
 
-    def __init__(self, pasts: Sequence[Past]) -> None:
-        self.replicas = {each.server: Replica(each.server, each.state, each.at.time) for each in pasts}
+    def __init__(self, pasts: Sequence[Past], pause: Callable[[], object] = lambda: None) -> None:
+        self.replicas = {each.server: Replica(each.server, each.state, each.at.time, pause) for each in pasts}
         self._links = {name: [each.routing_id for each in one.links()] for name, one in self.replicas.items()}
         self.lost = {name: one.tell_paths(self._ways(name)) for name, one in self.replicas.items()}
         for one in self.replicas.values():

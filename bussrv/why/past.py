@@ -6,6 +6,7 @@ Reading begins at the snapshot of the segment that the moment is in, or a little
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -105,9 +106,11 @@ class Past(Struct):
 
 
 class _Stamp(Struct):
-    v: int
     seq: int
     time: str
+
+
+_STAMP = re.compile(rb'\{"v":%d,"prev":"[0-9a-f]{64}","seq":([0-9]+),"time":"([^"]+)",' % SCHEMA_VERSION)
 
 
 _decode_stamp = msgspec.json.Decoder(_Stamp).decode
@@ -242,11 +245,15 @@ class _Reader:
             self._header = self._header or header
             for each in counted:
                 number, line = each
-                stamp, event = _decode_stamp(line), _decode_event(line)
-                if stamp.v != SCHEMA_VERSION:
-                    event = of_today(event, version_of(line))
+                event = _decode_event(line)
                 self._pause()
-                yield Place(stamp.seq, parse_time(stamp.time)), event
+                stamp = _STAMP.match(line)
+                if stamp is not None:
+                    # Written by this version: nearly all lines. Twice as fast as to decode the stamp, too.
+                    yield Place(int(stamp[1]), parse_time(stamp[2].decode())), event
+                else:
+                    older = _decode_stamp(line)
+                    yield Place(older.seq, parse_time(older.time)), of_today(event, version_of(line))
         except (msgspec.DecodeError, ValueError, JournalError, RecursionError) as error:
             raise JournalError(f"{path}, line {number}: {error}") from error
 

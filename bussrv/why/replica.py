@@ -7,7 +7,7 @@ everything that it may be given: what a server does not want, none of its sessio
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import fields
 from itertools import count
 from typing import Any
@@ -81,12 +81,15 @@ class Replica:
 
     :param state: the registry of the moment, which the replica owns from now on.
     :param utc: the moment, UTC microseconds.
+    :param pause: called between any two sessions.
     :ivar rules: the rules in effect; ``None``: they are not known, so everything is allowed here.
     :ivar outlets: the links to sessions of this server, by session id.
     :ivar servers: the links to other servers, by session id.
     """
 
-    def __init__(self, server_id: str, state: RegistryState, utc: int) -> None:
+    def __init__(
+        self, server_id: str, state: RegistryState, utc: int, pause: Callable[[], object] = lambda: None
+    ) -> None:
         self.server_id = server_id
         self.state = state
         self.rules = state.in_effect
@@ -107,6 +110,7 @@ class Replica:
         for session in tuple(state.sessions.values()):
             if session.home is None and not session.is_link and session.protocol != OWN_PROTOCOL:
                 self._put(session)
+                pause()
         for session in self.links():
             self._link(session)
 

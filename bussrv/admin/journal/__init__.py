@@ -6,6 +6,7 @@
 - ``reading``: reading the journal for a request: off the reactor's thread, one request at a time, and for a limited
   time
 - ``recent``: ``/api/v1/closed`` and ``/api/v1/denied``: the latest closed sessions and the latest denials
+- ``why``: ``/api/v1/why``: why a session was given an object, or was not
 - ``view``: ``/api/v1/journal``: the journal, its last seal, and its room
 
 Tests: ``tests/admin/journal``.

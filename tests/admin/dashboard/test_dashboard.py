@@ -44,6 +44,7 @@ VIEWS = (
     "Closed",
     "Denied",
     "Events",
+    "Why",
     "Journal",
     "Limits",
     "Server",
@@ -382,3 +383,15 @@ def test_the_journal_shows_what_an_audit_says(page: Page, tmp_path: Path) -> Non
         card.get_by_text("<b>bold</b>‹U+202E›").wait_for()
         file.write_text("{")
         card.get_by_text("Input data was truncated").wait_for()
+
+
+def test_why_a_client_did_not_get_it_is_asked(dashboard: Page) -> None:
+    go(dashboard, "Why")
+    dashboard.get_by_label("Which one").fill('{"type":"text/plain"}')
+    dashboard.get_by_role("button", name="Ask").click()
+    table = dashboard.get_by_role("grid", name="Sessions at that moment")
+    table.get_by_role("row", name="hall-door").wait_for()
+    assert table.get_by_role("gridcell", name="it wants this").count()
+    dashboard.get_by_label("Which one").fill("{")
+    dashboard.get_by_role("button", name="Ask").click()
+    dashboard.get_by_text("That cannot be said").wait_for()

@@ -37,6 +37,7 @@ import { servicesView } from "./views/services.js";
 import { sessionsView } from "./views/sessions.js";
 import { slowView } from "./views/slow.js";
 import { tapView } from "./views/tap.js";
+import { whyView } from "./views/why.js";
 
 const VIEWS = {
   overview: overviewView,
@@ -49,6 +50,7 @@ const VIEWS = {
   closed: closedView,
   denied: deniedView,
   events: eventsView,
+  why: whyView,
   journal: journalView,
   limits: limitsView,
   tap: tapView,

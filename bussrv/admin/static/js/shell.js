@@ -36,6 +36,7 @@ export const GROUPS = [
     "Record",
     [
       ["events", "Events"],
+      ["why", "Why"],
       ["journal", "Journal"],
     ],
   ],
