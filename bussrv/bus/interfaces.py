@@ -360,6 +360,9 @@ class IOwnTopics(Interface):
     def give(topic: str, publications: Mapping[Permissions, Publication]) -> None:
         """Give those who are subscribed to a topic the publication for their permissions, if there is one."""
 
+    def give_to(session_id: str, publication: Publication) -> None:
+        """Give one session with filters a publication, also if it may not watch its topic any more."""
+
 
 class ISending(Interface):
     """Sends messages of the server itself to sessions."""

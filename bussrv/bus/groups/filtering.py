@@ -76,9 +76,16 @@ class FilteringSessions:
         session = self._sessions.get(session_id)
         return session is not None and session.group is not None and session.group in self.on(service)
 
-    def give(self, session_id: str, publication: Publication) -> bool:
-        """Give a publication to one session, if it is subscribed to its service. :returns: whether it is given it."""
-        group = self._sessions[session_id].group if self.covers(session_id, publication.service) else None
+    def give(self, session_id: str, publication: Publication, *, may_be_hidden: bool = False) -> bool:
+        """Give a publication to one session, if it is subscribed to its service.
+
+        :param may_be_hidden: whether it is given it also if it may not watch the service.
+        :returns: whether it is given it.
+        """
+        session = self._sessions.get(session_id)
+        if session is None or not (may_be_hidden or self.covers(session_id, publication.service)):
+            return False
+        group = session.group
         if group is None:
             return False
         return self._fanout.add_for_one(group, session_id, Delivery(b"", publication.payload, publication))

@@ -68,5 +68,10 @@ class OwnTopics:
         if made:
             self._wake()
 
+    def give_to(self, session_id: str, publication: Publication) -> None:
+        """Give one session a publication, also if it may not watch its topic any more and is to forget it."""
+        if self._receivers.filtering.give(session_id, publication, may_be_hidden=True):
+            self._wake()
+
     def _groups(self, topic: str) -> list[Group]:
         return [*self._receivers.filtering.on(topic), *self._receivers.members_on(topic)]

@@ -30,6 +30,10 @@ class ChangedKeys(Generic[Key]):
         """How many are not looked at yet."""
         return len(self._keys)
 
+    def __iter__(self) -> Iterator[Key]:
+        """Those."""
+        return iter(self._keys)
+
     def add(self, key: Key) -> None:
         """A thing changed."""
         self._keys[key] = None

@@ -11,6 +11,7 @@ goes with thousands of others, is told once. The payload says how it is then.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from itertools import chain
 from typing import Any, ClassVar
 
 import msgspec
@@ -18,6 +19,7 @@ from zope.interface import implementer
 
 from bussrv import events as ev
 from bussrv.bus.interfaces import ITopicSource
+from bussrv.bus.services.hosted_subscribers import seen_with
 from bussrv.plugin import (
     EVERYTHING,
     IBus,
@@ -27,6 +29,7 @@ from bussrv.plugin import (
     Publication,
     Session,
     Stamped,
+    by_steps,
     format_time,
     matches,
 )
@@ -68,12 +71,15 @@ class Presence:
         self._shows_users = shows_users
         self._state = bus.registry.state
         self._wanting: dict[str, set[str]] = {}  # by session, its subscriptions to such topics
+        self._told: dict[str, tuple[Permissions, ...]] = {}  # by such a session, those by which it may have been told
+        self._seconds = reactor.seconds
         self._shown: dict[str, str] = {}  # by session, the routing id by which subscribers know it
         self._changed: ChangedKeys[Present] = ChangedKeys(self._publish, bus.slices, reactor)
         for each in self._state.all_subscriptions():
             self._subscribed(each.session, each.service)
         bus.own_topics.add(self)
         bus.registry.observe(self, self.KINDS)
+        bus.permission_observers.append(self._permissions_changed)
 
     def registry_changed(self, stamped: Stamped) -> None:
         """Note what changed, if somebody wants to know; see :class:`IRegistryObserver`."""
@@ -95,6 +101,7 @@ class Presence:
     def _subscribed(self, session_id: str, wanted: str | None) -> None:
         if wanted is not None and is_wanted(wanted):
             self._wanting.setdefault(session_id, set()).add(wanted)
+            self._told.setdefault(session_id, (self._bus.access.of(self._state.sessions.get(session_id)),))
 
     def _unsubscribed(self, session_id: str, ended: set[str]) -> None:
         left = self._wanting.get(session_id, set()) - ended
@@ -102,6 +109,7 @@ class Presence:
             self._wanting[session_id] = left
             return
         self._wanting.pop(session_id, None)
+        self._told.pop(session_id, None)
         if not self._wanting:
             self._shown.clear()
             self._changed.clear()
@@ -115,16 +123,21 @@ class Presence:
 
     def retained(self, wanted: str, permissions: Permissions) -> Iterator[Publication | None]:
         """See :class:`bussrv.bus.interfaces.ITopicSource`."""
+        for present in self._matching(wanted):
+            if present is not None:
+                yield from self._of(present, permissions)
+            yield None
+
+    def _matching(self, wanted: str) -> Iterator[Present | None]:
+        """The things that a subscription is for, in steps. One that it names by itself may not be there."""
         exact = present_of(wanted)
         if exact is not None:
-            yield from self._of(exact, permissions)
+            yield exact
         for kind in kinds_of(wanted):
             known = self._state.sessions if kind is PresenceKind.SESSION else self._state.services
             for key in tuple(known):
                 present = self._present(kind, key)
-                if present is not None and matches(wanted, present.topic):
-                    yield from self._of(present, permissions)
-                yield None
+                yield present if present is not None and matches(wanted, present.topic) else None
 
     def _present(self, kind: PresenceKind, key: str) -> Present | None:
         if kind is PresenceKind.SERVICE:
@@ -139,6 +152,38 @@ class Presence:
         payload = yield from self._payload(present, permissions)
         if payload:
             yield Publication(present.topic, JSON, payload, is_retained=True)
+
+    def _permissions_changed(self, session_id: str) -> None:
+        """A session may see other things from now on: tell it of these, and take back what it may not see any more."""
+        told, session = self._told.get(session_id), self._state.sessions.get(session_id)
+        if told is None or session is None or self._bus.access.of(session) is told[-1]:
+            return
+        self._told[session_id] = told = (*told, self._bus.access.of(session))
+        # What has gone, but was not told yet, is told to those only who may see it now.
+        changed = tuple(self._changed)
+        self._bus.slices.do(by_steps(self._tell_again(session_id, told, changed), self._seconds))
+
+    def _tell_again(
+        self, session_id: str, told: tuple[Permissions, ...], changed: tuple[Present, ...]
+    ) -> Iterator[None]:
+        for wanted in tuple(self._wanting.get(session_id, ())):
+            missed = (each for each in changed if matches(wanted, each.topic))
+            for present in chain(missed, self._matching(wanted)):
+                if self._told.get(session_id) is not told:
+                    return  # They have changed again, or the session is gone.
+                if present is not None:
+                    yield from self._tell_one(session_id, told, present)
+                yield
+        self._told[session_id] = told[-1:]
+
+    def _tell_one(self, session_id: str, told: tuple[Permissions, ...], present: Present) -> Iterator[None]:
+        if not any(_may_see(each, present) for each in told):
+            return
+        payload = b""
+        if _may_see(told[-1], present):
+            payload = yield from self._payload(present, seen_with(told[-1]))
+        if self._told.get(session_id) is told:
+            self._bus.own_topics.give_to(session_id, Publication(present.topic, JSON, payload, is_retained=True))
 
     def _publish(self, present: Present) -> Iterator[None]:
         """Tell subscribers how a thing is now, in steps."""
@@ -180,6 +225,11 @@ class Presence:
             "away": session.is_away,
         }
         return _encode({name: fact for name, fact in facts.items() if fact is not None})
+
+
+def _may_see(permissions: Permissions, present: Present) -> bool:
+    """Whether a subscriber is told of a thing."""
+    return permissions.may("watch", present.topic) and _sees(seen_with(permissions), present)
 
 
 def _sees(permissions: Permissions, present: Present) -> bool:

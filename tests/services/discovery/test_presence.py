@@ -42,6 +42,9 @@ send = "*"
 observe = "*"
 """
 
+NARROW = POLICY.replace('["tv", "radio", "$bus/*"]', '["tv", "$bus/*"]').replace('"ann*", ', "")
+"""Some of those who may see something see less."""
+
 
 def truth(network: Present, believer: Believer) -> dict[str, bytes]:
     """What somebody may see of the registry."""
@@ -107,6 +110,10 @@ class Machine(RuleBasedStateMachine):
         for each in self.members[which : which + 1]:
             each.connection.close()
             self.members.remove(each)
+
+    @rule(policy=st.sampled_from([POLICY, NARROW]))
+    def change_the_policy(self, policy: str) -> None:
+        use_policy(self.network, policy)
 
     @rule()
     def look(self) -> None:
@@ -269,6 +276,23 @@ def test_a_policy_that_names_all_services_does_not_name_these() -> None:
     assert Believer(network).known == {}
     use_policy(network, '[[rule]]\nwatch = "$bus/services/*"\naddress = "*"\n')
     assert {topic.split("/")[1] for topic in Believer(network, "$bus/services/#").known} == set()
+
+
+def test_what_may_not_be_seen_any_more_is_taken_back() -> None:
+    network = Present()
+    use_policy(network, POLICY)
+    network.member(**{"routing-id": "ann"}).send({"event": "services/register", "name": "radio"})
+    network.wait()
+    hub = Believer(network, host="10.0.0.9")
+    hidden = {"$bus/sessions/ann", "$bus/services/radio"}
+    assert hidden <= hub.known.keys()
+    use_policy(network, NARROW)
+    network.wait()
+    assert not hidden & hub.hear().keys()
+    assert {each.topic for each in hub.heard if not each.payload} == hidden, "nothing else is named"
+    use_policy(network, POLICY)
+    network.wait()
+    assert hidden <= hub.hear().keys()
 
 
 @pytest.mark.parametrize("wanted", ["$bus/#", "$bus/services/#", "$bus/+/tv"])
