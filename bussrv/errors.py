@@ -170,6 +170,13 @@ COUNTERS: dict[str, str] = {
     "max-addressees": "objects refused: they were addressed to too many routing ids",
     "max-routing-ids": "subscriptions refused: they had too many further routing ids",
     "link-lost-objects": "objects of other servers that were lost on their way here, as linked servers say",
+    # Incidents, and how others are told of them.
+    "incident-webhook-sent": "incidents that the URL of `--incident-webhook` has taken",
+    "incident-webhook-failed": "attempts to tell that URL of an incident that failed",
+    "incident-webhook-dropped": "incidents that it was not told of, because too many waited",
+    "incident-command-sent": "runs of the command of `--on-incident` that ended with 0",
+    "incident-command-failed": "runs of that command that failed, or took too long",
+    "incident-command-dropped": "incidents that it was not run for, because too many waited",
     # The admin interface, by the option that sets the limit.
     "admin-max-connections": "connections to the admin interface closed: there were too many",
     "admin-max-rate": "requests to the admin interface refused: there were too many of one user or address",

@@ -257,6 +257,18 @@ class AdminAction(Event, frozen=True, tag="admin.action"):
     target: str | None = None
 
 
+class IncidentAcknowledged(Event, frozen=True, tag="incident.acknowledged"):
+    """An operator, ``actor``, has taken note of an ``incident`` that the admin interface shows, or says a ``note``.
+
+    ``kind`` is its kind, and ``since`` the time at which it began, UTC microseconds.
+    """
+
+    incident: str
+    kind: str
+    since: int
+    note: str | None = None
+
+
 class JournalDegraded(Event, frozen=True, tag="journal.degraded"):
     """The journal could not be written. ``message`` is what the system said."""
 
@@ -330,6 +342,7 @@ AnyEvent = (
     | ConfigReloaded
     | ConfigReloadFailed
     | AdminAction
+    | IncidentAcknowledged
     | JournalDegraded
     | JournalRestored
     | JournalSalvaged

@@ -3,6 +3,7 @@
 - ``figures``: figures of the server: health, metrics, limits, and what changes every second
 - ``history``: the history of the server: figures of the last 30 days in bounded memory, and who was busiest
 - ``http``: connections, requests, who may send them, and answers
+- ``incidents``: incidents of the running server: judged, shown, acknowledged, and told to others
 - ``journal``: views of the journal: its condition, its records, and the past
 - ``registry``: sessions, services, subscriptions and links: shown, and changed by operators
 - ``servers``: all servers at once: this one, those that it is linked with, and those of ``--admin-peer``

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from msgspec import Struct
 from twisted.internet.defer import Deferred
 
+from bussrv.admin.incidents.known import KnownIncidents
 from bussrv.bus.interfaces import IBus
 from bussrv.events import Event
 from bussrv.journal.condition import JournalCondition, JournalEnd
@@ -74,6 +75,7 @@ class AdministeredServer(Protocol):
 
     :ivar boot: the id of this boot.
     :ivar started: the time of its start, UTC microseconds.
+    :ivar incidents: the incidents that are known.
     """
 
     bus: IBus
@@ -81,6 +83,7 @@ class AdministeredServer(Protocol):
     reactor: Any
     boot: str
     started: int
+    incidents: KnownIncidents
 
     @property
     def place(self) -> AdministeredJournal | None:

@@ -13,6 +13,7 @@ from bussrv.admin.history import view as history
 from bussrv.admin.http import openapi, static_files
 from bussrv.admin.http.answers import JSON
 from bussrv.admin.http.routes import END, Parameter, Route
+from bussrv.admin.incidents import view as incidents
 from bussrv.admin.interfaces import Reloaded
 from bussrv.admin.journal import past, recent, why
 from bussrv.admin.journal import view as journal_view
@@ -226,6 +227,22 @@ ROUTES: tuple[Route, ...] = (
         collection=recent.DeniedItem,
         key=(),
         sort="-seq",
+    ),
+    Route(
+        path="/api/v1/incidents",
+        function=incidents.list_all,
+        collection=incidents.IncidentItem,
+        key=("id",),
+        sort="-since",
+    ),
+    Route(
+        method="POST",
+        path="/api/v1/incidents/{incident}/acknowledge",
+        function=incidents.acknowledge,
+        permission="write",
+        body=incidents.Acknowledgement,
+        answers=incidents.IncidentItem,
+        problems=("no-such-incident", "journal-unavailable"),
     ),
     Route(
         path="/api/v1/journal",

@@ -270,6 +270,7 @@ EVENTS: dict[str, str] = {
     "config.reloaded": "the configuration was reloaded",
     "config.reload-failed": "the configuration could not be reloaded, so nothing changed",
     "admin.action": "an operator did something through the admin interface",
+    "incident.acknowledged": "an operator took note of an incident",
     "journal.degraded": "the journal could not be written",
     "journal.restored": "the journal could be written again",
     "journal.salvaged": "the journal was repaired",

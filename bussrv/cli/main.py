@@ -39,6 +39,7 @@ SECTIONS: dict[str, dict[str, Row]] = {
         "servers": Row("bussrv.cli.commands.operate.lists", "list all servers, with their health and traffic"),
         "top": Row("bussrv.cli.commands.operate.top", "watch throughput, times, slow sessions and refusals"),
         "health": Row("bussrv.cli.commands.operate.health", "show whether a server is ready, and its checks"),
+        "incidents": Row("bussrv.cli.commands.operate.incidents", "list what needs a look, and take note of it"),
         "events": Row("bussrv.cli.commands.operate.streams", "show changes of the registry, as they happen"),
         "tap": Row("bussrv.cli.commands.operate.streams", "show objects that go through the server"),
         "alive": Row("bussrv.cli.commands.talk.alive", "ask a server on this machine for a sign of life"),

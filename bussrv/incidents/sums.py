@@ -115,14 +115,21 @@ class Sums:
         self._down: int | None = None
         self._boot: str | None = None
         self._stopped = False
-        self._last: Record | None = None
+        self._last: tuple[int, int] | None = None
+
+    def begin_after(self, seq: int, time: int, *, stopped: bool) -> None:
+        """Say which record was the last one before those that come, and whether its boot stopped in an orderly way.
+
+        :param time: UTC microseconds.
+        """
+        self._last, self._stopped = (seq, time), stopped
 
     def take(self, records: Iterable[Record]) -> None:
         """Take in records, in their order."""
         for record in records:
             if record.boot != self._boot:
                 self._begin(record)
-            self._last = record
+            self._last = record.seq, record.time
             take = _TAKES.get(type(record.event))
             if take is not None:
                 take(self, record)
@@ -131,17 +138,13 @@ class Sums:
         """Another boot of the server."""
         last = self._last
         if last is not None and not self._stopped:
-            self._crashes.join(Tally(1, first_seq=last.seq, begin=last.time, end=last.time))
-            self._down = max(self._down or 0, record.time - last.time, 0)
+            seq, time = last
+            self._crashes.join(Tally(1, first_seq=seq, begin=time, end=time))
+            self._down = max(self._down or 0, record.time - time, 0)
         self._boot, self._stopped = record.boot, False
 
     def _stop(self, record: Record) -> None:
         self._stopped = True
-
-    def _recovered(self, record: Record) -> None:
-        """The server says that the boot before it crashed, of which there may be no record here."""
-        if not self._crashes.number:
-            self._crashes.join(Tally(1, first_seq=record.seq, begin=record.time, end=record.time))
 
     def _refuse(self, record: Record) -> None:
         event = record.event
@@ -300,7 +303,6 @@ _TAKES: dict[type[Event], Callable[[Sums, Record], None]] = {
     **{each: Sums._refuse for each in ev.EVENT_CLASSES if event_name(each) in REFUSALS},
     ev.SessionOpened: Sums._opened,
     ev.ServerStopped: Sums._stop,
-    ev.ServerRecovered: Sums._recovered,
     ev.SessionIdentified: _of_presence(Presence.identified),
     ev.AuthSucceeded: _of_presence(Presence.identified),
     ev.SessionClosed: _of_presence(Presence.closed),
@@ -310,3 +312,6 @@ _TAKES: dict[type[Event], Callable[[Sums, Record], None]] = {
     ev.ServiceUnregistered: _of_presence(Presence.unregistered),
 }
 """What each event adds to."""
+
+JUDGED: tuple[type[Event], ...] = (*_TAKES, ev.ServerStarted)
+"""The events that sums are made of. A boot begins with one of them."""

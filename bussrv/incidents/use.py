@@ -29,6 +29,9 @@ MOST_RETURNS = 1_000
 
 SECOND = 1_000_000
 
+UNKNOWN = "\0unknown"
+"""The owner of a session whose name in the journal is not known."""
+
 Over = Callable[[Incident], None]
 """Is told the sums that are dropped."""
 
@@ -193,7 +196,7 @@ class Presence:
         if found is None or not found.is_away:
             return
         found.is_away = False
-        if _is_other(found.owner, event.actor):
+        if found.owner != UNKNOWN and _is_other(found.owner, event.actor):
             tally, addresses = self._returns.used(session)
             tally.add(record, "session.resumed")
             address = cut(address_of(event.peer))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from bussrv.incidents.amounts import length, many
-from bussrv.incidents.judging import Incident
+from bussrv.incidents.judging import Incident, weight_of
 from bussrv.incidents.vocabulary import LOGIN
 
 NEXT = {
@@ -108,3 +108,20 @@ def what_to_do(incident: Incident) -> str:
 def of_kinds(numbers: Mapping[str, int]) -> str:
     """How many incidents there are of each kind."""
     return ", ".join(many(number, *NAMES[what]) for what, number in numbers.items())
+
+
+WELL = "Nothing needs a look."
+
+
+def verdict(incidents: Sequence[Incident]) -> str:
+    """The verdict on a server, in a sentence without names.
+
+    :param incidents: those that nobody took note of.
+    """
+    if not incidents:
+        return WELL
+    worst = max(incidents, key=lambda each: (weight_of(each), each.number))
+    said = title(worst).replace("\N{NO-BREAK SPACE}", " ")
+    if len(incidents) == 1:
+        return f"One incident needs a look: {said[:1].lower()}{said[1:]}."
+    return f"{len(incidents)} incidents need a look. The worst: {said[:1].lower()}{said[1:]}."

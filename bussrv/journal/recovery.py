@@ -55,6 +55,7 @@ class Recovered(Struct, frozen=True, kw_only=True):
 
     :ivar next_seq: the number of the record to come, 1 in a new journal.
     :ivar hash: the hash of the last line.
+    :ivar last_time: the time of the last record, UTC microseconds.
     :ivar previous: the last segment.
     :ivar server: the server id of the last record.
     :ivar stopped: whether the last boot ended in an orderly way.
@@ -65,6 +66,7 @@ class Recovered(Struct, frozen=True, kw_only=True):
 
     next_seq: int = 1
     hash: str = START
+    last_time: int = 0
     previous: Previous | None = None
     server: str | None = None
     stopped: bool = True
@@ -177,6 +179,7 @@ class _Recovery:
             return Recovered(
                 next_seq=header.segment,
                 hash=header.prev,
+                last_time=header.time,
                 previous=header.previous,
                 server=header.server,
                 stopped=False,
@@ -189,6 +192,7 @@ class _Recovery:
         return Recovered(
             next_seq=found.judge.next_seq,
             hash=found.judge.hash or START,
+            last_time=record.time,
             previous=found.extent.as_previous(),
             server=record.server,
             stopped=isinstance(record.event, ServerStopped),

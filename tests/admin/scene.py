@@ -85,7 +85,7 @@ class Admin(Network):
     def __init__(self, *, rows: Iterable[Route] = ROUTES, **settings: Any) -> None:
         super().__init__(**settings)
         self.calls: list[str] = []
-        view = AdminView(
+        self.view = view = AdminView(
             bus=self.bus,
             journal=self.journal,
             reactor=self.reactor,

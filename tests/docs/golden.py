@@ -282,6 +282,8 @@ def write_salvaged(directory: Path) -> None:
     _durable_session(say)
     net = {"protocol": "objects", "routing_id": "uplink/office", "peer": "unix"}
     say(ev.LinkGap(origin="attic", service="gate", lost=12, reason="objects-lost", **net), asked=False)
+    seen = {"incident": "a1b2c3d4e5f6", "kind": "guessing", "since": 1_795_270_000_000_000}
+    say(ev.IncidentAcknowledged(note="ann changed her secret", **seen, **ann))
     say.stop()
 
 

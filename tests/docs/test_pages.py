@@ -385,6 +385,7 @@ def test_no_snippet_is_left_untested() -> None:
         *(("docs/how-to/home-assistant.md", each) for each in ("console", "python", "toml")),
         ("docs/reference/services.md", "sh"),
         ("docs/reference/services.md", "text"), ("docs/reference/log.md", "text"), ("docs/reference/log.md", "json"),
+            *(("docs/how-to/incidents.md", each) for each in ("console", "text", "toml")),
             ("docs/how-to/monitor.md", "console"), ("docs/how-to/monitor.md", "sh"),
         ("docs/reference/journal-format/index.md", "json"), ("docs/reference/journal-tools.md", "console"),
         ("docs/reference/audit/timeline.md", "console"), ("docs/reference/audit/timeline.md", "python"),

@@ -213,7 +213,7 @@ def test_what_is_around_a_place_is_shown_even_if_damaged(
 
 def test_the_end_says_which_records_a_salvage_left_out(shell: Shell) -> None:
     salvaged = ROOT / "docs" / "reference" / "journal-format" / "salvaged"
-    status, said, complained = shell.run("tail", salvaged, "-n", "21")
+    status, said, complained = shell.run("tail", salvaged, "-n", "22")
     assert (status, said.splitlines()[0].split()[1]) == (0, "6")
     sentence = "a new chain begins with record 6, after damage in segment 1, line 5; --around 5 shows what is before it"
     assert complained == f"bussrv journal: {sentence}\n"

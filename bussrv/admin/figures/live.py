@@ -43,6 +43,8 @@ class LiveFigures(Struct, frozen=True, kw_only=True):
     :ivar cpu_seconds: the CPU time since the start.
     :ivar memory_bytes: the memory of the process now. It and ``descriptors`` may be ``null``: some systems do not say.
     :ivar degraded: the names of the checks of ``/readyz`` that are not ``ok``.
+    :ivar incidents: how many incidents nobody took note of. ``gravest``: the weight of the gravest of them, 0 to 3.
+    :ivar verdict: the verdict on the server, in a sentence.
     """
 
     time: str
@@ -65,6 +67,9 @@ class LiveFigures(Struct, frozen=True, kw_only=True):
     memory_bytes: float
     descriptors: float
     degraded: list[str]
+    incidents: int
+    gravest: int
+    verdict: str
 
 
 class _Lately:
@@ -121,6 +126,7 @@ class Live:
     def _now(self) -> LiveFigures:
         server, look, process = self._server, self._figures.look(), self._figures.process
         traffic = [each.traffic for each in look.totals.values()]
+        to_look_at, gravest = server.incidents.to_look_at
         return LiveFigures(
             time=format_time(server.bus.utc()),
             seq=self._figures.seq,
@@ -142,4 +148,7 @@ class Live:
             memory_bytes=process.memory_bytes,
             descriptors=process.descriptors,
             degraded=readiness(server, self._figures).degraded,
+            incidents=to_look_at,
+            gravest=gravest,
+            verdict=server.incidents.verdict,
         )

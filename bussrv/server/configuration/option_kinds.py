@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 from ipaddress import ip_network
 from pathlib import Path
@@ -162,3 +163,49 @@ class UserOfNetwork(ValueKind["tuple[Network, str]"]):
     def plain(self, setting: Any) -> Any:
         """Both as one text."""
         return f"{setting[0]}={setting[1]}"
+
+
+class Url(ValueKind[str]):
+    """A URL of HTTP. It may hold secrets, so that no fault quotes it."""
+
+    takes = "a URL"
+
+    def check(self, value: object) -> str:
+        """The URL."""
+        text = Text().check(value)
+        try:
+            parts = urlsplit(text)
+            is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            is_url = False
+        if not is_url or not text.isascii() or not text.isprintable() or " " in text:
+            raise BadValue("it is no URL such as https://alerts.example/bussrv")
+        if parts.username is not None:
+            raise BadValue("a URL with a user before its host is not supported")
+        return text
+
+
+class CommandWords(ValueKind["tuple[str, ...]"]):
+    """A command and its arguments. A text is split into words as a shell splits it, but no shell is involved."""
+
+    takes = "a command with its arguments"
+
+    def check(self, value: object) -> tuple[str, ...]:
+        """The words."""
+        if isinstance(value, list):
+            words = [Text().check(each) for each in value]
+        else:
+            text = Text().check(value)
+            try:
+                words = shlex.split(text)
+            except ValueError as error:
+                raise BadValue(f"{shown(text)} cannot be split into words: {error}") from error
+        if not words or not words[0]:
+            raise BadValue("there is no command")
+        if any("\0" in each for each in words):
+            raise BadValue("a word of a command has no NUL in it")
+        return tuple(words)
+
+    def plain(self, setting: Any) -> Any:
+        """A list of words."""
+        return list(setting)

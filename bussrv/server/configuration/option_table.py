@@ -40,9 +40,11 @@ from bussrv.options import (
 from bussrv.server.configuration.option_kinds import (
     AdminUrl,
     CheckerDescription,
+    CommandWords,
     Endpoint,
     JournalDirectory,
     ServiceNames,
+    Url,
     UserOfNetwork,
 )
 from bussrv.server.log.levels import PARTS, Levels, LogLevelsKind
@@ -211,6 +213,24 @@ class ServerOptions:
         "journal. The file need not be there at the start.",
         unset="the dashboard shows no audit",
         example="/var/lib/bussrv/bussrv-audit/summary.json",
+    )
+    incident_webhook: str | None = ADMIN.option(
+        Url(),
+        None,
+        "A URL that the server posts each incident to, as JSON, when it begins and when it is over. Of `https`, the "
+        "certificate is checked. The URL may hold a secret: the log has its host only.",
+        unset="none",
+        example="https://alerts.example/bussrv",
+        reloadable=False,
+    )
+    on_incident: tuple[str, ...] | None = ADMIN.option(
+        CommandWords(),
+        None,
+        "A command that the server runs when an incident begins, and when it is over. No shell is involved. The "
+        "incident is in the variable `BUSSRV_INCIDENT` of its environment, as JSON.",
+        unset="none",
+        example=["/usr/local/bin/page-somebody"],
+        reloadable=False,
     )
     journal: Path | None = JOURNAL.option(
         JournalDirectory(),

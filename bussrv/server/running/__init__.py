@@ -5,6 +5,7 @@
   clear
 - ``identity``: the checkers that ``--auth`` names: made at the start, and again whenever the configuration is read
   again
+- ``incidents``: the incidents of a server in effect: judged while it runs, and told to those whom the options name
 - ``journal``: the journal of a server: recovered, opened and closed
 - ``links``: the links that a server dials: a list of descriptions, which may change while the server runs
 - ``policy``: the policy that is in effect: read from its file at the start, and again at each reload

@@ -17,6 +17,7 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
 
 from bussrv.admin.http.login import Login
+from bussrv.admin.incidents.known import KnownIncidents
 from bussrv.admin.interfaces import Reloaded
 from bussrv.admin.servers.asking import AskedServer
 from bussrv.admin.site import AdminPort
@@ -69,6 +70,7 @@ class AdminView:
 
     def __post_init__(self) -> None:
         self.started = self.bus.utc()
+        self.incidents = KnownIncidents()
         self.place = self.journal_place if isinstance(self.journal_place, JournalPlace) else None
         self.journal_condition = self.journal_place.condition
         self.dialed = self.links.dialed

@@ -37,6 +37,7 @@ from bussrv.server.log.repeats import Repeats
 from bussrv.server.log.text import Threshold, escape_log, one_line, say_aside
 from bussrv.server.running.admin import AdminInterface, AdminView
 from bussrv.server.running.identity import Checkers
+from bussrv.server.running.incidents import IncidentsInEffect
 from bussrv.server.running.journal import JournalPlace, NoJournal
 from bussrv.server.running.links import DialedLinks
 from bussrv.server.running.policy import PolicyInEffect, in_effect
@@ -183,6 +184,7 @@ class BusService(Service):
             reload=self.reload,
             drain=partial(stop, self._reactor, partial(self.asked_to_stop, drain=True)),
         )
+        self._incidents = IncidentsInEffect(self._config, self._view, recovered)
         self._open()
         self._note_start(recovered)
         self._hosted.claim()
@@ -194,6 +196,7 @@ class BusService(Service):
             self._discovery.start()
         offered = self._hosted.start()
         self._dial()
+        self._incidents.start()
         if self._read is not None:
             self._reload = Reload(
                 self._config,
@@ -333,6 +336,7 @@ class BusService(Service):
         if self._drains and self._hurry is not None:
             await self._drain(self._hurry)
         self._checkers.stop()
+        self._incidents.stop()
         self.bus.links.stop()
         listeners = {name: listener.stopService for name, listener in reversed(tuple(self.listeners.items()))}
         links = {"link": lambda: Deferred.fromCoroutine(self._links.stop())}

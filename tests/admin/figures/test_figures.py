@@ -17,6 +17,7 @@ from bussrv.admin.figures.health import CHECKS, readiness
 from bussrv.admin.figures.limits import limited
 from bussrv.admin.figures.live import INTERVAL, Live, LiveFigures
 from bussrv.admin.figures.metrics import CODES, METRICS, Metrics
+from bussrv.admin.incidents.known import KnownIncidents
 from bussrv.admin.interfaces import Dialed
 from bussrv.counts.histogram import SECONDS, Histogram
 from bussrv.journal.condition import JournalCondition, ShippingCondition
@@ -41,6 +42,7 @@ class Server(BusHarness):
         self.addresses: dict[str, str] = {"objects": "tcp 127.0.0.1:7890", "spp": "tcp 127.0.0.1:3002"}
         self.links: list[Dialed] = []
         self.looks = 0
+        self.incidents = KnownIncidents()
 
     def journal_condition(self) -> JournalCondition:
         self.looks += 1

@@ -76,6 +76,8 @@ VALUES: dict[type[ValueKind[Any]], Callable[[Any], st.SearchStrategy[Any]]] = {
     SlowPolicy: lambda _: st.sampled_from(["spp=coalesce", "spp=disconnect"]),
     option_kinds.Endpoint: lambda _: st.integers(0, 65535) | st.just("tcp:7890:interface=192.168.7.1"),
     option_kinds.JournalDirectory: lambda _: TEXT | st.just("off"),
+    option_kinds.CommandWords: lambda _: st.sampled_from(["/bin/true", "page 'some body' -x", "a $(b) *"]),
+    option_kinds.Url: lambda _: st.sampled_from(["https://alerts.example/hook?key=s", "http://[::1]:8080"]),
     option_kinds.ServiceNames: lambda _: st.sampled_from(["all", "off", "bus/clock", "bus/statistics,bus/clock"]),
     kinds.ServerId: lambda _: TEXT.filter(str.isprintable),
     loglevels.LogLevelsKind: lambda _: st.sampled_from(["debug", "info,journal=debug", "error,twisted=info,bus=warn"]),

@@ -37,6 +37,7 @@ const EVENTS = {
   "journal.pruned": ["Old segment removed"],
   "journal.salvaged": ["Damaged segment set aside"],
   "admin.action": ["Operator", "action"],
+  "incident.acknowledged": ["Incident acknowledged", "incident"],
 };
 
 /** Ends of sessions that are nobody's trouble. */

@@ -1,6 +1,7 @@
 """Commands that watch and steer a running server, or run beside it.
 
 - ``health``: ``bussrv health``: show whether a server is ready, and its checks
+- ``incidents``: ``bussrv incidents``: list what needs a look, and take note of it
 - ``lists``: ``bussrv services``, ``sessions``, ``links``, ``servers`` and ``who``: lists of the things that a server
   has
 - ``session``: ``bussrv session``: show one session, or the history of one that is closed

@@ -1,0 +1,112 @@
+"""Follows the journal and the health of the server, and keeps the incidents that are known up to date."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.task import LoopingCall
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from bussrv import events as ev
+from bussrv.admin.figures.figures import Figures
+from bussrv.admin.figures.health import readiness
+from bussrv.admin.incidents.earlier import MOST_RECORDS, read_earlier
+from bussrv.admin.incidents.known import KnownIncidents
+from bussrv.admin.incidents.troubles import Troubles
+from bussrv.admin.interfaces import AdministeredServer
+from bussrv.incidents.judging import is_incident
+from bussrv.incidents.sums import QUIET, Sums
+from bussrv.incidents.use import UNKNOWN
+from bussrv.journal.record import Record
+from bussrv.journal.recovery import Recovered
+from bussrv.turns.clock import Clock
+from bussrv.turns.threads import Threads
+
+INTERVAL = 2.0
+"""Seconds between two looks."""
+
+_SECOND = 1_000_000
+
+log = Logger()
+
+
+class IncidentWatch:
+    """Judges a running server.
+
+    :param before: the journal as the server found it.
+    :param are_hidden: whether the journal has pseudonyms, and the registry the names.
+    :ivar known: the incidents.
+    """
+
+    def __init__(self, server: AdministeredServer, clock: Clock, before: Recovered, *, are_hidden: bool) -> None:
+        self._server = server
+        self._figures = Figures(server)
+        self.known = server.incidents
+        self._troubles = Troubles(server.bus.server_id, clock.utc, clock.mono)
+        self._sums = Sums(server.bus.server_id, self.known.over)
+        self._directory = None if server.place is None else server.place.directory
+        self._seq = self._figures.seq
+        self._looking = LoopingCall(self._look)
+        self._looking.clock = server.reactor
+        self._take_registry(are_hidden)
+        if before.next_seq > 1:
+            self._sums.begin_after(before.next_seq - 1, before.last_time, stopped=before.stopped)
+        server.journal.follow(self._written)
+
+    def _take_registry(self, are_hidden: bool) -> None:
+        """What the journal says that there was before this boot."""
+        state, presence = self._server.bus.registry.state, self._sums.presence
+        for each in state.sessions.values():
+            owner = UNKNOWN if are_hidden else each.actor
+            presence.add(each.id, each.opened, owner, each.routing_id, each.home)
+        for service, providers in state.services.items():
+            for session in providers:
+                presence.add_provider(session, service)
+
+    def start(self) -> None:
+        """Look from now on, and read what the journal has of before."""
+        self._looking.start(INTERVAL, now=False).addErrback(self._failed)
+        if self._directory is not None and self._seq:
+            Deferred.fromCoroutine(self._read_earlier(self._directory, self._seq))
+
+    def stop(self) -> None:
+        """Look no more."""
+        if self._looking.running:
+            self._looking.stop()
+
+    @property
+    def not_kept(self) -> int:
+        """How often a table had no room, so that something could not be kept apart."""
+        return self._sums.not_kept.total()
+
+    async def _read_earlier(self, directory: Path, seq: int) -> None:
+        threads = Threads(self._server.reactor, "bussrv-incidents", 1)
+        try:
+            earlier: KnownIncidents = await threads(
+                read_earlier, directory, self._server.bus.server_id, max(0, seq - MOST_RECORDS), seq
+            )
+        except Exception as error:
+            log.warn("incidents of before the start are not known: {error}", event="incidents.unread", error=error)
+        else:
+            self.known.add(earlier)
+
+    def _written(self, records: list[Record]) -> None:
+        self._sums.take(records)
+        for each in records:
+            if isinstance(each.event, ev.IncidentAcknowledged):
+                self.known.note(each)
+
+    def _look(self) -> None:
+        now = self._server.bus.utc()
+        checks = readiness(self._server, self._figures).checks
+        self._troubles.look({name: each.message for name, each in checks.items() if each.status != "ok"})
+        self._sums.forget(now - QUIET * _SECOND)
+        self._troubles.forget(now - QUIET * _SECOND)
+        rows = [*self._sums.rows(now), *self._troubles.rows()]
+        self.known.go_on([row for row in rows if is_incident(row)])
+
+    def _failed(self, failure: Failure) -> Any:
+        log.failure("incidents cannot be judged any more", failure, event="incidents.failed")
