@@ -13,8 +13,7 @@ from bussrv.bus.groups.frames import Delivery
 from bussrv.bus.interfaces import IEncoding, IFilteringLink, ISessionLink
 from bussrv.formats.inbus.drops import Drops
 from bussrv.formats.inbus.outlet import InbusPublish
-from bussrv.formats.mqtt.durable.link import FACTS
-from bussrv.formats.mqtt.encoding import Encodings, MqttEncoding, Wanted
+from bussrv.formats.mqtt.encoding import FACTS, Encodings, MqttEncoding, Wanted
 from bussrv.formats.spp.protocol import HEADER_BYTES
 from bussrv.memory.bundle import Bundle
 from bussrv.registry.state.session import Session
