@@ -6,39 +6,29 @@ Reading begins at the snapshot of the segment that the moment is in, or a little
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-import msgspec
 from msgspec import Struct, field
 
 from bussrv import events as ev
 from bussrv.errors import JournalError
-from bussrv.journal.header import Header, decode_header, decode_part
+from bussrv.journal.header import Header, Part
 from bussrv.journal.moments import Moment
 from bussrv.journal.reading import read_header, segments
-from bussrv.journal.record import format_time, parse_time, version_of
-from bussrv.journal.regular import NotRegular
-from bussrv.journal.segment import CORRUPT, first_seq, open_segment
-from bussrv.journal.versions import SCHEMA_VERSION, of_today
+from bussrv.journal.record import format_time
+from bussrv.journal.segment import first_seq
 from bussrv.registry.state.fold import RegistryFold
 from bussrv.registry.state.session import Session
 from bussrv.registry.state.state import RegistryState
 from bussrv.values import InEffect
+from bussrv.why.records import Place, SegmentText
 
 WINDOW = 60.0
 """The seconds before and after a moment in which reasons are looked for."""
 
 SECOND = 1_000_000
-
-
-class Place(Struct, frozen=True):
-    """A record: its number, and its time in UTC microseconds."""
-
-    seq: int
-    time: int
 
 
 class Ended(Struct, frozen=True):
@@ -105,18 +95,6 @@ class Past(Struct):
         self.ended = [Ended(session(each.session), each.at, each.reason) for each in self.ended]
 
 
-class _Stamp(Struct):
-    seq: int
-    time: str
-
-
-_STAMP = re.compile(rb'\{"v":%d,"prev":"[0-9a-f]{64}","seq":([0-9]+),"time":"([^"]+)",' % SCHEMA_VERSION)
-
-
-_decode_stamp = msgspec.json.Decoder(_Stamp).decode
-_decode_event = msgspec.json.Decoder(ev.AnyEvent).decode
-
-
 def past_of(
     directory: Path, moment: Moment, window: float = WINDOW, pause: Callable[[], object] = lambda: None
 ) -> Past:
@@ -127,16 +105,27 @@ def past_of(
     :raises JournalError: it cannot be read, or does not reach as far back or forth.
     """
     paths = segments(directory)
-    index = _segment_of(paths, moment)
+    index = segment_of(paths, moment)
     reader = _Reader(directory, moment, int(window * SECOND), pause)
     begin = index
     if moment.time is not None:
-        begin = min(begin, _segment_of(paths, Moment(time=moment.time - reader.window)))
+        begin = min(begin, segment_of(paths, Moment(time=moment.time - reader.window)))
     reader.read(paths[begin:], is_first=begin == 0)
     return reader.past()
 
 
-def _segment_of(paths: Sequence[Path], moment: Moment) -> int:
+def take_in(fold: RegistryFold, part: Part, path: Path) -> None:
+    """Take a part of the snapshot of a segment into a registry.
+
+    :raises JournalError: it is none.
+    """
+    try:
+        fold.take(part.state, part.version)
+    except ValueError as error:
+        raise JournalError(f"{path}, line {part.part + 1}: not a part of a snapshot: {error}") from error
+
+
+def segment_of(paths: Sequence[Path], moment: Moment) -> int:
     """The index of the segment that a moment is in, or else the nearest one."""
     if moment.seq is not None:
         return max(0, bisect_right(paths, moment.seq, key=first_seq) - 1)
@@ -226,36 +215,12 @@ class _Reader:
 
         :raises JournalError: it cannot be read.
         """
-        try:
-            with open_segment(path) as file:
-                lines = file.read().split(b"\n")
-        except (NotRegular, OSError, *CORRUPT) as error:
-            raise JournalError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
-        lines.pop()  # empty, or the beginning of a line that is being written
-        counted = iter(enumerate(lines, 1))
-        number = 1
-        try:
-            number, line = next(counted, (1, b""))
-            header = decode_header(line)
-            for _ in range(header.parts):
-                number, line = next(counted, (number, b""))
-                part = decode_part(line)
-                if self._header is None:
-                    self._fold.take(part.state, part.version)
-            self._header = self._header or header
-            for each in counted:
-                number, line = each
-                event = _decode_event(line)
-                self._pause()
-                stamp = _STAMP.match(line)
-                if stamp is not None:
-                    # Written by this version: nearly all lines. Twice as fast as to decode the stamp, too.
-                    yield Place(int(stamp[1]), parse_time(stamp[2].decode())), event
-                else:
-                    older = _decode_stamp(line)
-                    yield Place(older.seq, parse_time(older.time)), of_today(event, version_of(line))
-        except (msgspec.DecodeError, ValueError, JournalError, RecursionError) as error:
-            raise JournalError(f"{path}, line {number}: {error}") from error
+        text = SegmentText(path)
+        if self._header is None:
+            for part in text.snapshot():
+                take_in(self._fold, part, path)
+            self._header = text.header
+        return text.records(self._pause)
 
     def _note(self, event: ev.Event, place: Place) -> None:
         """Note which record made something so."""

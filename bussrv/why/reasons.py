@@ -15,7 +15,8 @@ from bussrv.policy.permissions.permissions import EVERYTHING
 from bussrv.registry.state.session import Session
 from bussrv.service_patterns import filter_of, is_shared, matches
 from bussrv.values import OCTET_STREAM, Interest, ModeInterest, quoted
-from bussrv.why.past import Past, Place
+from bussrv.why.past import Past
+from bussrv.why.records import Place
 from bussrv.why.replica import Replica
 
 

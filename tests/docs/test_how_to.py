@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -24,6 +25,7 @@ from bussrv.policy.logins.tokens import TOKENS_FILE
 from bussrv.policy.logins.users import USERS_FILE
 from bussrv.server.configuration.exposure import check_endpoints
 from tests.docs.commands import prepare, says
+from tests.docs.golden import PLACE
 from tests.docs.pages import PAGES, ROOT, blocks, rows
 from tests.forked import ForkedServer
 
@@ -170,6 +172,8 @@ def test_the_token_of_the_dashboard(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_the_policy(tmp_path: Path) -> None:
     (policy,) = blocks("docs/how-to/policy.md", "toml")
     (tmp_path / "policy.toml").write_text(policy)
+    (tmp_path / "policy.toml").chmod(0o600)
+    shutil.copytree(PLACE / "whole", tmp_path / "bussrv-journal")
     found = [each for block in blocks("docs/how-to/policy.md", "console") for each in commands(block)]
     for command, wanted in found:
         if not command.startswith("twistd"):

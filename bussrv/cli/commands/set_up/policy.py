@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from datetime import tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,15 +13,19 @@ import click
 
 from bussrv.cli.command import CommandGroup
 from bussrv.cli.failure import FAILED
-from bussrv.cli.parameters import LazyChoice, json_option, need_one
+from bussrv.cli.parameters import JOURNAL, LazyChoice, json_option, need_one, period_options
 from bussrv.cli.show import output
 
 if TYPE_CHECKING:
     from bussrv.policy.permissions.permissions import Action
     from bussrv.policy.permissions.rules import Rules
+    from bussrv.why.trial import Trial
+    from bussrv.why.uses import Use
 
 policy = CommandGroup(
-    name="policy", help="Show what a policy file allows a user. It reads the file only, and asks no running server."
+    name="policy",
+    help="Show what a policy file allows a user, or what it would have refused in the past. Or make one of a journal. "
+    "No running server is asked.",
 )
 
 
@@ -154,3 +159,123 @@ def show(rules: Rules, asker: AskedSession, as_json: bool) -> int:
     if not applying:
         print("no rule applies to this user")
     return 0
+
+
+_journal_names = click.option(
+    "--pseudonyms", metavar="KEYFILE", type=click.Path(path_type=Path), help="Judge the names that it leads to."
+)
+
+
+@policy.command(
+    name="try",
+    short_help="what a policy would have refused",
+    examples=("bussrv policy try policy.toml --against bussrv-journal --since -2h",),
+    statuses={0: "nothing", 1: "something", 2: "a file could not be read"},
+)
+@click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
+@click.option(
+    "--against", "journals", metavar="JOURNAL", type=JOURNAL, multiple=True, required=True, help="May be repeated."
+)
+@period_options
+@json_option
+@_journal_names
+def try_(file: Path, journals: Sequence[Path | str], as_json: bool, **given: Any) -> int:
+    """Judge by a policy what the sessions in a journal did: what they provided, subscribed to and published on, and
+    that they became members. Print what would have been refused, of which users, and by which line. Refusals of what
+    the journal does not have are not foreseen. JOURNAL is a journal directory, or the URL that it is shipped to.
+    """
+    from bussrv.policy.permissions.file import read_policy
+    from bussrv.why.trial import try_policy
+
+    def judge() -> int:
+        rules = read_policy(file, "policy", _formats())
+        trial = try_policy(rules, _uses(journals, **given))
+        if as_json:
+            output.json_line(trial)
+        else:
+            for line in _trial_lines(trial):
+                output.line(line)
+        return 1 if trial.refusals else 0
+
+    return _reading(judge)
+
+
+@policy.command(
+    short_help="the least policy that allows what was done",
+    examples=("bussrv policy learn bussrv-journal",),
+    statuses={0: "done", 2: "a file could not be read"},
+)
+@click.argument("journals", metavar="JOURNAL...", type=JOURNAL, nargs=-1, required=True)
+@period_options
+@_journal_names
+def learn(journals: Sequence[Path | str], **given: Any) -> int:
+    """Print the least policy that allows what the sessions in a journal did. Review it before you use it: it allows
+    what an intruder did, too, and denies what has not happened yet. JOURNAL is a journal directory, or the URL that it
+    is shipped to.
+    """
+    from bussrv.why.learning import learn
+
+    def write() -> int:
+        output.line("# Learned from a journal. Review it: it allows all that was done, and nothing that was not.")
+        for line in learn(_uses(journals, **given)):
+            output.line(line)
+        return 0
+
+    return _reading(write)
+
+
+def _reading(work: Callable[[], int]) -> int:
+    from bussrv.errors import ConfigError, JournalError
+    from bussrv.terminal import one_line
+
+    try:
+        return work()
+    except ConfigError as error:
+        sentences = error.sentences
+    except JournalError as error:
+        sentences = (str(error),)
+    for sentence in sentences:
+        print(f"bussrv policy: {one_line(sentence)}", file=sys.stderr)
+    return FAILED
+
+
+def _formats() -> frozenset[str]:
+    from bussrv.admin.http.login import PROTOCOL
+    from bussrv.server.configuration.options import plugins
+
+    return frozenset([*(each.name for each in plugins().formats), PROTOCOL])
+
+
+def _uses(
+    journals: Sequence[Path | str], *, since: int | None, until: int | None, zone: tzinfo, pseudonyms: Path | None
+) -> Iterator[Use]:
+    """What the sessions in journals did. They are read one after the other."""
+    from bussrv.archive.fetching import at_hand
+    from bussrv.inspection.commands import Names
+    from bussrv.journal.moments import END, Moment
+    from bussrv.why.uses import uses_of
+
+    names = None if pseudonyms is None else Names(pseudonyms)
+    moments = [Moment(seq=1) if since is None else Moment(time=since), END]
+    with at_hand(journals, moments) as directories:
+        for directory in directories:
+            if names is None:
+                yield from uses_of(directory, since, until)
+            else:
+                yield from uses_of(directory, since, until, names.reveal)
+
+
+def _trial_lines(trial: Trial) -> Iterator[str]:
+    from bussrv.terminal import word
+
+    if not trial.refused:
+        yield f"it would have refused nothing of {trial.judged} uses"
+        return
+    numbers = ", ".join(f"{count} {action}" for action, count in sorted(trial.refused.items()))
+    yield f"of {trial.judged} uses it would have refused: {numbers}"
+    for each in trial.refusals:
+        times = "once" if each.count == 1 else f"{each.count} times"
+        what = f"{word(each.user)} {each.action} {word(each.target)} over {each.protocol}"
+        yield f"{what}: {times}, first in record {each.first}: {each.rule}"
+    if trial.further:
+        yield f"and {trial.further} more"
