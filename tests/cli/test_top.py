@@ -127,7 +127,7 @@ def test_the_slow_sessions_are_sorted_by_keys() -> None:
         return "".join(line[0] for line in [each for each in text if each][-3:])
 
     orders = {"-waiting_bytes": shown()}
-    for key in ("r", "s", "r", "s", "s", "s", "s"):
+    for key in ("r", "s", "r", "s", "s", "s"):
         screen.press(key)
         orders[screen.sort] = shown()
     assert orders == {
@@ -139,6 +139,31 @@ def test_the_slow_sessions_are_sorted_by_keys() -> None:
         "routing_id": "bac",
         "peer": "cba",
     }
+
+
+def test_the_first_list_is_chosen_by_a_key() -> None:
+    """Each is sorted as it was at first, by the number that matters."""
+    screen = Screen({}, "sessions", "name")
+    screen.show(look(figures(0), None))
+    traffic = dict.fromkeys(("objects_in", "objects_out", "bytes_in", "bytes_out"), 1)
+    screen.lists = {
+        "busiest/sessions": [{"session": "s.1", "name": "tv", "objects": 5, "bytes": 9, **traffic}],
+        "busiest/services": [{"service": "hall/a", "objects": 5, "bytes": 9}, {"service": "hall/b", "bytes": 99}],
+        "slow": [{"session": "s.2", "waiting_bytes": 5}],
+    }
+
+    def shown() -> list[str]:
+        console = Console(file=io.StringIO(), width=100, height=40)
+        lines = console.render_lines(screen, console.options.update(height=40))
+        text = ["".join(each.text for each in line).strip() for line in lines]
+        return [line for line in text if line][7:]
+
+    assert shown()[0] == "Busiest sessions of the last minute  by NAME"
+    assert shown()[2].split() == ["s.1", "tv", "-", "5", "9", "1", "1", "1", "1"]
+    screen.press("l")
+    assert [line.split()[0] for line in shown()] == ["Busiest", "SERVICE", "hall/b", "hall/a"]
+    screen.press("l")
+    assert shown()[0] == "Most bytes waiting  by BYTES"
 
 
 @pytest.mark.processes
@@ -153,7 +178,7 @@ def test_keys_at_a_terminal() -> None:
         said = b""
         while b"objects/s" not in said:
             said += os.read(ours, 1 << 16)
-        os.write(ours, b"srxq")
+        os.write(ours, b"lsrxq")
         threading.Thread(target=_drain, args=(ours,), daemon=True).start()
         assert process.wait(PATIENCE) == 0
         assert termios.tcgetattr(theirs) == before

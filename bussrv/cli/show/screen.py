@@ -11,7 +11,8 @@ import tty
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table
@@ -28,57 +29,106 @@ KEPT = 200
 FEW = 3
 """The fewest rows of a table, however low the terminal is."""
 
-LISTS = (
-    ("Most bytes waiting", "slow", ("session", "protocol", "routing_id", "peer", "waiting_bytes")),
-    ("Lately closed", "closed", ("time", "session", "protocol", "user", "peer", "reason")),
-    ("Lately denied", "denied", ("time", "event", "user", "peer", "action", "target")),
+
+class ShownList(NamedTuple):
+    """A table.
+
+    :ivar path: the collection of the admin interface.
+    :ivar columns: the field of each column.
+    :ivar sort: how it is sorted at first; empty: as the server does, and a person cannot change it.
+    :ivar query: what the server is asked for.
+    """
+
+    title: str
+    path: str
+    columns: tuple[str, ...]
+    sort: str = ""
+    query: Mapping[str, Any] = MappingProxyType({})
+
+
+_LAST_MINUTE = MappingProxyType({"since": "-60"})
+_TRAFFIC = ("objects", "bytes", "objects_in", "objects_out", "bytes_in", "bytes_out")
+
+FIRST = {
+    "slow": ShownList(
+        "Most bytes waiting",
+        "slow",
+        ("session", "protocol", "routing_id", "peer", "waiting_bytes"),
+        "-waiting_bytes",
+    ),
+    "sessions": ShownList(
+        "Busiest sessions of the last minute",
+        "busiest/sessions",
+        ("session", "name", "protocol", *_TRAFFIC),
+        "-bytes",
+        _LAST_MINUTE,
+    ),
+    "services": ShownList(
+        "Busiest services of the last minute",
+        "busiest/services",
+        ("service", "objects", "bytes"),
+        "-bytes",
+        _LAST_MINUTE,
+    ),
+}
+"""The tables of which a person chooses the first one. It may be sorted by each column."""
+
+OTHERS = (
+    ShownList("Lately closed", "closed", ("time", "session", "protocol", "user", "peer", "reason")),
+    ShownList("Lately denied", "denied", ("time", "event", "user", "peer", "action", "target")),
 )
-"""The tables: title, collection of the admin interface, and the field of each column."""
 
 HEADINGS = {"protocol": "FORMAT", "waiting_bytes": "BYTES"}
 """The headings of columns that do not have the name of their field."""
 
-RIGHT = ("BYTES",)
-
-SORTED = "slow"
-"""The collection that a person may sort otherwise."""
-
-SORTS = ("waiting_bytes", "session", "protocol", "routing_id", "peer")
-"""The fields that it may be sorted by."""
+_NUMBERS = ("waiting_bytes", *_TRAFFIC)
 
 
 class Screen:
     """The screen: figures, curves and lists.
 
     :param server: the answer of ``/api/v1/server``.
-    :ivar lists: the rows of each collection of :data:`LISTS`, by its name.
-    :ivar sort: the field of :data:`SORTS` that the first collection is sorted by; with ``-`` before it downwards.
+    :ivar lists: the rows of each list, by its path.
+    :ivar first: the name of the first list, of :data:`FIRST`.
+    :ivar sort: the field that the first list is sorted by; with ``-`` before it downwards.
     :ivar note: a sentence, such as that the connection is lost.
     """
 
-    def __init__(self, server: Mapping[str, Any]) -> None:
+    def __init__(self, server: Mapping[str, Any], first: str = "slow", sort: str | None = None) -> None:
         self._server = server
         self._look: ServerFigures | None = None
         self._curves: dict[str, deque[float]] = {name: deque(maxlen=KEPT) for name in ("objects_in", "objects_out")}
         self.lists: dict[str, Sequence[Mapping[str, Any]]] = {}
-        self.sort = "-waiting_bytes"
+        self.first = first
+        self.sort = sort or FIRST[first].sort
         self.note = ""
 
     def press(self, key: str) -> None:
-        """A person pressed a key: ``s`` sorts by the next column, ``r`` turns the order around."""
-        field = self.sort.removeprefix("-")
-        if key == "s":
-            self.sort = SORTS[(SORTS.index(field) + 1) % len(SORTS)]
+        """A person pressed a key: ``l`` shows the next list, ``s`` sorts by the next column, ``r`` turns the order
+        around.
+        """
+        field, columns = self.sort.removeprefix("-"), FIRST[self.first].columns
+        if key == "l":
+            names = list(FIRST)
+            self.first = names[(names.index(self.first) + 1) % len(names)]
+            self.sort = FIRST[self.first].sort
+        elif key == "s":
+            self.sort = columns[(columns.index(field) + 1) % len(columns)]
         elif key == "r":
             self.sort = field if self.sort.startswith("-") else f"-{field}"
 
-    def _rows(self, name: str) -> Sequence[Mapping[str, Any]]:
-        """The rows of a collection, sorted as they are to be now: the server sorts those that it sends next."""
-        rows = self.lists[name]
-        if name != SORTED:
+    @property
+    def shown(self) -> tuple[ShownList, ...]:
+        """The lists that are shown."""
+        return (FIRST[self.first], *OTHERS)
+
+    def _rows(self, each: ShownList) -> Sequence[Mapping[str, Any]]:
+        """The rows of a list, sorted as they are to be now: the server sorts those that it sends next."""
+        rows = self.lists[each.path]
+        if not each.sort:
             return rows
         field = self.sort.removeprefix("-")
-        missing = 0 if field == "waiting_bytes" else ""
+        missing = 0 if field in _NUMBERS else ""
         return sorted(rows, key=lambda each: each.get(field) or missing, reverse=self.sort.startswith("-"))
 
     def show(self, look: ServerFigures) -> None:
@@ -97,21 +147,20 @@ class Screen:
         bars = BARS if options.encoding.startswith("utf") else PLAIN_BARS
         yield from self._figures(self._look, options.max_width, bars)
         left = height - 9
-        shown = [each for each in LISTS if self.lists.get(each[1])]
-        for index, (title, name, columns) in enumerate(shown):
-            rows = max(FEW, left // (len(shown) - index) - 3)
-            found = self._rows(name)[:rows]
-            left -= len(found) + 3
-            heading = Text(title, style="bold")
-            if name == SORTED:
+        shown = [each for each in self.shown if self.lists.get(each.path)]
+        for index, found in enumerate(shown):
+            rows = self._rows(found)[: max(FEW, left // (len(shown) - index) - 3)]
+            left -= len(rows) + 3
+            heading = Text(found.title, style="bold")
+            if found.sort:
                 heading.append(f"  by {_heading(self.sort.removeprefix('-'))}", style="dim")
-            yield Group(Text(""), heading, _table(found, columns))
+            yield Group(Text(""), heading, _table(rows, found.columns))
 
     def _title(self, width: int) -> RenderableType:
         server = self._server
         title = Text(f"bussrv {cell(server.get('version'))}  {cell(server.get('server'))}", style="bold", no_wrap=True)
         title.append(f"  since {cell(str(server.get('started', ''))[:19])}Z", style="dim")
-        title.append("  q s r", style="dim")
+        title.append("  q l s r", style="dim")
         if self.note:
             title.append(f"  {cell(self.note)}", style="bold red")
         elif self._look is not None and self._look.figures.get("degraded"):
@@ -163,7 +212,7 @@ def _percentiles(found: Mapping[str, Any]) -> str:
 
 def _table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> Table:
     cells = [[_cell(row, name) for name in columns] for row in rows]
-    return rich_table(list(map(_heading, columns)), cells, RIGHT)
+    return rich_table(list(map(_heading, columns)), cells, [_heading(each) for each in _NUMBERS])
 
 
 def _heading(field: str) -> str:

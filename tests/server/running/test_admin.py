@@ -180,3 +180,13 @@ def test_it_speaks_tls_and_knows_clients_by_their_certificates(tmp_path: Path) -
             connection.close()
         assert server.stop() == 0
     assert not any("Traceback" in line for line in server.lines)
+
+
+def test_the_history_outlives_the_server(tmp_path: Path) -> None:
+    """It is saved when the server stops, and has both starts then."""
+    for starts in (1, 2):
+        with ForkedServer(tmp_path / "journal") as server:
+            status, found = ask(server, "/api/v1/history?since=-3600")
+            assert status == 200
+            assert [each["kind"] for each in found["marks"]] == ["started"] * starts
+    assert stat.S_IMODE((tmp_path / "journal.history").stat().st_mode) == 0o600

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bussrv.audit.arguments import Converted
 from bussrv.cli.asking import admin
 from bussrv.cli.command import command
 from bussrv.cli.commands.operate.top_all import watch_all
@@ -32,48 +31,57 @@ LISTED_EVERY = 2
 ROWS = 20
 
 
-def _field(text: str) -> str:
-    from bussrv.cli.show.screen import SORTS
+def _checked(sort: str | None, first: str) -> str | None:
+    """:raises click.UsageError: the list has no such field."""
+    from bussrv.cli.show.screen import FIRST
 
-    if text.removeprefix("-") not in SORTS:
-        raise ValueError(f"there is no field {text!r}; there are {', '.join(SORTS)}")
-    return text
+    columns = FIRST[first].columns
+    if sort is not None and sort.removeprefix("-") not in columns:
+        raise click.UsageError(f"--sort: there is no field {sort!r}; there are {', '.join(columns)}")
+    return sort
 
 
 @command(
     examples=(
         "bussrv top",
-        "bussrv top --sort peer --count 2",
+        "bussrv top --list sessions --sort -bytes_out --count 2",
         "bussrv top --all --count 2",
         "bussrv top --json --count 2",
     ),
     statuses={0: "figures were shown --count times"},
 )
 @click.option(
-    "--sort",
-    metavar="FIELD",
-    type=Converted("FIELD", _field),
-    default="-waiting_bytes",
-    help="Sort the sessions by a field; with - before it downwards.  [default: -waiting_bytes]",
+    "--list",
+    "first",
+    type=click.Choice(["slow", "sessions", "services"]),
+    default="slow",
+    help="The first list: sessions with most bytes waiting, or the busiest sessions or services.  [default: slow]",
 )
+@click.option("--sort", metavar="FIELD", help="Sort the first list by a field; with - before it downwards.")
 @click.option("--all", "of_all", is_flag=True, help="Watch all servers that this one knows of, as bussrv servers does.")
 @click.option("-n", "--count", metavar="N", type=whole(1), help="Show figures so many times, then end.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 @connects
-def top(connection: ConnectionOptions, sort: str, of_all: bool, count: int | None, as_json: bool) -> int:
-    """Watch a server: sessions, throughput, times of delivery and of the journal, the sessions with most bytes waiting,
-    and the latest closed sessions and denials. The screen changes every second. Keys: q quits, s sorts the sessions by
-    the next column, r turns their order around. Without a terminal, there is one line of figures a second. --all shows
-    all servers, each with its health, sessions and traffic, and the links that are down.
+def top(
+    connection: ConnectionOptions, first: str, sort: str | None, of_all: bool, count: int | None, as_json: bool
+) -> int:
+    """Watch a server: sessions, throughput, times of delivery and of the journal, the sessions with most bytes waiting
+    or the busiest ones, and the latest closed sessions and denials. The screen changes every second. Keys: q
+    quits, l shows the next list, s sorts it by the next column, r turns its order around. Without a terminal,
+    there is one line of figures a second. --all shows all servers, each with its health, sessions and traffic,
+    and the links that are down.
     """
     from bussrv.cli.show import output
 
+    sort = _checked(sort, first)
     client = admin(connection)
     if of_all:
         watch_all(client, count, as_json=as_json)
         return 0
     if output.is_terminal() and not as_json:
-        _live(client, count, sort)
+        from bussrv.cli.show.screen import Screen
+
+        _live(client, count, Screen(client.get("/server"), first, sort))
         return 0
     for found in _looks(client, count):
         if as_json:
@@ -93,14 +101,12 @@ def _looks(client: AdminClient, count: int | None) -> Iterator[ServerFigures]:
         yield last
 
 
-def _live(client: AdminClient, count: int | None, sort: str) -> None:
+def _live(client: AdminClient, count: int | None, screen: Screen) -> None:
     from rich.live import Live
 
     from bussrv.cli.show import output
-    from bussrv.cli.show.screen import Screen, pressed
+    from bussrv.cli.show.screen import pressed
 
-    screen = Screen(client.get("/server"))
-    screen.sort = sort
     quits, main = threading.Event(), threading.get_ident()
     with Live(screen, console=output.console(), screen=True, auto_refresh=False) as live:
 
@@ -131,10 +137,9 @@ def _show(client: AdminClient, count: int | None, screen: Screen, live: Live) ->
 
 def _list(client: AdminClient, screen: Screen) -> None:
     from bussrv.cli.admin_client import AdminError
-    from bussrv.cli.show.screen import LISTS, SORTED
 
-    for _, name, _ in LISTS:
+    for each in screen.shown:
         with suppress(AdminError, ConnectionError, TimeoutError):
             # A list that this user may not see stays empty. If the server is gone, the stream of figures says so.
-            sort = screen.sort if name == SORTED else None
-            screen.lists[name] = list(client.items(f"/{name}", ROWS, sort=sort))
+            sort = screen.sort if each.sort else None
+            screen.lists[each.path] = list(client.items(f"/{each.path}", ROWS, sort=sort, **each.query))
