@@ -180,6 +180,16 @@ ROUTES: tuple[Route, ...] = (
                 help="About so many intervals at the most: if there are more, some are put together.",
                 default=history.POINTS,
             ),
+            Parameter(
+                name="session",
+                type=Annotated[str, Meta(max_length=255)],
+                help="The traffic of this session, wherever it was among the busiest.",
+            ),
+            Parameter(
+                name="service",
+                type=Annotated[str, Meta(max_length=255)],
+                help="The publications on this service, wherever it was among the busiest.",
+            ),
         ),
     ),
     Route(

@@ -179,12 +179,26 @@ class Ranking:
         """The rows of the intervals that end after ``begin``, and not after ``end``, in the finest level that has all
         of them; first those that have not ended yet.
         """
-        level = next((each for each in self._levels if _reaches(each, begin)), self._levels[-1])
+        level = self._level(begin)
         found = [each for each in level.kept if begin < each.time <= end]
         if not level.kept or end > level.kept[-1].time:
             yield level.sums.busiest()
         for each in found:
             yield unpack(each.packed)
+
+    def series(self, key: str, begin: int, end: int) -> Iterator[tuple[Ranked, Row | None]]:
+        """The intervals as :meth:`between` has them, each with the row of one session or service.
+
+        ``None``: it was not among the busiest of the interval.
+        """
+        level = self._level(begin)
+        for each in tuple(level.kept):
+            if begin < each.time <= end:
+                yield each, next((row for row in unpack(each.packed) if row.about[0] == key), None)
+
+    def _level(self, begin: int) -> _Level:
+        """The finest level that has all intervals since a time, UTC microseconds."""
+        return next((each for each in self._levels if _reaches(each, begin)), self._levels[-1])
 
     def store(self, time: int) -> list[list[Ranked]]:
         """All levels for a file, with the intervals that have not ended yet: after a restart, nobody could end them.

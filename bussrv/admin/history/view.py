@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from math import isnan
+from typing import TypeVar
 
 from msgspec import Struct
 
-from bussrv.admin.history.busiest import Ranking, Row, Sums
+from bussrv.admin.history.busiest import Ranked, Ranking, Row, Sums
 from bussrv.admin.history.columns import COLUMNS, Point, together
-from bussrv.admin.history.history import History
+from bussrv.admin.history.history import RANKED, History
 from bussrv.admin.history.levels import Level
 from bussrv.admin.http.answers import Answer, Problem, encode
 from bussrv.admin.http.routes import Call
@@ -31,6 +32,11 @@ TOUCHING = 0.75
 
 _DIGITS = ".6g"
 
+_DIRECTIONS = ("objects_in", "objects_out", "bytes_in", "bytes_out")
+_PUBLISHED = ("objects", "bytes")
+
+T = TypeVar("T")
+
 
 class MarkView(Struct, frozen=True):
     """Something that happened: ``started``, ``reloaded``, ``reload-failed`` or ``clock-set``."""
@@ -48,7 +54,8 @@ class HistoryView(Struct, frozen=True, kw_only=True):
     :ivar seconds: the length of each interval.
     :ivar figures: for each figure its values, one for each interval. Objects, bytes, denials and lost objects are those
         of a second, and ``cpu`` is the seconds of CPU in a second. Others are the highest value of the interval, except
-        that intervals that were put together have the mean of their medians.
+        that intervals that were put together have the mean of their medians. Of one session or service there are only
+        objects and bytes; ``null``: it was not among the busiest.
     """
 
     since: str
@@ -117,13 +124,22 @@ def _range(call: Call) -> tuple[int, int]:
 
 
 async def show(call: Call) -> Answer:
-    """Figures of the past, at most 30 days, in intervals of a second, ten seconds or five minutes."""
+    """Figures of the past, at most 30 days, in intervals of a second, ten seconds or five minutes.
+
+    :raises Problem: ``bad-parameter``.
+    """
     since, until = _range(call)
     history = call.shared.history
+    session, service = call.query["session"], call.query["service"]
+    if session is not None and service is not None:
+        raise Problem("bad-parameter", "either session or service")
+    if session is not None:
+        return await _of_one(call, history.sessions, session, since, until, _DIRECTIONS)
+    if service is not None:
+        return await _of_one(call, history.services, service, since, until, _PUBLISHED)
     level = next((each for each in history.levels if each.reaches(since)), history.levels[-1])
     points: list[Point] = []
     await in_steps(_thinned(history, level, since, until, call.query["points"], points), call.server.bus.slices)
-    marks = [MarkView(format_time(each.time), each.kind) for each in history.marks if since <= each.time <= until]
     columns = zip(*(each.values for each in points), strict=True) if points else ([] for _ in COLUMNS)
     view = HistoryView(
         since=format_time(since),
@@ -132,9 +148,39 @@ async def show(call: Call) -> Answer:
         times=[format_time(each.time) for each in points],
         seconds=[round(each.seconds, 3) for each in points],
         figures={name: [*map(_plain, column)] for name, column in zip(COLUMNS, columns, strict=True)},
-        marks=marks,
+        marks=_marks(history, since, until),
     )
     return Answer(encode(view))
+
+
+def _marks(history: History, since: int, until: int) -> list[MarkView]:
+    return [MarkView(format_time(each.time), each.kind) for each in history.marks if since <= each.time <= until]
+
+
+async def _of_one(call: Call, ranking: Ranking, key: str, since: int, until: int, names: Sequence[str]) -> Answer:
+    """The traffic of one session or service, in the intervals in which it was among the busiest."""
+    found: list[tuple[Ranked, Row | None]] = []
+    await in_steps(_collected(ranking.series(key, since, until), found), call.server.bus.slices)
+    rates = [
+        [None] * len(names) if row is None else [each / ranked.seconds for each in (*row.objects, *row.bytes)]
+        for ranked, row in found
+    ]
+    view = HistoryView(
+        since=format_time(since),
+        until=format_time(until),
+        interval=round(min((ranked.seconds for ranked, _ in found), default=RANKED)),
+        times=[format_time(ranked.time) for ranked, _ in found],
+        seconds=[round(ranked.seconds, 3) for ranked, _ in found],
+        figures={name: [each[index] for each in rates] for index, name in enumerate(names)},
+        marks=_marks(call.shared.history, since, until),
+    )
+    return Answer(encode(view))
+
+
+def _collected(items: Iterator[T], found: list[T]) -> Iterator[None]:
+    for each in items:
+        found.append(each)
+        yield
 
 
 def _plain(value: float) -> float | None:

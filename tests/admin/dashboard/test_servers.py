@@ -33,7 +33,7 @@ def triangle() -> Iterator[RunningServer]:
 def test_a_triangle_of_servers_shows_three_links(page: Page, triangle: RunningServer) -> None:
     """With two neighbours, no server is drawn on the line between the others."""
     page.goto(address(triangle, "servers"))
-    page.wait_for_function("document.querySelectorAll('.graph .edge.up').length === 3")
+    page.locator(".graph .edge.up").nth(2).wait_for(state="attached")
     ends = page.eval_on_selector_all(
         ".graph .edge", "edges => edges.map(e => ['x1', 'y1', 'x2', 'y2'].map(name => Number(e.getAttribute(name))))"
     )

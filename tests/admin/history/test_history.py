@@ -166,6 +166,26 @@ def test_the_busiest_are_found_by_any_column() -> None:
     assert listed[0]["bytes_per_second"] > 500
 
 
+def test_the_traffic_of_one_of_the_busiest_has_a_history() -> None:
+    scene = Admin()
+    begin(scene)
+    tv = member(scene, "tv")
+    scene.pass_time(10)
+    for _ in range(20):
+        tv.send({"type": "text/plain"}, b"x")
+    scene.bus.service_traffic.add("hall/tv", 5, 50)
+    scene.pass_time(11)
+    client = scene.client()
+    (session,) = [each for each in scene.registry.state.sessions.values() if each.routing_id == "tv"]
+    found = asked(client, f"?session={session.id}")
+    sent = zip(found["figures"]["objects_in"], found["seconds"], strict=True)
+    assert [round(rate * length) for rate, length in sent] == [1, 20]
+    found = asked(client, "?service=hall/tv")
+    assert found["figures"] == {"objects": [None, 0.5], "bytes": [None, 5.0]}
+    assert asked(client, "?service=nobody")["figures"]["objects"] == [None, None]
+    assert client.ask("/api/v1/history?service=a&session=b").code == "bad-parameter"
+
+
 def test_a_short_session_counts_for_the_busiest() -> None:
     scene = Admin()
     history = begin(scene)

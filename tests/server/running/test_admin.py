@@ -182,6 +182,7 @@ def test_it_speaks_tls_and_knows_clients_by_their_certificates(tmp_path: Path) -
     assert not any("Traceback" in line for line in server.lines)
 
 
+@pytest.mark.processes
 def test_the_history_outlives_the_server(tmp_path: Path) -> None:
     """It is saved when the server stops, and has both starts then."""
     for starts in (1, 2):

@@ -28,8 +28,8 @@ const NAMES = {
 };
 
 /** The entries of an answer of `/api/v1/history`, with one that is a gap wherever no interval is. */
-export function entriesOf({ times, seconds, figures, interval }) {
-  const columns = Object.entries(NAMES).map(([from, to]) => [to, figures[from] ?? []]);
+export function entriesOf({ times, seconds, figures, interval }, names = NAMES) {
+  const columns = Object.entries(names).map(([from, to]) => [to, figures[from] ?? []]);
   const entries = [];
   times.forEach((text, index) => {
     const time = Date.parse(text);

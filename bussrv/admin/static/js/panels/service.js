@@ -8,6 +8,7 @@ import { count, moment } from "../format.js";
 import { name } from "../names.js";
 import { badge, button, nothing, section } from "../parts.js";
 import { Poll } from "../poll.js";
+import { trafficSection } from "../traffic.js";
 import { interest } from "../words.js";
 
 const PAUSE = 2000;
@@ -16,6 +17,8 @@ const MOST = 200;
 
 export function servicePanel(app, service) {
   const element = h("div");
+  const traffic = trafficSection(app, "service", service);
+  const both = h("div", {}, element, traffic.element);
   let etag = null;
 
   async function ask() {
@@ -34,7 +37,13 @@ export function servicePanel(app, service) {
   }
 
   const poll = new Poll(ask, PAUSE, fail);
-  return { title: name(service, 80), element, start: () => poll.start(), stop: () => poll.stop() };
+  const all = [poll, traffic];
+  return {
+    title: name(service, 80),
+    element: both,
+    start: () => all.forEach((each) => each.start()),
+    stop: () => all.forEach((each) => each.stop()),
+  };
 }
 
 function sides(app, found) {

@@ -9,6 +9,7 @@ import { ago, bytes, duration, moment, timeOfDay } from "../format.js";
 import { name } from "../names.js";
 import { badge, button, facts, nothing, section, time } from "../parts.js";
 import { Poll } from "../poll.js";
+import { trafficSection } from "../traffic.js";
 import { called, gravity, interest, line, remark, traffic } from "../words.js";
 
 /** The format of the sessions that the server itself has. */
@@ -44,6 +45,7 @@ class SessionPanel {
     this.held = h("div");
     this.history = h("ol", { class: "timeline" });
     this.more = h("div");
+    this.traffic = trafficSection(app, "session", id);
     this.element = h(
       "div",
       {},
@@ -51,6 +53,7 @@ class SessionPanel {
       this.about,
       this.moved,
       this.held,
+      this.traffic.element,
       h("section", {}, h("h3", {}, "History"), this.history, this.more),
     );
     this.poll = new Poll(() => this.#ask(), PAUSE);
@@ -59,12 +62,14 @@ class SessionPanel {
   start() {
     this.draw();
     this.poll.start();
+    this.traffic.start();
     this.#readHistory(null, PAGES);
     this.#unlisten = this.app.records.changed.listen(() => this.#follow());
   }
 
   stop() {
     this.poll.stop();
+    this.traffic.stop();
     this.#unlisten();
   }
 

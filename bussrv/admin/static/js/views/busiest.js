@@ -36,8 +36,8 @@ export function busiestView(app) {
       empty: nothing("Loading…"),
       columns: [
         { label: "Name", text: (row) => short(row.name), sort: (row) => row.name },
-        { label: "Routing id", rank: 2, text: (row) => short(row.routing_id), sort: (row) => row.routing_id },
-        { label: "Format", width: 6.5, rank: 1, text: (row) => row.protocol, sort: (row) => row.protocol },
+        { label: "Routing id", rank: 1, text: (row) => short(row.routing_id), sort: (row) => row.routing_id },
+        { label: "Format", width: 6.5, rank: 2, text: (row) => row.protocol, sort: (row) => row.protocol },
         number("Objects", (row) => row.objects),
         size("Bytes", (row) => row.bytes),
         { ...number("Objects in", (row) => row.objects_in), rank: 2 },
