@@ -1,5 +1,6 @@
-"""Journals in object stores: shipped there, and fetched back.
+"""Copies of journals: in object stores, shipped there and fetched back, and in directories.
 
+- ``backup``: a copy of a journal directory while its server writes to it
 - ``fetching``: from a store to a directory: a whole journal, or the segments that a question takes
 - ``places``: directories, and what fsspec opens, as places for files
 - ``shipping``: from a journal directory to a store: what is closed and sealed, read back before it counts

@@ -35,12 +35,21 @@ class StoredJournal:
 
     :param place: a directory, in which an earlier attempt may have left segments.
     :param trusted: the key that the seals must be traceable to.
+    :param is_live: whether a server writes it there, and nobody ships it: then its last segment may have no seal yet.
     :ivar manifest: what its manifest says; empty if it has none.
     :ivar names: the files of its segments, by their numbers, in order.
     :raises JournalError: there is none, or its manifest is damaged.
     """
 
-    def __init__(self, store: Store, place: Path, trusted: PublicKey | None = None, files: Files = FILES) -> None:
+    def __init__(
+        self,
+        store: Store,
+        place: Path,
+        trusted: PublicKey | None = None,
+        files: Files = FILES,
+        *,
+        is_live: bool = False,
+    ) -> None:
         self.store = store
         self._place = place
         self._files = files
@@ -55,7 +64,7 @@ class StoredJournal:
         if not names:
             raise JournalError(f"{store.url} holds no journal: there is no segment in it, or no such place")
         numbers = sorted(names)
-        if self.manifest.entries and numbers[-1] not in self.manifest.seals:
+        if self.manifest.entries and numbers[-1] not in self.manifest.seals and not is_live:
             # It is being shipped, and the next manifest has its seals.
             numbers.pop()
         self.names = {number: names[number] for number in numbers}
@@ -131,7 +140,13 @@ def _parts(file: BinaryIO, name: str, most: int, failed: list[OSError]) -> Itera
 
 
 def fetch(
-    store: Store, directory: Path, trusted: PublicKey | None = None, *, everything: bool = False, files: Files = FILES
+    store: Store,
+    directory: Path,
+    trusted: PublicKey | None = None,
+    *,
+    everything: bool = False,
+    is_live: bool = False,
+    files: Files = FILES,
 ) -> Report:
     """Fetch a journal, verify it, and only then give it its name.
 
@@ -139,6 +154,7 @@ def fetch(
 
     :param directory: must not be there.
     :param everything: also the segments that retention has removed from the disk of their server.
+    :param is_live: see :class:`StoredJournal`.
     :returns: what :func:`bussrv.journal.verify.verify` says. With faults, the journal stays at ``staging(directory)``.
     :raises JournalError: it cannot be fetched.
     """
@@ -147,7 +163,7 @@ def fetch(
         if directory.exists():
             raise JournalError(f"{directory} is there already: name a directory that is not")
         place.mkdir(DIRECTORY_MODE, parents=True, exist_ok=True)
-        journal = StoredJournal(store, place, trusted, files)
+        journal = StoredJournal(store, place, trusted, files, is_live=is_live)
         removed = frozenset() if everything else journal.manifest.pruned.keys()
         journal.fetch(number for number in journal.names if number not in removed)
         report = verify(place, trusted, registry=RegistryFold)

@@ -26,6 +26,7 @@ SECTIONS: dict[str, dict[str, Row]] = {
     "Set up a server": {
         "init": Row("bussrv.cli.commands.set_up.init", "make the files of a server that other machines may reach"),
         "check": Row("bussrv.cli.commands.set_up.check", "check a configuration file, and the files that it names"),
+        "cert": Row("bussrv.cli.commands.set_up.cert", "renew the certificate of a server"),
         "passwd": Row("bussrv.cli.commands.set_up.logins", "add a user to the file of --auth users:FILE"),
         "token": Row("bussrv.cli.commands.set_up.logins", "make a token for the file of --auth tokens:FILE"),
         "policy": Row("bussrv.cli.commands.set_up.policy", "show what a policy file allows, and by which line"),

@@ -16,8 +16,7 @@ from bussrv.errors import ConfigError, JournalError
 from bussrv.journal.keys import generate, public_path
 from bussrv.policy.logins.tokens import new_token, token_line
 from bussrv.policy.logins.users import user_line
-from bussrv.starter import texts, uplink
-from bussrv.starter.certificates import make_certificates
+from bussrv.starter import certificates, texts, uplink
 from bussrv.starter.uplink import NewUplink
 
 PUBLIC = 0o644
@@ -93,12 +92,39 @@ def make(
     return issued
 
 
+def renew_certificate(
+    certificate: Path, authority: Path, authority_key: Path, now: datetime, names: Sequence[str] = ()
+) -> datetime:
+    """Put a new certificate in the place of one, with the same private key. A reader has either the old or the new one.
+
+    :param names: see :func:`bussrv.starter.certificates.renew_certificate`.
+    :returns: when the new one ends.
+    :raises ConfigError: it cannot be done; then nothing is changed.
+    """
+    try:
+        old, issuer, key = (path.read_bytes() for path in (certificate, authority, authority_key))
+        text, end = certificates.renew_certificate(old, issuer, key, now, names)
+    except OSError as error:
+        raise ConfigError(f"cannot read {error.filename}: {error.strerror}") from error
+    except ValueError as error:
+        raise ConfigError(f"{certificate}: {error}") from error
+    new = certificate.with_name(f"{certificate.name}.new")
+    made: list[Path] = []
+    try:
+        _write(new, text, certificate.stat().st_mode & 0o777, made)
+        new.replace(certificate)
+    except OSError as error:
+        _remove(made)
+        raise ConfigError(f"cannot write {new}: {error.strerror}") from error
+    return end
+
+
 def _files(directory: Path, wanted: NewServer, issued: dict[str, str], now: datetime) -> list[tuple[str, bytes, int]]:
     """The name, the text and the mode of each file, except the key of the journal.
 
     :raises ValueError: a name, a user or the interface is malformed.
     """
-    certificates = make_certificates(wanted.names, now)
+    made = certificates.make_certificates(wanted.names, now)
     if wanted.interface:
         ip_address(wanted.interface)
     users = "".join(f"{user_line(user, secret.encode())}\n" for user, secret in issued.items())
@@ -109,10 +135,10 @@ def _files(directory: Path, wanted: NewServer, issued: dict[str, str], now: date
     names = {user: f"{texts.PROFILES}/{texts.profile_name(user)}" for user in issued}
     profiles = [(name, texts.profile(wanted.names[0], user).encode(), PRIVATE) for user, name in names.items()]
     return [
-        (texts.AUTHORITY, certificates.authority, PUBLIC),
-        (texts.AUTHORITY_KEY, certificates.authority_key, PRIVATE),
-        (texts.SERVER, certificates.server, PUBLIC),
-        (texts.SERVER_KEY, certificates.server_key, PRIVATE),
+        (texts.AUTHORITY, made.authority, PUBLIC),
+        (texts.AUTHORITY_KEY, made.authority_key, PRIVATE),
+        (texts.SERVER, made.server, PUBLIC),
+        (texts.SERVER_KEY, made.server_key, PRIVATE),
         (texts.USERS, users.encode(), PRIVATE),
         (texts.POLICY, policy.encode(), PUBLIC),
         (texts.UNIT, unit.encode(), PUBLIC),

@@ -84,6 +84,8 @@ def run(command: str, place: Path, said_to_it: str = "") -> str:
 )
 def test_commands_about_journals(block: str, tmp_path: Path) -> None:
     prepare(tmp_path)
+    if "backup copy" in block:
+        run("bussrv journal backup bussrv-journal copy", tmp_path)
     for command, wanted in commands(block):
         said = run(command, tmp_path)
         assert says(said, wanted), said
@@ -139,13 +141,21 @@ def test_the_file_of_users(tmp_path: Path) -> None:
 
 @pytest.mark.processes
 def test_the_steps_of_an_upgrade(tmp_path: Path) -> None:
-    check, journal = blocks("docs/how-to/upgrade.md", "console")
+    """And of the way back, with a server: the copy is made while it runs, and a server starts from it again."""
     (tmp_path / "bussrv.toml").write_text("max-links = 5\n")
-    run("bussrv journal synth bussrv-journal --events 50", tmp_path)
-    for block in (check, journal):
-        for command, said in commands(block):
-            assert says(run(command, tmp_path).strip(), said.strip()), command
-    assert (tmp_path / "bussrv-journal.before" / "manifest").exists()
+    steps = [each for block in blocks("docs/how-to/upgrade.md", "console") for each in commands(block)]
+    journal = tmp_path / "bussrv-journal"
+    with ForkedServer(journal) as server:
+        host, port = server.addresses["admin"]
+        for command, said in steps:
+            here = command.replace("bussrv drain", f"bussrv drain --server {host}:{port}")
+            assert says(run(here, tmp_path).strip(), said.strip()), command
+            if "drain" in command:
+                assert server.process.wait(timeout=30) == 0
+    assert [command.split()[:2] for command, _ in steps].count(["bussrv", "journal"]) == 3
+    assert not (tmp_path / "bussrv-journal.before").exists()
+    with ForkedServer(journal) as again:
+        assert again.stop() == 0
 
 
 def test_the_versions_of_the_journal_are_those_of_the_code() -> None:

@@ -185,3 +185,23 @@ def test_who_uses_a_place_that_the_unit_hides_is_told_so(
         assert main(["init", str(tmp_path / f"{is_told}")]) == 0
         sentence = f"does not let the server see {tmp_path / f'{is_told}'}. For systemd"
         assert (sentence in capsys.readouterr().out) is is_told
+
+
+def test_a_certificate_is_renewed_in_its_place(fresh: Callable[[], Path], capsys: pytest.CaptureFixture[str]) -> None:
+    place = fresh() / "hall"
+    make(place, wanted(), NOW)
+    before = {path.name: path.read_bytes() for path in place.iterdir() if path.is_file()}
+    assert main(["cert", "renew", str(place / "server.pem")]) == 0
+    after = {path.name: path.read_bytes() for path in place.iterdir() if path.is_file()}
+    assert {name for name in after if after[name] != before.get(name)} == {"server.pem"}
+    assert stat.S_IMODE((place / "server.pem").stat().st_mode) == 0o644
+    assert "server.pem is valid until" in capsys.readouterr().out
+    for arguments, said in (
+        ((place / "ca.pem", "--ca", place / "server.pem"), "the key is not that of the authority"),
+        ((place / "nowhere.pem",), "cannot read"),
+        ((place / "server.pem", "--name", "no name"), "neither a host name nor an IP address"),
+    ):
+        assert main(["cert", "renew", *map(str, arguments)]) == 1
+        assert said in capsys.readouterr().err
+    assert (place / "server.pem").read_bytes() == after["server.pem"]
+    assert not (place / "server.pem.new").exists()

@@ -263,6 +263,30 @@ def _complain(said: str) -> None:
 
 
 @journal.command(
+    short_help="copy a journal while its server writes it",
+    examples=("bussrv journal backup bussrv-journal backups/today",),
+    statuses={0: "it is there, and no change was found", 1: "something was changed or is missing", **CANNOT},
+)
+@_directory
+@click.argument("copy", metavar="COPY", type=FILE)
+@_public_key
+@json_option
+def backup(directory: Path, copy: Path, public_key: Path | None, as_json: bool) -> int:
+    """Copy a journal, also while its server is running, and verify the copy, as `bussrv journal verify` does. COPY is
+    made when everything is there and verified; until then the segments are in COPY.fetching. It has every record that
+    was written before the command began. The keys of the seals and of pseudonyms, and the spool, are not in it. To
+    restore it, stop the server, move DIR away, and copy COPY to DIR in the same way.
+    """
+    from bussrv.archive.backup import back_up
+    from bussrv.archive.fetching import staging
+    from bussrv.inspection.proof import show_report
+    from bussrv.journal.keys import read_public
+
+    report = back_up(directory, copy, None if public_key is None else read_public(public_key))
+    return show_report(staging(copy) if report.faults else copy, report, as_json=as_json)
+
+
+@journal.command(
     short_help="fetch a journal from an object store",
     examples=("bussrv journal fetch file:archive/hall restored",),
     statuses={0: "it is there, and no change was found", 1: "something was changed or is missing", **CANNOT},

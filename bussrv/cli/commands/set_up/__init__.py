@@ -1,5 +1,6 @@
 """Commands that make and check the files of a server.
 
+- ``cert``: ``bussrv cert``: renew the certificate of a server
 - ``check``: ``bussrv check``: check a configuration file before a server starts with it or reloads it
 - ``completion``: ``bussrv completion``: the script that lets a shell complete commands, options and names of profiles
 - ``init``: ``bussrv init``: make the files of a server that other machines may reach
