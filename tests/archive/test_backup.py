@@ -33,7 +33,7 @@ def churn(port: int, stop: threading.Event) -> None:
 
 
 @pytest.mark.processes
-def test_a_busy_server_is_copied_and_another_starts_from_the_copy(tmp_path: Path) -> None:
+def test_a_busy_server_is_copied_and_one_starts_from_the_copy(tmp_path: Path) -> None:
     """Segments are begun, compressed and removed meanwhile."""
     journal, stop = tmp_path / "journal", threading.Event()
     with ForkedServer(journal, (*SMALL, "--journal-retain-bytes", "2000000")) as server:
@@ -57,7 +57,7 @@ def test_a_busy_server_is_copied_and_another_starts_from_the_copy(tmp_path: Path
     assert [*read_journal(tmp_path / "restored")][: len(ours)] == ours
 
 
-def test_what_changed_meanwhile_is_copied_by_another_attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_changed_meanwhile_is_copied_by_a_later_attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here = tmp_path / "here"
     written(here, *"abc").end()
     fetch, attempts = module.fetch, []

@@ -37,6 +37,7 @@ ELSEWHERE = ("audit", "uplink")
 """Their own tests run them."""
 
 NEED = {
+    "cert renew": "bussrv init hall",
     "journal fetch": "bussrv journal ship bussrv-journal file:archive/hall",
     "--delete": 'printf "a secret of ann\\n" | bussrv passwd users ann --stdin && bussrv token tokens ann',
 }
