@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.processes, pytest.mark.long, pytest.mark.timeout(300)]
 
 VIEWS = (
-    *("overview", "sessions", "services", "links", "tap", "slow", "closed", "denied", "events", "why", "journal"),
+    *("overview", "sessions", "services", "links", "tap", "incidents", "slow", "closed", "denied", "events", "why"),
+    *("past", "journal"),
     "limits",
     *("server", "services?service=doorbell", "links?link=barn"),
 )

@@ -41,6 +41,18 @@ export class Changes {
     });
   }
 
+  acknowledge({ id, title }) {
+    const note = h("input", { "aria-label": "Note", placeholder: "A few words for others", maxlength: "500" });
+    return this.#ask({
+      title: "Take note of this incident?",
+      text: [h("p", {}, `${title}. It does not need a look any more; the journal has who took note of it.`), note],
+      action: "Take note",
+      change: () =>
+        this.app.api.change("POST", `incidents/${encodeURIComponent(id)}/acknowledge`, note.value ? { note: note.value } : {}),
+      done: () => "You took note of it.",
+    });
+  }
+
   seal() {
     return this.#ask({
       title: "Seal the journal now?",

@@ -27,10 +27,12 @@ import { busiestView } from "./views/busiest.js";
 import { closedView } from "./views/closed.js";
 import { deniedView } from "./views/denied.js";
 import { eventsView } from "./views/events.js";
+import { incidentsView } from "./views/incidents.js";
 import { journalView } from "./views/journal.js";
 import { limitsView } from "./views/limits.js";
 import { linksView } from "./views/links.js";
 import { overviewView } from "./views/overview.js";
+import { pastView } from "./views/past.js";
 import { serverView } from "./views/server.js";
 import { serversView } from "./views/servers.js";
 import { servicesView } from "./views/services.js";
@@ -46,11 +48,13 @@ const VIEWS = {
   busiest: busiestView,
   links: linksView,
   servers: serversView,
+  incidents: incidentsView,
   slow: slowView,
   closed: closedView,
   denied: deniedView,
   events: eventsView,
   why: whyView,
+  past: pastView,
   journal: journalView,
   limits: limitsView,
   tap: tapView,
@@ -85,6 +89,7 @@ class App {
     this.denied = new Records(OTHERS, (record) => DENIALS.includes(record.event));
     api.denied.listen((problem) => this.#denied(problem));
     this.server = new Latest(() => api.get("server"), 5000, null);
+    this.incidents = new Latest(() => api.all("incidents"), 3000, { items: [] });
     this.journal = new Latest(() => api.get("journal"), 10000, null);
     this.linkList = new Latest(() => api.all("links"), 3000, { items: [] });
     this.links = new LinkItems(this.linkList);
@@ -147,6 +152,7 @@ class App {
   /** Ask again for what may be another thing now. */
   refresh() {
     this.server.again();
+    this.incidents.again();
     this.linkList.again();
     this.net.again();
     this.reasons.load();

@@ -9,6 +9,7 @@ import { eachFrame } from "./frame.js";
 import { brief, count, timeOfDay } from "./format.js";
 import { name } from "./names.js";
 import { button } from "./parts.js";
+import { colour } from "./views/incidents.js";
 
 /** The views, in groups. */
 export const GROUPS = [
@@ -27,6 +28,7 @@ export const GROUPS = [
   [
     "Trouble",
     [
+      ["incidents", "Incidents"],
       ["slow", "Slow"],
       ["closed", "Closed"],
       ["denied", "Denied"],
@@ -37,6 +39,7 @@ export const GROUPS = [
     [
       ["events", "Events"],
       ["why", "Why"],
+      ["past", "Past"],
       ["journal", "Journal"],
     ],
   ],
@@ -245,8 +248,9 @@ export class Shell {
     this.#amount("services", latest.services);
     this.#links(app.links.items);
     this.#servers(app.net.latest?.servers ?? []);
+    this.#write("incidents", latest.incidents ? count(latest.incidents) : "", colour(latest.gravest));
     this.#amount("closed", app.closed.list.length);
-    this.#amount("denied", app.denied.list.length, app.denied.list.length > 0);
+    this.#amount("denied", app.denied.list.length);
     const isAmiss = latest.degraded?.includes("journal") || needsLook(app.journal.latest?.audit);
     this.#amount("journal", undefined, isAmiss);
   }
@@ -272,7 +276,7 @@ export class Shell {
   #write(view, text, odd) {
     const { amount } = this.links.get(view);
     setText(amount, text);
-    amount.classList.toggle("odd", odd);
+    amount.className = `amount ${odd === true ? "odd" : odd || ""}`;
   }
 }
 

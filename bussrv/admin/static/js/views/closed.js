@@ -2,8 +2,10 @@
  * Sessions that closed lately, and why.
  */
 
+import { h } from "../dom.js";
 import { eachFrame } from "../frame.js";
 import { brief, bytes, count, duration, moment } from "../format.js";
+import { Grouping, shownIn } from "../grouping.js";
 import { short } from "../names.js";
 import { choice, filterInput, nothing } from "../parts.js";
 import { Table } from "../table.js";
@@ -51,13 +53,22 @@ export function closedView(app) {
       { label: "Sent", width: 6.5, rank: 4, end: true, text: (row) => bytes(row.bytes_out ?? 0) },
     ],
   });
-  const view = frame({ title: "Closed sessions", tools: [which, filter], content: table.element, fixed: true });
+  const grouping = new Grouping("Closed sessions", ["reason", "user", "address"], () => draw(), (wanted) => {
+    text = filter.value = wanted;
+    draw();
+  });
+  const place = h("div", { class: "stack" });
+  const view = frame({ title: "Closed sessions", tools: [grouping.choice, which, filter], content: place, fixed: true });
   const draw = eachFrame(show, CALM);
 
   function show() {
     const match = matching(text, FIELDS);
     const all = app.closed.list;
-    const rows = all.filter((row) => (!odd || gravity(row)) && (!match || match(row))).reverse();
+    const found = all.filter((row) => (!odd || gravity(row)) && (!match || match(row)));
+    if (shownIn(place, grouping, table)) {
+      grouping.show(found);
+    }
+    const rows = found.reverse();
     view.amount(
       rows.length < all.length ? `${count(rows.length)} of the last ${count(all.length)}` : count(rows.length),
     );

@@ -2,8 +2,10 @@
  * What was denied lately: actions that no rule allows, and failed logins.
  */
 
+import { h } from "../dom.js";
 import { eachFrame } from "../frame.js";
 import { count, moment } from "../format.js";
+import { Grouping, shownIn } from "../grouping.js";
 import { short } from "../names.js";
 import { filterInput, nothing } from "../parts.js";
 import { Table } from "../table.js";
@@ -36,13 +38,22 @@ export function deniedView(app) {
       { label: "Left out", width: 6, rank: 4, end: true, text: (row) => (row.suppressed ? count(row.suppressed) : "") },
     ],
   });
-  const view = frame({ title: "Denied", tools: [filter], content: table.element, fixed: true });
+  const grouping = new Grouping("Denied", ["rule", "user", "address"], () => draw(), (wanted) => {
+    text = filter.value = wanted;
+    draw();
+  });
+  const place = h("div", { class: "stack" });
+  const view = frame({ title: "Denied", tools: [grouping.choice, filter], content: place, fixed: true });
   const draw = eachFrame(show, CALM);
 
   function show() {
     const match = matching(text, FIELDS);
     const all = app.denied.list;
-    const rows = (match ? all.filter(match) : [...all]).reverse();
+    const found = match ? all.filter(match) : [...all];
+    if (shownIn(place, grouping, table)) {
+      grouping.show(found);
+    }
+    const rows = found.reverse();
     view.amount(rows.length ? count(rows.length) : "");
     table.empty = all.length
       ? nothing("Nothing matches")

@@ -13,8 +13,11 @@ import { button, choice } from "../parts.js";
 import { Poll } from "../poll.js";
 import { called, gravity, object, remark, title, who } from "../words.js";
 import { frame } from "./frame.js";
+import { colour } from "./incidents.js";
 
 const CALM = 500;
+/** Bytes that wait for slow readers and are worth a look. */
+const MUCH = 1 << 24;
 /** Less are shown where there is little room. */
 const LINES = 16;
 const SPANS = [
@@ -51,14 +54,13 @@ export function overviewView(app) {
   const backToNow = button("Back to now", () => choose({ span: Number(span.value) }));
   const poll = new Poll(() => past.ask(...asked(app.range)), PAST_PAUSE);
   const lists = listsOf(app);
+  const verdict = h("a", { class: "verdict calm", href: "#/incidents" }, h("b", {}, "…"));
+  const tileList = h("div", { class: "tiles" });
   const content = h(
     "div",
     { class: "scroll" },
-    h(
-      "div",
-      { class: "tiles" },
-      tiles.map((tile) => tile.element),
-    ),
+    verdict,
+    tileList,
     h(
       "div",
       { class: "charts" },
@@ -79,7 +81,8 @@ export function overviewView(app) {
 
   const drawFigures = eachFrame(() => {
     if (view.element.isConnected) {
-      tiles.forEach((tile) => tile.draw());
+      drawVerdict(verdict, app);
+      drawTiles(tileList, tiles);
       const shown = shownOf(app, past);
       charts.forEach((chart) => chart.show(shown));
     }
@@ -167,6 +170,7 @@ function tilesOf(app) {
       "links",
       () => count(latest().links),
       () => linksOf(app.links.items),
+      () => (app.links.items.some((link) => link.state !== "up") ? 2 : 0),
     ),
     tile(
       "Objects in",
@@ -191,23 +195,52 @@ function tilesOf(app) {
       "journal",
       () => seconds(lately("sync99")),
       () => `p50 ${seconds(lately("sync50"))}`,
+      () => (latest().degraded?.some((each) => each === "journal" || each === "disk") ? 3 : 0),
     ),
     tile(
       "Waiting",
       "slow",
       () => bytes(latest().waiting_bytes),
       () => "for slow readers",
+      () => (latest().waiting_bytes > MUCH ? 1 : 0),
     ),
   ];
 }
 
-function tile(label, view, value, further) {
+/** The verdict of the server in a sentence: what its health says comes first if it cannot serve. */
+function drawVerdict(element, app) {
+  const { verdict, gravest, incidents } = app.figures.latest ?? {};
+  const isDown = app.health.state === "down";
+  const failed = app.health.checks.filter(({ status }) => status === "failed").map(({ message }) => message);
+  setText(element.firstChild, isDown ? `Not ready: ${failed.join("; ")}.` : (verdict ?? "…"));
+  element.className = `verdict ${isDown ? "bad" : incidents ? colour(gravest) || "calm" : verdict ? "good" : "calm"}`;
+}
+
+/** Tiles by weight: those that something is amiss with come first, and have a colour. */
+function drawTiles(list, tiles) {
+  tiles.forEach((each) => each.draw());
+  const wanted = [...tiles].sort((one, other) => other.weight - one.weight);
+  const key = wanted.map((each) => each.label).join();
+  if (list.shownOrder !== key) {
+    list.shownOrder = key;
+    fill(
+      list,
+      wanted.map((each) => each.element),
+    );
+  }
+}
+
+function tile(label, view, value, further, weigh = () => 0) {
   const number = h("b", {}, "–");
   const line = h("small", {}, "");
   const element = h("a", { class: "tile", href: `#/${view}` }, h("span", {}, label), number, line);
   return {
     element,
+    label,
+    weight: 0,
     draw() {
+      this.weight = weigh();
+      element.className = `tile ${colour(this.weight)}`;
       setText(number, value());
       setText(line, further());
     },
