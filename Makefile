@@ -62,7 +62,7 @@ demo-cluster: $(DEV) ## three servers joined by NATS: what one publishes reaches
 check: $(DEV) ## run the tests that need neither Spark nor processes, in under a minute
 	TEST_SIZE=small $(BIN)/python -m pytest -m 'not spark and not processes and not long' $(ARGS)
 
-test: java $(DEV) ## run every test, the dearest at a third of their size (needs Java 17+)
+test: java $(DEV) ## run every test, the dearest at a fifth of their size (needs Java 17+)
 	$(BIN)/python -m pytest $(ARGS)
 
 # TEST_SIZE: see tests/size.py.

@@ -1,5 +1,5 @@
-"""How large the dearest tests are: a third under ``make test``, whole under ``make test-full``, which sets
-``TEST_SIZE=full``, and a ninth under ``make check``, which sets ``TEST_SIZE=small``.
+"""How large the dearest tests are: a fifth under ``make test``, whole under ``make test-full``, which sets
+``TEST_SIZE=full``, and a third of that under ``make check``, which sets ``TEST_SIZE=small``.
 
 What costs by the number of its examples, kills, rows or clients gets that number from here. What shows in another way
 what others show is a row that only ``make test-full`` runs: :func:`further`.
@@ -19,13 +19,13 @@ FULL = os.environ.get("TEST_SIZE") == "full"
 _OF_THAT = 3 if os.environ.get("TEST_SIZE") == "small" else 1
 
 
-def sized(number: int, share: int = 3) -> int:
-    """``number`` at full size, otherwise a third of it, or another share, rounded up."""
+def sized(number: int, share: int = 5) -> int:
+    """``number`` at full size, otherwise a fifth of it, or another share, rounded up."""
     return number if FULL else -(-number // (share * _OF_THAT))
 
 
-def sample(rows: Sequence[T], share: int = 3, first: int = 0) -> Sequence[T]:
-    """All rows at full size, otherwise every third, or another share.
+def sample(rows: Sequence[T], share: int = 5, first: int = 0) -> Sequence[T]:
+    """All rows at full size, otherwise every fifth, or another share.
 
     :param first: the index of the first one, modulo the share.
     """

@@ -16,11 +16,12 @@ from bussrv.testing.server import RunningServer
 from bussrv.wire.objects import encode
 from tests.attacks.bystanders import Bystanders
 from tests.forked import ForkedServer
+from tests.size import sized
 
 SECONDS = 1.0
 MOST_LOOKS = 6
 ELSEWHERE = "127.0.0.2"
-CONNECTED = 500
+CONNECTED = sized(500, 2)
 SENDERS = 100
 BRACKETS = b'{"x":[' + b",".join([b"[]"] * 20_000) + b"]}\0"
 

@@ -11,8 +11,9 @@ from pathlib import Path
 from bussrv.wire.objects import encode
 from tests.attacks.bystanders import Bystanders
 from tests.forked import ForkedServer
+from tests.size import sized
 
-CLIENTS = 1200
+CLIENTS = sized(1200)
 MOST_LOOKS = 4
 ELSEWHERE = "127.0.0.2"
 PATIENCE = 60.0

@@ -14,16 +14,16 @@ from tests.attacks.bystanders import Bystanders
 from tests.forked import ForkedServer
 from tests.size import sized
 
-MEMBERS = 500
-CHUNKS = sized(2500)
-IDLERS = 3000
+MEMBERS = sized(500, 2)
+CHUNKS = sized(2500, 3)
+IDLERS = sized(3000)
 MOST_ATTACKS = 3
 PATIENCE = 60.0
 
-READERS = sized(1000)
-NEWS = sized(1100)
+READERS = sized(1000, 3)
+NEWS = sized(1100, 3)
 """So many announcements of a member with 200 long ids are more than a reader may let wait."""
-MOST_WAITING = sized(16 << 20)
+MOST_WAITING = sized(16 << 20, 3)
 
 RESET = struct.pack("ii", 1, 0)
 """``SO_LINGER``: closing resets the connection."""

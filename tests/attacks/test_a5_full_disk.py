@@ -11,9 +11,10 @@ from bussrv.wire.objects import encode
 from tests.attacks.test_a5_memory import connect, resident
 from tests.end_to_end.journals import records
 from tests.forked import ForkedServer
+from tests.size import sized
 from tests.small_disk import fill, small_disk
 
-VISITS = 3000
+VISITS = sized(3000, 2)
 
 
 @pytest.fixture(name="small_disk")

@@ -9,8 +9,9 @@ import pytest
 from bussrv.testing.server import RunningServer
 from bussrv.wire.objects import encode
 from tests.attacks.bystanders import Bystanders, Waits
+from tests.size import sized
 
-STALLED = 1000
+STALLED = sized(1000, 2)
 LARGE = 16 << 20
 PAGE = 4096
 MIB = 1 << 20

@@ -18,7 +18,7 @@ from tests.forked import ForkedServer
 from tests.size import sized
 
 FLOOD = sized(6000)
-SERVICES = 5000
+SERVICES = sized(5000, 2)
 SITES = sized(100, 10)
 
 

@@ -20,6 +20,7 @@ from bussrv.wire.objects import encode
 from tests.admin.dashboard.crowd import OPTIONS, Crowd
 from tests.attacks.bystanders import Bystanders
 from tests.forked import ForkedServer
+from tests.size import further
 
 pytestmark = pytest.mark.processes
 
@@ -210,7 +211,7 @@ def bytes_of(server: RunningServer) -> int:
 
 
 @pytest.mark.usefixtures("many_descriptors")
-@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.__name__)
+@pytest.mark.parametrize("attack", further(ATTACKS, 4), ids=lambda attack: attack.__name__)
 def test_bystanders_do_not_wait(attack: Attack, tmp_path: Path) -> None:
     options = ("--admin-request-timeout", "0.5", "--admin-max-rate", "100000")
     with ForkedServer(tmp_path / "journal", options) as server, Bystanders(server) as bystanders:

@@ -39,7 +39,7 @@ def said(place: Path, collected: activities.Collected, since: int | None = None)
 
 
 def test_a_plain_program_says_the_same(tmp_path: Path) -> None:
-    collected = activities.drawn(sized(80))
+    collected = activities.drawn(sized(80, 3))
     for name, since in (("whole", None), ("later", MIDDLE)):
         wanted = expected(collected, since)
         assert {row[2 + COMPARED.index("outcome")] for row in wanted} == {"resumed", "closed", "away"}

@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from bussrv.audit.job import audit
+from bussrv.audit.output import PUBLISHED
 from bussrv.audit.spark import session
 from bussrv.audit.spark.session import is_spread
 from bussrv.audit.sql.database import Database
@@ -53,7 +54,7 @@ def test_workers_do_everything(
         far = audit(cluster, [hall], tmp_path / "far")
     assert {*memory} == {"256MB"}
     assert not [each for each in tmp_path.iterdir() if each.name.startswith("bussrv-audit-")]
-    for name in ("sessions", "services", "events", "findings"):
+    for name in PUBLISHED:
         one, other = (Counter(map(repr, read_table(out, name))) for out in (tmp_path / "near", tmp_path / "far"))
         assert (name, one - other, other - one) == (name, Counter(), Counter())
     assert far.summary["records"] == near.summary["records"]

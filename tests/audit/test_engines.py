@@ -99,6 +99,7 @@ def test_of_journals_in_which_nothing_fits(
         assert all(read_table(tmp_path / "spark", name) for name in PUBLISHED if name != "orphans")
 
 
+@pytest.mark.long
 def test_spark_makes_the_same_tables_of_the_same_facts(
     spark: SparkSession, collection: Collection, read_table: ReadTable, tmp_path: Path
 ) -> None:

@@ -69,7 +69,11 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 @pytest.mark.parametrize(
     ("report", "scheme", "widths"),
-    [("clean", "light", (390, 1000)), ("eventful", "dark", (390, 1280)), ("terrible", "light", (390, 1280))],
+    [
+        ("terrible", "light", (390, 1280)),
+        pytest.param("eventful", "dark", (390, 1280), marks=pytest.mark.long),
+        pytest.param("clean", "light", (390, 1000), marks=pytest.mark.long),
+    ],
 )
 def test_nothing_sticks_out_or_overlaps_and_everybody_can_use_it(
     chromium: Browser, reports: dict[str, str], report: str, scheme: str, widths: tuple[int, ...]

@@ -187,10 +187,11 @@ def test_unwritable_output_is_one_sentence_and_changes_nothing(tmp_path: Path) -
         assert ended(f"{arguments.format(out=out)} {redirected}", place) == (2, said)
         assert contents(place) == before
 
+    names = size.sample([*PRINTING])
     # That there is no output is seen before any command begins.
     rows = [
         (f"{name} {redirected}", (PRINTING[name], redirected, said))
-        for names, redirected, said in ((size.sample([*PRINTING]), ">&-", CLOSED), (PRINTING, ">/dev/full", FULL))
+        for redirected, said in ((">&-", CLOSED), (">/dev/full", FULL))
         for name in names
     ]
     check_each([*rows, ("both", (PRINTING["a new token"], ">/dev/full 2>&1", ""))], check)

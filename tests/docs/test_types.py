@@ -33,6 +33,7 @@ def check(command: list[str], directory: Path) -> None:
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
+@pytest.mark.long
 def test_the_types_of_programs_are_correct(tmp_path: Path) -> None:
     """As their readers would check them: without the settings of this project."""
     programs(tmp_path)

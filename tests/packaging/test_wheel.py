@@ -165,6 +165,7 @@ def test_the_wheel_has_the_compiled_module_for_all_versions(wheel: Path, install
     assert installed.run(program, *arguments) == ""
 
 
+@pytest.mark.long
 def test_building_without_a_compiler_succeeds_without_the_module(source: Path, tmp_path: Path) -> None:
     command = [sys.executable, "setup.py", "build", "--build-base", tmp_path]
     if CAN_COMPILE:

@@ -167,6 +167,7 @@ def test_a_paused_node_is_silent_and_not_gone(nats_cluster: NatsCluster) -> None
     wait_until_stored(nats_cluster.urls[1])
 
 
+@pytest.mark.long
 def test_a_split_cluster_stores_on_one_side(nats_cluster: NatsCluster) -> None:
     make_stream(nats_cluster)
     alone, *others = nats_cluster.urls
@@ -181,6 +182,7 @@ def test_a_split_cluster_stores_on_one_side(nats_cluster: NatsCluster) -> None:
 
 
 @pytest.mark.processes
+@pytest.mark.long
 def test_a_full_cluster_stores_nowhere(tmp_path: Path) -> None:
     with NatsCluster(tmp_path, store=2 << 20) as cluster:
         make_stream(cluster)

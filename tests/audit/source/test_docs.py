@@ -18,6 +18,7 @@ from tests.docs.pages import blocks, page, rows
 PAGE = "docs/how-to/spark-source.md"
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("spark")
 def test_the_answers_are_those_of_the_notebook(tmp_path: Path) -> None:
     notebook = read(OWNERS)
