@@ -89,14 +89,16 @@ class Client(Struct, frozen=True):
 
     :ivar max_packet: the most bytes of a packet that it takes.
     :ivar session: its session, if it does not want its own messages; otherwise empty.
+    :ivar is_durable: whether its messages go into a queue, and have to know their publishers.
     """
 
     version: int
     max_packet: int
     session: str = ""
+    is_durable: bool = False
 
 
-FACTS = Client(VERSION_5, LONGEST_PACKET)
+FACTS = Client(VERSION_5, LONGEST_PACKET, is_durable=True)
 """Those of durable sessions: the form in which messages are kept."""
 
 
@@ -199,7 +201,9 @@ class MqttEncoding:
         if qos:
             packet = Publish(service, publication.payload, qos, retain, 0, False, properties)
             halves = numbered_publish(packet, self._client.version)
-            frame: bytes = _published(b"%b%b%b" % (halves.before, NO_ID, halves.after), sent.session)
+            frame = b"%b%b%b" % (halves.before, NO_ID, halves.after)
+            if self._client.is_durable:
+                frame = _published(frame, sent.session)
         else:
             frame = publish(service, publication.payload, self._client.version, retain=retain, properties=properties)
         if len(frame) > self._client.max_packet:
