@@ -357,8 +357,9 @@ class Settings:
     expect_link: tuple[str, ...] = LINKS.option(
         SERVER_IDS,
         (),
-        "The routing id of a server that is to be linked with this one, whichever of them dials. The health of this "
-        "server is degraded as long as it is not, even if it never was. May be repeated.",
+        "The routing id of a server that is to be linked with this one, whichever of them dials, or that is to be on "
+        "the net of its uplink. The health of this server is degraded as long as it is not, even if it never was. May "
+        "be repeated.",
         unset="none",
         example=("attic",),
     )

@@ -17,8 +17,24 @@ PATHS = frozenset({"FILE", "DIR", "JOURNAL"})
 SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
-class ConnectionOption(click.Option):
+OPTIONS = "Options"
+CONNECTION = "Connection"
+"""Headings of options in the help."""
+
+
+class HeadedOption(click.Option):
+    """An option that the help shows under a heading of its own.
+
+    :ivar heading: the heading.
+    """
+
+    heading = OPTIONS
+
+
+class ConnectionOption(HeadedOption):
     """An option that names the server or the user."""
+
+    heading = CONNECTION
 
 
 class Command(click.Command):
@@ -58,14 +74,19 @@ class Command(click.Command):
                 texts = map(str, value if isinstance(value, (list, tuple)) else [value])
                 yield from (text for text in texts if text != "-" and "://" not in text)
 
+    def options_by_heading(self, ctx: click.Context) -> dict[str, list[click.Parameter]]:
+        """The options, those without a heading of their own first, and those that name the server or the user last."""
+        found: dict[str, list[click.Parameter]] = {OPTIONS: []}
+        for each in self.get_params(ctx):
+            found.setdefault(each.heading if isinstance(each, HeadedOption) else OPTIONS, []).append(each)
+        if CONNECTION in found:
+            found[CONNECTION] = found.pop(CONNECTION)
+        return found
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options. Those that name the server or the user have a heading of their own."""
-        for heading, wanted in (("Options", False), ("Connection", True)):
-            records = [
-                each.get_help_record(ctx)
-                for each in self.get_params(ctx)
-                if isinstance(each, ConnectionOption) is wanted
-            ]
+        """Write the options under their headings."""
+        for heading, options in self.options_by_heading(ctx).items():
+            records = [each.get_help_record(ctx) for each in options]
             shown = [each for each in records if each is not None]
             if shown:
                 with formatter.section(heading):

@@ -17,6 +17,7 @@ FAILED = 2
 UNREACHABLE = 3
 REFUSED = 4
 LATE = 5
+TAKEN_OVER = 6
 INTERRUPTED = 128 + signal.SIGINT
 BROKEN_PIPE = 128 + signal.SIGPIPE
 
@@ -27,6 +28,7 @@ MEANINGS: dict[int, str] = {
     UNREACHABLE: "The server cannot be reached, or the connection was lost.",
     REFUSED: "The server refused: the credentials are wrong or missing, or the user is not allowed to do it.",
     LATE: "The server or the service did not answer in time.",
+    TAKEN_OVER: "Another process has taken its place.",
     INTERRUPTED: "Ctrl-C ended it.",
     BROKEN_PIPE: "The reader of the output has ended, as with `| head`.",
 }

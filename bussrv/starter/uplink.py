@@ -37,7 +37,8 @@ observe = ["*"]
 watch = ["*"]
 """)
 
-# Wanted by the server: so it starts again with it, also after a crash of the server, which stops it.
+# Wanted by the server: so it starts again with it, also after a crash of the server, which stops it. With status 6,
+# another uplink has taken its place: started again, it would take that of the other one.
 _UNIT = Template("""\
 [Unit]
 Description=bussrv uplink to NATS
@@ -51,6 +52,7 @@ User=$user
 ExecStart=$command
 Restart=always
 RestartSec=5
+RestartPreventExitStatus=6
 StateDirectory=bussrv-uplink
 StateDirectoryMode=0700
 ${hardening}

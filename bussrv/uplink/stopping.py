@@ -6,8 +6,19 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
+from bussrv.errors import BussrvError
+
 STOP_SECONDS = 10.0
 """The time that the parts have to finish what they are doing when the program is told to stop."""
+
+
+class UplinkError(BussrvError):
+    """The uplink cannot go on: one sentence, for an operator."""
+
+
+class TakenOver(UplinkError):
+    """Another uplink of the same server does what this one did. If both went on, they would take turns for ever."""
+
 
 Job = Callable[[], Awaitable[None]]
 Result = TypeVar("Result")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from bussrv.cli.command import Command, ConnectionOption
+from bussrv.cli.command import CONNECTION, OPTIONS, Command, ConnectionOption
 from bussrv.cli.failure import MEANINGS
 from bussrv.cli.main import BUSSRV, SECTIONS
 
@@ -61,18 +61,26 @@ def _command(words: str, command: Command) -> Iterator[str]:
     yield f"### bussrv {words}\n\n"
     yield f"`{' '.join([f'bussrv {words}', *command.collect_usage_pieces(context)])}`\n\n"
     yield f"{_text(' '.join((command.help or '').split()))}\n\n"
-    options = [each for each in command.params if isinstance(each, click.Option)]
-    found = [each.get_help_record(context) for each in options if not isinstance(each, ConnectionOption)]
-    records = [each for each in found if each is not None]
-    if any(isinstance(each, ConnectionOption) for each in command.params):
-        records.append(("[Connection](#choose-the-server-and-the-user)", "the server and the user"))
+    by_heading = command.options_by_heading(context)
+    is_connected = by_heading.pop(CONNECTION, None) is not None
+    for heading, options in by_heading.items():
+        own = [each for each in options if isinstance(each, click.Option) and each in command.params]
+        found = [each.get_help_record(context) for each in own]
+        records = [each for each in found if each is not None]
+        if heading == OPTIONS and is_connected:
+            records.append(("[Connection](#choose-the-server-and-the-user)", "the server and the user"))
+        yield from _table(heading, records)
+    yield "```sh\n" + "".join(f"{example}\n" for example in command.examples) + "```\n\n"
+
+
+def _table(heading: str, records: list[tuple[str, str]]) -> Iterator[str]:
+    """A table of options, if there are some."""
     if records:
-        yield "| option | meaning |\n|---|---|\n"
+        yield ("" if heading == OPTIONS else f"{heading}:\n\n") + "| option | meaning |\n|---|---|\n"
         for names, meaning in records:
             shown = names if names.startswith("[") else f"`{names}`"
             yield f"| {shown.replace('|', chr(92) + '|')} | {_text(meaning.strip())} |\n"
         yield "\n"
-    yield "```sh\n" + "".join(f"{example}\n" for example in command.examples) + "```\n\n"
 
 
 def _statuses() -> Iterator[str]:

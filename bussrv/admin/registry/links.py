@@ -29,7 +29,7 @@ class LinkItem(Struct, frozen=True, kw_only=True):
     :ivar dialed: whether this server dials; ``false``: the other one does, or nobody that is known if there is no
         address.
     :ivar since: when it came up.
-    :ivar lost: when it was lost; of a server of ``--expect-link`` that was never linked, the start of this one.
+    :ivar lost: when it was lost; of a server of ``--expect-link`` that was never there, the start of this one.
     :ivar reason: why it was lost; ``null``: it was never up.
     :ivar neighbors: the routing ids of the servers that the other one is linked with, except this one.
     :ivar sessions: how many sessions the other server advertises, those of servers after it included. `/api/v1/servers`

@@ -26,6 +26,9 @@ INTEREST = "routing/announcement/interest"
 GAP = "routing/announcement/gap"
 """The event with which a server tells that objects were lost; see :mod:`bussrv.bus.links.gaps`."""
 
+NET = "uplink/"
+"""The beginning of the routing id of a net of servers, which is one linked server: its uplink."""
+
 FAREWELL = "abboe/close/notify"
 """The event with which a server says that it ends a link, and why."""
 

@@ -17,6 +17,7 @@ from bussrv.bus.groups.fanout import Fanout, Group
 from bussrv.bus.groups.frames import Delivery
 from bussrv.bus.interest.interests import Kind
 from bussrv.bus.interest.total import TotalInterest
+from bussrv.bus.interest.vocabulary import NET
 from bussrv.bus.interfaces import ILinks, ISessionLink
 from bussrv.bus.links.advertisement_fields import DISCONNECT, NOTIFY, UNREGISTER, ended, learn, path_of, subject
 from bussrv.bus.links.advertisements import Advertisements
@@ -90,6 +91,7 @@ class Links:
         self._links: dict[str, Link] = {}
         self._gone = gone
         self._lost = lost
+        self._utc = shared.clock.utc
         self._is_stopping = False
         self._servers: frozenset[str] = frozenset()
         self.all_tell_all = True
@@ -295,6 +297,21 @@ class Links:
     def _forget(self, session_id: str, routing_id: str) -> None:
         if self.paths.forget(session_id, routing_id):
             self._changed(routing_id, "link-lost")
+        self._look_for(routing_id, "link-lost")
+
+    def _look_for(self, server_id: str, reason: str) -> None:
+        """Miss a server that is expected, and has left the net of an uplink, until it is back there."""
+        if server_id not in self._settings.expect_link:
+            return
+        nets = (link for link in self._links.values() if link.server_id.startswith(NET))
+        if any(self._is_told(link, server_id) for link in nets):
+            self._lost.joined_net(server_id)
+        elif server_id not in self._servers:
+            self._lost.left_net(server_id, reason, self._utc())
+
+    def _is_told(self, link: Link, server_id: str) -> bool:
+        remote = self.paths.heard(link.session_id, server_id)
+        return remote is not None and remote.role == SERVER_ROLE
 
     def _links_changed(self) -> None:
         self._fanout.audience_changed()
@@ -307,6 +324,8 @@ class Links:
 
     def missing(self) -> list[LostLink]:
         """The links that were lost, and those that are expected and were never up."""
+        for expected in self._settings.expect_link:
+            self._look_for(expected, "unreachable")  # It may be expected since a moment ago.
         return list(self._lost.all(self._servers))
 
     def forget(self, server_id: str) -> bool:
@@ -363,6 +382,7 @@ class Links:
         if ended_session is not None:
             if self.paths.finish(routing_id, ended_session):
                 self._changed(routing_id, "unreachable", ended_session)
+            self._look_for(routing_id, "unreachable")
             return
         before = self.paths.heard(session_id, routing_id)
         path = path_of(fields, route, routing_id, link.server_id)
@@ -377,6 +397,7 @@ class Links:
             changed = self.paths.receive_advertisement(session_id, remote)
         if changed:
             self._changed(routing_id, "unreachable")
+        self._look_for(routing_id, "unreachable")
         if not link.tells_all and before is not None and fields["event"] in (DISCONNECT, UNREGISTER):
             # Other servers say themselves that a provider is gone.
             left = frozenset() if told is None else told.services

@@ -24,12 +24,12 @@ from prometheus_client import Counter, Gauge
 
 from bussrv.uplink.figures import Figures
 from bussrv.uplink.kafka.cluster import CLOSE_SECONDS, OPEN_SECONDS, Cluster
-from bussrv.uplink.kafka.faults import PASSING, UplinkError, lasting, said
+from bussrv.uplink.kafka.faults import PASSING, lasting, said
 from bussrv.uplink.kafka.position import find_position, headers_of
 from bussrv.uplink.kafka.sealed import SealedJournal, SealedRecord
 from bussrv.uplink.lines import Lines
 from bussrv.uplink.retry import Retry
-from bussrv.uplink.stopping import or_stopped
+from bussrv.uplink.stopping import UplinkError, or_stopped
 
 POLL_SECONDS = 0.2
 """The seconds between two looks for further seals."""

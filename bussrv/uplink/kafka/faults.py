@@ -6,8 +6,8 @@ import asyncio
 
 from aiokafka import errors
 
-from bussrv.errors import BussrvError
 from bussrv.uplink.kafka.cluster import Cluster
+from bussrv.uplink.stopping import TakenOver, UplinkError
 
 DENIED = (
     errors.TopicAuthorizationFailedError,
@@ -30,10 +30,6 @@ PASSING = (errors.KafkaError, errors.IllegalOperation, OSError, asyncio.TimeoutE
 FENCED = (errors.ProducerFenced, errors.InvalidProducerEpoch)
 
 
-class UplinkError(BussrvError):
-    """The uplink cannot go on: one sentence, for an operator."""
-
-
 def lasting(error: BaseException, topic: str, to: Cluster) -> UplinkError | None:
     """The sentence about an error that does not pass by itself; ``None``: it may pass.
 
@@ -50,9 +46,7 @@ def lasting(error: BaseException, topic: str, to: Cluster) -> UplinkError | None
     if isinstance(error, errors.InvalidTopicError):
         return UplinkError(f"{cluster} takes no topic of the name {topic}")
     if isinstance(error, FENCED):
-        return UplinkError(
-            f"another uplink of the same server sends to topic {topic} of {cluster} now: stop one of them"
-        )
+        return TakenOver(f"another uplink of the same server sends to topic {topic} of {cluster} now: stop one of them")
     if isinstance(error, (errors.UnsupportedVersionError, errors.IncompatibleBrokerVersion)):
         return UplinkError(
             f"{cluster} is too old: transactions of Kafka are needed, version 2.5 or later: {said(error)}"

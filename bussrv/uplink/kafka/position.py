@@ -22,9 +22,9 @@ from aiokafka.structs import ConsumerRecord
 from msgspec import Struct
 
 from bussrv.uplink.kafka.cluster import Cluster
-from bussrv.uplink.kafka.faults import UplinkError
 from bussrv.uplink.kafka.sealed import Mark, SealedRecord
 from bussrv.uplink.kafka.topics_there import describe
+from bussrv.uplink.stopping import UplinkError
 
 WINDOW = 100
 """So many offsets before the end are looked at first. A window without a record of the server is followed by a larger

@@ -14,14 +14,13 @@ from bussrv.client.events import Down, State, Up
 from bussrv.errors import BussrvError
 from bussrv.uplink.figures import Figures
 from bussrv.uplink.kafka.events import Destination, EventsFigures, EventsSender
-from bussrv.uplink.kafka.faults import UplinkError
 from bussrv.uplink.kafka.incoming import Incoming, IncomingFigures
 from bussrv.uplink.kafka.outgoing import Outgoing, OutgoingFigures
 from bussrv.uplink.kafka.sealed import SealedJournal
 from bussrv.uplink.kafka.settings import Events, Publications, Settings, settings_of
 from bussrv.uplink.lines import Lines
 from bussrv.uplink.reporting import reported
-from bussrv.uplink.stopping import Job, or_stopped, run_jobs
+from bussrv.uplink.stopping import Job, UplinkError, or_stopped, run_jobs
 
 
 def run(url: str, **options: Any) -> None:

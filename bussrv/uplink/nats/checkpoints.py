@@ -12,6 +12,7 @@ from pathlib import Path
 from nats.js import JetStreamContext
 from nats.js.api import StreamConfig
 
+from bussrv.uplink.lines import Lines
 from bussrv.uplink.nats.directory_stream import ensure_stream
 from bussrv.uplink.seals import Seals
 
@@ -22,7 +23,7 @@ LOOK = 1.0
 """Seconds between two looks at the manifest."""
 
 
-async def publish_checkpoints(stream: JetStreamContext, root: str, subject: str, journal: Path) -> None:
+async def publish_checkpoints(stream: JetStreamContext, root: str, subject: str, journal: Path, log: Lines) -> None:
     """Publish the newest line of the manifest with a seal, whenever there is another one, for ever.
 
     :param root: the beginning of all subjects of the net.
@@ -35,7 +36,14 @@ async def publish_checkpoints(stream: JetStreamContext, root: str, subject: str,
         name=f"{root}.seal".replace(".", "_"), subjects=[f"{root}.seal.*"], max_msgs_per_subject=MOST_KEPT
     )
     await ensure_stream(stream, config)
-    await _follow(Seals(journal), lambda line: stream.publish(subject, line, stream=config.name))
+    seals = Seals(journal)
+    await asyncio.to_thread(seals.look)
+    if not seals.newest_line:
+        is_there = await asyncio.to_thread(journal.is_dir)
+        what = "no seal in the journal" if is_there else "no journal"
+        waiting = "uplink: there is {what} {journal}: its seals are published when there are some"
+        log.warn(waiting, event="uplink.no-seals", what=what, journal=journal.absolute())
+    await _follow(seals, lambda line: stream.publish(subject, line, stream=config.name))
 
 
 async def _follow(seals: Seals, publish: Callable[[bytes], Awaitable[object]]) -> None:

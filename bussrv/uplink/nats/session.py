@@ -27,6 +27,7 @@ from bussrv.uplink.nats.directory_stream import DirectoryStream, text_of
 from bussrv.uplink.nats.kept import HEADERS, KeptService
 from bussrv.uplink.nats.settings import BEAT, Settings
 from bussrv.uplink.nats.subjects import covers
+from bussrv.uplink.stopping import TakenOver
 from bussrv.wire.objects import BusObject
 
 CHECK = 10.0
@@ -42,6 +43,9 @@ TOLD_ANEW = 1.0
 """The least seconds between two snapshots that others ask for."""
 
 _MANY = 3
+
+REPLACED = "replaced"
+"""The farewell of a server to which another program has linked as the same net."""
 
 
 COUNTERS = {
@@ -125,13 +129,17 @@ class Session:
         return KeptService(self._stream, subject, root=self.subjects.root, server=server, keep=keep, log=self._log)
 
     async def run(self) -> str:
-        """Serve until the link is gone. :returns: why it is."""
+        """Serve until the link is gone.
+
+        :returns: why it is.
+        :raises TakenOver: another uplink of the server has it.
+        """
         self._connection.received = self._came
         self._link.serve(self._of_server, self._wake.set)
         jobs: list[Callable[[], Awaitable[None]]] = [self._publish, self._beat, self._read, self._check]
         if (journal := self._settings.journal) is not None:
             subject = self.subjects.of("seal", self.node.server)
-            jobs.append(partial(publish_checkpoints, self._stream, self.subjects.root, subject, journal))
+            jobs.append(partial(publish_checkpoints, self._stream, self.subjects.root, subject, journal, self._log))
         for each in self._kept.values():
             jobs += [partial(self._serve_kept, each), partial(each.publish_all, self._not_kept)]
         self._tasks = [self._loop.create_task(self._forever(job)) for job in jobs]
@@ -146,7 +154,14 @@ class Session:
                     task.result()
             why = await self._link.gone
             farewell = self.node.farewell
+            if farewell == REPLACED:
+                raise TakenOver(
+                    f"another uplink of server {self.node.server} has joined it to the net {self.subjects.net}, and "
+                    "took the place of this one: run one of them only"
+                )
             return f"{why}: {REASONS.get(farewell, farewell)}" if farewell else why
+        except TakenOver:
+            raise
         except Exception as error:
             return self._bug(error)
         finally:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from bussrv.bus.interest.vocabulary import NET
 from bussrv.client.address import Address
 from bussrv.client.tls import Tls
 from bussrv.errors import ConfigError, Refused
@@ -115,7 +116,7 @@ class Settings:
     @property
     def node(self) -> str:
         """The routing id of the net, as a linked server."""
-        return f"uplink/{self.subjects.net}"
+        return f"{NET}{self.subjects.net}"
 
 
 def settings_of(

@@ -31,6 +31,19 @@ def test_the_oldest_is_left_out_when_there_are_too_many() -> None:
     assert names(lost) == ["b", "c"]
 
 
+def test_an_expected_server_is_missed_when_it_has_left_its_net() -> None:
+    lost = LostLinks(Settings(expect_link=("a", "b")), 7)
+    lost.left_net("a", "unreachable", 8)  # It was never there.
+    assert [(each.server_id, each.time, each.reason) for each in lost.all("b")] == [("a", 7, None)]
+    lost.joined_net("a")
+    assert names(lost, "b") == []
+    lost.left_net("a", "unreachable", 9)
+    lost.left_net("a", "unreachable", 10)
+    assert [(each.server_id, each.time, each.reason) for each in lost.all("b")] == [("a", 9, "unreachable")]
+    lost.joined_net("a")
+    assert names(lost, "b") == []
+
+
 def test_an_expected_server_is_missed_unless_it_is_up() -> None:
     lost = LostLinks(Settings(max_links=1, expect_link=("a", "b", "a")), 7)
     assert [(each.server_id, each.time, each.reason) for each in lost.all("b")] == [("a", 7, None)]

@@ -7,10 +7,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
+from bussrv.events import SessionClosed
+from bussrv.uplink.nats.settings import LAPSE
 from tests.bus.links.fabric import Fabric
 from tests.bus.links.test_simulation import NAMES, Simulation, graphs, index
 from tests.size import sized
-from tests.uplink.memory_net import uplinked
+from tests.uplink.memory_net import NODE, uplinked
 
 
 class NetSimulation(Simulation):
@@ -38,6 +40,31 @@ class NetSimulation(Simulation):
     def the_shortest_path_was_taken(self, relayed, distance):
         # The net counts nothing.
         assert relayed in (distance - 1, distance)
+
+
+def test_a_server_that_leaves_a_net_is_missed_where_it_is_expected():
+    """The health and the list of links ask for it; the journal has the end of its session."""
+    fabric = Fabric("a", "b", expect_link=("b",))
+    uplinked(fabric, "a", "b")
+    links = fabric["a"].bus.links
+
+    def missing():
+        return [(each.server_id, each.reason) for each in links.missing()]
+
+    assert missing() == [("b", None)]
+    fabric.settle(3)
+    assert (links.neighbors(), missing()) == ([NODE], [])
+    fabric.cables["b", NODE].unplug()
+    fabric.settle(2 * LAPSE)
+    assert (links.neighbors(), missing()) == ([NODE], [("b", "unreachable")])
+    (ended,) = [each.event for each in fabric["a"].journal.records if isinstance(each.event, SessionClosed)]
+    assert (ended.routing_id, ended.reason) == ("b", "unreachable")
+    fabric.cables["b", NODE].plug()
+    fabric.settle(3)
+    assert missing() == []
+    fabric.cables["a", NODE].unplug()
+    fabric.settle(3)
+    assert missing() == [(NODE, "connection-lost"), ("b", "link-lost")]
 
 
 TestNet = NetSimulation.TestCase

@@ -17,15 +17,24 @@ SERVICE = "--service tv --out --id hall --bus bus://127.0.0.1"
 def test_an_option_of_another_engine_is_refused(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(ENGINES, "other", Engine("other", "none", "none"))
+    monkeypatch.setitem(ENGINES, "other", Engine("other", "Other", "none", "none"))
     assert main(["uplink", "other://hall", "--topic", "x"]) == 2
-    assert "--topic does not go with other://hall: it is an option of kafka" in capsys.readouterr().err
+    assert "--topic does not go with other://hall: it is an option of Kafka" in capsys.readouterr().err
+
+
+def test_the_help_says_which_option_is_for_which_engine(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["uplink", "--help"]) == 0
+    common, _, rest = capsys.readouterr().out.partition("Only for NATS:")
+    nats, _, kafka = rest.partition("Only for Kafka:")
+    for part, options in ((common, ("--bus URL", "--journal")), (nats, ("--net", "--lapse")), (kafka, ("--topic",))):
+        assert [each for each in options if each not in part] == []
+        assert [each for other in (common, nats, kafka) if other is not part for each in options if each in other] == []
 
 
 def test_an_engine_that_is_not_installed_is_said(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(ENGINES, "other", Engine("other", "missing_module", "missing_module"))
+    monkeypatch.setitem(ENGINES, "other", Engine("other", "Other", "missing_module", "missing_module"))
     assert main(["uplink", "other://hall"]) == 2
     assert 'missing_module is not installed: pip install "bussrv[other]"' in capsys.readouterr().err
 

@@ -11,6 +11,7 @@ import nats
 import pytest
 from nats.js.errors import NotFoundError
 
+from bussrv.cli.failure import TAKEN_OVER
 from bussrv.client.aio import Bus
 from bussrv.client.events import Gap, Message
 from bussrv.testing.uplink import RunningUplink
@@ -172,6 +173,18 @@ def test_it_stops_while_it_waits_for_its_server_or_for_nats(nats_server: NatsClu
         with RunningUplink(url, "--bus", "bus://127.0.0.1:1") as uplink:
             uplink.wait_for("is lost")
             assert uplink.stop() == 0
+
+
+def test_of_two_uplinks_of_a_server_the_first_gives_up(tmp_path: Any, nats_server: NatsCluster) -> None:
+    """The one of a journal that is not there says where it looks for it."""
+    missing = tmp_path / "none"
+    with joined(tmp_path, "a", nats_server.urls) as (site,), site.uplink as first:
+        first.wait_for("server a is on the net")
+        site.start_uplink("--journal", str(missing))
+        assert first.wait() == TAKEN_OVER
+        assert "run one of them only" in first.lines[-1]
+        site.uplink.wait_for(f"there is no journal {missing}")
+        assert site.uplink.stop() == 0
 
 
 @pytest.mark.long

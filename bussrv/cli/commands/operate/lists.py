@@ -74,8 +74,8 @@ def sessions(connection: ConnectionOptions, query: dict[str, Any], **how: Any) -
 def links(connection: ConnectionOptions, forget: str | None, **how: Any) -> int:
     """List the links to other servers, each with its state, the time since which it is up, the sessions that it leads
     to, the bytes that wait for it, and the round trip on the network. A link that was lost is down, with the time
-    since and the reason, until it is back. So is the link to a server of --expect-link that was never linked. With
-    --forget, a lost link is not missed any more.
+    since and the reason, until it is back. So is a server of --expect-link that was never linked, or left the net of an
+    uplink. With --forget, a lost link is not missed any more.
     """
     if forget is not None:
         from bussrv.cli.admin_client import element

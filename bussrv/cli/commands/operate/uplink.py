@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -11,9 +10,9 @@ from typing import Any
 
 import click
 
-from bussrv.cli.command import command
+from bussrv.cli.command import HeadedOption, command
 from bussrv.cli.connection import secret_in
-from bussrv.cli.failure import Failure, explained
+from bussrv.cli.failure import TAKEN_OVER, Failure, explained
 from bussrv.cli.parameters import seconds, whole
 
 SECRETS = ("kafka_password_file", "nats_password_file", "bus_secret_file", "bus_token_file")
@@ -24,35 +23,39 @@ SECRETS = ("kafka_password_file", "nats_password_file", "bus_secret_file", "bus_
 class Engine:
     """An engine that a server can be joined to.
 
+    :ivar name: its name, also of the extra that it needs.
+    :ivar title: its name for people.
     :ivar module: has a function ``run``, which is given the URL and the options, and checks both.
     :ivar needs: a module that is there only with the extra of the engine's name.
     """
 
     name: str
+    title: str
     module: str
     needs: str
 
 
-KAFKA = Engine("kafka", "bussrv.uplink.kafka.running", "aiokafka")
-NATS = Engine("nats", "bussrv.uplink.nats.program", "nats")
+KAFKA = Engine("kafka", "Kafka", "bussrv.uplink.kafka.running", "aiokafka")
+NATS = Engine("nats", "NATS", "bussrv.uplink.nats.program", "nats")
 ENGINES = {"kafka": KAFKA, "kafkas": KAFKA, "nats": NATS, "tls": NATS}
 """The engines by the schemes of their URLs."""
 
 
-class EngineOption(click.Option):
-    """An option that only some engines have.
+class EngineOption(HeadedOption):
+    """An option that only one engine has.
 
-    :ivar engines: their names.
+    :ivar engine: the engine.
     """
 
-    def __init__(self, *arguments: Any, engines: Sequence[str], **named: Any) -> None:
-        self.engines = tuple(engines)
+    def __init__(self, *arguments: Any, engine: Engine, **named: Any) -> None:
+        self.engine = engine
+        self.heading = f"Only for {engine.title}"
         super().__init__(*arguments, **named)
 
 
-_kafka = partial(click.option, cls=EngineOption, engines=("kafka",))
+_kafka = partial(click.option, cls=EngineOption, engine=KAFKA)
 _file = partial(click.option, metavar="FILE", type=click.Path(path_type=Path))
-_nats = partial(click.option, cls=EngineOption, engines=("nats",))
+_nats = partial(click.option, cls=EngineOption, engine=NATS)
 _nats_file = partial(_nats, metavar="FILE", type=click.Path(path_type=Path))
 _kafka_file = partial(_kafka, metavar="FILE", type=click.Path(path_type=Path))
 
@@ -64,7 +67,11 @@ _kafka_file = partial(_kafka, metavar="FILE", type=click.Path(path_type=Path))
         "bussrv uplink kafka://127.0.0.1:9092 --events --journal bussrv-journal",
         "bussrv uplink kafka://127.0.0.1:9092 --service tv --out --in --id hall --bus bus://127.0.0.1",
     ),
-    statuses={0: "SIGTERM or Ctrl-C ended it", 2: "it cannot go on"},
+    statuses={
+        0: "SIGTERM or Ctrl-C ended it",
+        2: "it cannot go on",
+        6: "another uplink has taken its place",
+    },
 )
 @click.argument("url", metavar="URL")
 @click.option(
@@ -179,11 +186,16 @@ def uplink(url: str, **given: Any) -> int:
         raise click.UsageError(f"{url} is no URL of an engine: it begins with one of {known}")
     _check_options(url, engine)
     options = {each.name or "": given[each.name or ""] for each in _options() if _is_of(each, engine)}
+    from bussrv.uplink.stopping import TakenOver
+
     with explained():
         for name in SECRETS:
             if options.get(name) is not None:
                 options[name] = secret_in(options[name])
-        _run_of(engine)(url, **options)
+        try:
+            _run_of(engine)(url, **options)
+        except TakenOver as error:
+            raise Failure(str(error), TAKEN_OVER) from error
     return 0
 
 
@@ -192,7 +204,7 @@ def _options() -> list[click.Parameter]:
 
 
 def _is_of(option: click.Parameter, engine: Engine) -> bool:
-    return not isinstance(option, EngineOption) or engine.name in option.engines
+    return not isinstance(option, EngineOption) or option.engine == engine
 
 
 def _check_options(url: str, engine: Engine) -> None:
@@ -201,8 +213,7 @@ def _check_options(url: str, engine: Engine) -> None:
     for each in _options():
         is_given = context.get_parameter_source(each.name or "") is click.core.ParameterSource.COMMANDLINE
         if is_given and isinstance(each, EngineOption) and not _is_of(each, engine):
-            theirs = ", ".join(each.engines)
-            raise click.UsageError(f"{each.opts[0]} does not go with {url}: it is an option of {theirs}")
+            raise click.UsageError(f"{each.opts[0]} does not go with {url}: it is an option of {each.engine.title}")
 
 
 def _run_of(engine: Engine) -> Any:
