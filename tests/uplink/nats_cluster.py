@@ -59,10 +59,11 @@ class NatsCluster:
     :param directory: has the configuration, the log and the store of each node.
     :param nodes: how many there are; one stands alone and starts at once.
     :param store: bytes of the streams of each node, as ``max_file_store``.
+    :param further: text that the configuration of each node has besides, as NATS takes it.
     """
 
-    def __init__(self, directory: Path, nodes: int = 3, store: int = STORE) -> None:
-        self._nodes = [_Node(directory / f"n{number}", store) for number in range(nodes)]
+    def __init__(self, directory: Path, nodes: int = 3, store: int = STORE, further: str = "") -> None:
+        self._nodes = [_Node(directory / f"n{number}", store, further) for number in range(nodes)]
         self._relays: dict[tuple[int, int], _Relay] = {}
         self._stack = ExitStack()
 
@@ -261,11 +262,12 @@ def _until(condition: Callable[[], bool], what: str, *nodes: _Node) -> None:
 class _Node:
     """One process, its ports, and what its monitoring pages say."""
 
-    def __init__(self, directory: Path, store: int) -> None:
+    def __init__(self, directory: Path, store: int, further: str) -> None:
         self.name = directory.name
         self.log = directory / "log"
         self._directory = directory
         self._store = store
+        self._further = further
         self._held = [reserve_port() for _ in range(4)]
         self._client_port, self.route_port, self._monitor_port, self._nowhere = (
             each.getsockname()[1] for each in self._held
@@ -300,7 +302,8 @@ class _Node:
                 "advertise": f"127.0.0.1:{self._nowhere}",
                 "routes": [f"nats://127.0.0.1:{port}" for port in routes],
             }
-        (self._directory / "configuration").write_text(json.dumps(settings), encoding="utf-8")
+        lines = "".join(f"{name}: {json.dumps(value)}\n" for name, value in settings.items())
+        (self._directory / "configuration").write_text(f"{lines}{self._further}\n", encoding="utf-8")
 
     def start(self) -> None:
         assert not self.runs

@@ -42,7 +42,7 @@ class NetSimulation(Simulation):
         assert relayed in (distance - 1, distance)
 
 
-def test_a_server_that_leaves_a_net_is_missed_where_it_is_expected():
+def test_an_expected_server_that_leaves_a_net_is_missed():
     """The health and the list of links ask for it; the journal has the end of its session."""
     fabric = Fabric("a", "b", expect_link=("b",))
     uplinked(fabric, "a", "b")

@@ -26,7 +26,7 @@ def test_the_help_says_which_option_is_for_which_engine(capsys: pytest.CaptureFi
     assert main(["uplink", "--help"]) == 0
     common, _, rest = capsys.readouterr().out.partition("Only for NATS:")
     nats, _, kafka = rest.partition("Only for Kafka:")
-    for part, options in ((common, ("--bus URL", "--journal")), (nats, ("--net", "--lapse")), (kafka, ("--topic",))):
+    for part, options in ((common, ("--bus URL", "--metrics")), (nats, ("--net", "--lapse")), (kafka, ("--topic",))):
         assert [each for each in options if each not in part] == []
         assert [each for other in (common, nats, kafka) if other is not part for each in options if each in other] == []
 

@@ -1,24 +1,29 @@
 """Servers of a net in processes of their own, on real NATS servers: what each may do to the others."""
 
 import asyncio
+import re
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 import nats
 import pytest
-from nats.js.errors import NotFoundError
+from nats.errors import TimeoutError as NatsTimeout
+from nats.js.errors import APIError, NotFoundError
 
 from bussrv.cli.failure import TAKEN_OVER
 from bussrv.client.aio import Bus
 from bussrv.client.events import Gap, Message
 from bussrv.testing.uplink import RunningUplink
+from bussrv.uplink.nats.directory_stream import DirectoryStream
 from tests.uplink.nats.site import Site, joined
 from tests.uplink.nats_cluster import NatsCluster
 
 pytestmark = pytest.mark.processes
+
+ROOT = Path(__file__).parents[3]
 
 PATIENCE = 30
 KEEP = ["--keep", "tv", "--keep-size", "1000000"]
@@ -384,3 +389,52 @@ def test_what_strangers_publish_stops_nobody(tmp_path: Any, nats_server: NatsClu
         for site in (a, b):
             assert site.uplink.stop() == 0
             assert not [line for line in site.uplink.lines if "a bug" in line]
+
+
+def test_a_user_of_one_server_poses_as_no_other_one(tmp_path: Any) -> None:
+    """With the permissions of the page, all crosses, and NATS refuses what only another server may say."""
+    page = (ROOT / "docs/how-to/nats.md").read_text()
+    (text,) = re.findall(r"```text\n(authorization .*?)```", page, re.DOTALL)
+    for name, secret in (("hall", "2"), ("cellar", "3")):
+        (tmp_path / name).touch(0o600)
+        (tmp_path / name).write_text(f"change-this-{secret}")
+    with ExitStack() as stack:
+        server = stack.enter_context(NatsCluster(tmp_path / "nats", 1, further=f"{text}\nno_auth_user: maker"))
+        asyncio.run(make_stream(server.urls[0]))
+        sites = []
+        for name in ("hall", "cellar"):
+            login = ["--nats-user", name, "--nats-password-file", str(tmp_path / name)]
+            (tmp_path / f"of-{name}").mkdir()
+            sites.append(stack.enter_context(Site(tmp_path / f"of-{name}", name, server.urls, "office", login)))
+        here, there = sites
+        here.uplink.wait_for("server cellar has joined")
+        there.uplink.wait_for("server hall has joined")
+
+        async def test() -> None:
+            async with here.client() as a, there.client() as b, a.serve("tv", answer):
+                async with b.subscribe("tv", queue=100_000) as events:
+                    await heard(a, events)
+                assert (await within(b.request("tv", b"?"))).payload == b"? yes"
+            refused: list[str] = []
+
+            async def note(error: Exception) -> None:
+                refused.append(str(error))
+
+            login = {"user": "cellar", "password": "change-this-3", "error_cb": note}
+            async with await nats.connect(server.urls[0], **login) as client:
+                for kind in ("reg", "beat", "obj", "seal"):
+                    await client.publish(f"bus.office.{kind}.hall", b"x")
+                await client.flush()
+                with pytest.raises((APIError, TimeoutError, NatsTimeout)):
+                    await client.jetstream(timeout=1).add_stream(name="own", subjects=["bus.office.pub.own"])
+            assert [each for each in ("reg", "beat", "obj", "seal") if f"{each}.hall" not in "".join(refused)] == []
+
+        run(test)
+        for site in sites:
+            assert site.uplink.stop() == 0
+            assert not [line for line in site.uplink.lines if "refuses" in line or "does not do" in line]
+
+
+async def make_stream(url: str) -> None:
+    async with await nats.connect(url) as client:
+        await DirectoryStream(client.jetstream(), "bus.office").ensure()
