@@ -82,6 +82,19 @@ def test_an_object_store_gives_what_directories_give(store: Store, tmp_path: Pat
     assert [path for path in read if odd in path] == [f"/bus/{odd}/{last.name}", f"/bus/{odd}/manifest"]
 
 
+def test_a_timeline_reads_there(store: Store, tmp_path: Path) -> None:
+    journal = tmp_path / "hall"
+    write_journal(journal, events=500, server="hall")
+    store.put(journal, "hall")
+    said = []
+    for place in ("hall", journal.as_uri(), "s3://bus/hall"):
+        ended = Started(tmp_path, BUSSRV, "timeline", "light/kitchen", place, **store.variables).ended()
+        assert (ended.returncode, ended.stderr) == (0, "")
+        said.append(ended.stdout)
+    assert said == [said[0]] * 3
+    assert said[0].count("light/kitchen") > 3
+
+
 def test_what_cannot_be_read_is_one_line(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
