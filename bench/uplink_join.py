@@ -25,7 +25,7 @@ from bussrv.demo.cluster import nats_cluster
 from bussrv.testing.server import RunningServer
 from bussrv.testing.uplink import RunningUplink
 from bussrv.uplink.crossing.directory import everything
-from bussrv.uplink.crossing.interest import NOTHING, differences
+from bussrv.uplink.crossing.interest import Interest, differences
 from bussrv.uplink.crossing.peers import Beat, Entries, encode_entry
 from bussrv.uplink.nats.directory_stream import DirectoryStream
 from bussrv.uplink.nats.subjects import Subjects
@@ -56,7 +56,7 @@ def directory(server: str, services: int) -> Iterator[bytes]:
         )
         for number in range(SESSIONS)
     ]
-    events = [*everything(remotes), *differences(None, NOTHING, [server])]
+    events = [*everything(remotes), *differences(None, Interest(events=False, types=frozenset()), [server])]
     yield from Entries(_boot(server)).snapshot(list(map(encode_json, events)), MOST)
 
 

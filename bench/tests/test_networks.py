@@ -120,7 +120,7 @@ def test_an_uplink_subscribes_as_the_simulation_says() -> None:
     node = Node("site-00", "uplink/net", bytes(8), subjects, max_payload=1 << 20)
     wanted, other = subjects.publication("k/a"), subjects.publication("k/b")
     for types, services, expected in [(None, {"k/a"}, True), ({"x/y"}, set(), True), (set(), {"k/a"}, False)]:
-        node.own = Interest(types=None if types is None else frozenset(types), services=frozenset(services))
+        node.own = Interest(types=None if types is None else frozenset(types), services=set(services))
         listened = node.listens_to()
         assert any(covers(each, other) for each in listened) is expected
         assert any(covers(each, wanted) for each in listened)

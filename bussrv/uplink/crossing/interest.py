@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Set
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from bussrv.bus.interest.vocabulary import INTEREST
 from bussrv.bus.links.interest_fields import MOST_NAMED, said_types, sayable
@@ -30,8 +30,8 @@ DEFAULTS = Settings()
 """The limits of a server that is not set up otherwise. Content types beyond them count as all."""
 
 
-class Interest(Struct, frozen=True):
-    """What one server wants.
+class Interest(Struct):
+    """What one server wants. It may tell many small changes, so none costs more than it says.
 
     :ivar events: whether it wants events.
     :ivar types: the content types that it wants, as patterns; ``None``: all.
@@ -40,32 +40,40 @@ class Interest(Struct, frozen=True):
 
     events: bool = True
     types: frozenset[str] | None = None
-    services: frozenset[str] = frozenset()
+    services: set[str] = field(default_factory=set)
 
     @property
     def has_content(self) -> bool:
         """Whether it wants content by its type."""
         return self.types is None or bool(self.types)
 
+    def learn(self, fields: dict[str, Any]) -> tuple[set[str], set[str]]:
+        """It told this. What is no such telling counts as not said.
 
-EVERYTHING = Interest()
-NOTHING = Interest(events=False, types=frozenset())
+        :returns: the names that it wants now, and those that it does not want any more.
+        """
+        dropped = self.widen() if fields.get("anew") is True else set()
+        events, types = fields.get("events"), fields.get("types")
+        if isinstance(events, bool):
+            self.events = events
+        if types is not None:
+            self.types = _types_of(types)
+        added = _names(fields.get("added"))
+        removed = (_names(fields.get("removed")) & self.services) - added
+        new = added - self.services
+        self.services -= removed
+        self.services |= new
+        return new - dropped, removed | (dropped - new)
+
+    def widen(self) -> set[str]:
+        """It wants everything. :returns: the names that it wanted."""
+        before, self.services = self.services, set()
+        self.events, self.types = True, None
+        return before
 
 
-def learn(before: Interest, fields: dict[str, Any]) -> Interest:
-    """The interest of a server after it told this. What is no such telling counts as not said."""
-    known = EVERYTHING if fields.get("anew") is True else before
-    events, types = fields.get("events"), fields.get("types")
-    added, removed = _names(fields.get("added")), _names(fields.get("removed"))
-    return Interest(
-        events=events if isinstance(events, bool) else known.events,
-        types=known.types if types is None else _types_of(types),
-        services=(known.services - removed) | added if added or removed else known.services,
-    )
-
-
-def _names(value: Any) -> frozenset[str]:
-    return frozenset(filter(is_wanted_name, value)) if isinstance(value, list) else frozenset()
+def _names(value: Any) -> set[str]:
+    return set(filter(is_wanted_name, value)) if isinstance(value, list) else set()
 
 
 def _types_of(value: Any) -> frozenset[str] | None:
@@ -83,7 +91,7 @@ def differences(before: Interest | None, now: Interest, route: list[str]) -> Ite
     :param before: what was told before; ``None``: nothing.
     :param route: the server that tells it.
     """
-    known = EVERYTHING if before is None else before
+    known = Interest() if before is None else before
     if before is None:
         yield {"event": INTEREST, "anew": True, "route": route}
     yield from _changes(known, now, now.services - known.services, known.services - now.services, route)
@@ -120,45 +128,11 @@ def _parts(names: list[str]) -> Iterator[list[str]]:
         yield part
 
 
-class Wanted:
-    """What one other server wants. It may tell many small changes, so none costs more than it says.
-
-    :ivar services: see :class:`Interest`, as all others.
-    """
-
-    def __init__(self, interest: Interest = EVERYTHING) -> None:
-        self.events, self.types, self.services = interest.events, interest.types, set(interest.services)
-
-    def learn(self, fields: dict[str, Any]) -> tuple[set[str], set[str]]:
-        """It told this. :returns: the names that it wants now, and those that it does not want any more."""
-        if fields.get("anew") is True:
-            removed = self.widen()
-            added, _ = self._learn(fields)
-            return added - removed, removed - added
-        return self._learn(fields)
-
-    def _learn(self, fields: dict[str, Any]) -> tuple[set[str], set[str]]:
-        reach = learn(Interest(self.events, self.types), {"events": fields.get("events"), "types": fields.get("types")})
-        self.events, self.types = reach.events, reach.types
-        added = _names(fields.get("added"))
-        removed = (_names(fields.get("removed")) & self.services) - added
-        new = added - self.services
-        self.services -= removed
-        self.services |= new
-        return set(new), set(removed)
-
-    def widen(self) -> set[str]:
-        """It wants everything. :returns: the names that it wanted."""
-        before, self.services = self.services, set()
-        self.events, self.types = True, None
-        return before
-
-
 class Together:
     """What several servers want together."""
 
     def __init__(self) -> None:
-        self._of: dict[str, Wanted] = {}
+        self._of: dict[str, Interest] = {}
         self._services: Counter[str] = Counter()
         self._size = 0
         self._changed: set[str] = set()
@@ -166,7 +140,7 @@ class Together:
         self._told: Interest | None = None
         self._names_told: set[str] = set()
 
-    def set(self, server: str, wanted: Wanted | None) -> bool:
+    def set(self, server: str, wanted: Interest | None) -> bool:
         """A server wants this from now on; ``None``: nothing more is known of it.
 
         :returns: whether there was room for it. Otherwise it counts as one that wants everything.
@@ -217,8 +191,8 @@ class Together:
         self._names_told |= added
         self._names_told -= removed
         self._changed, self._has_changed, self._told = set(), False, now
-        yield from _changes(EVERYTHING if before is None else before, now, added, removed, route)
+        yield from _changes(Interest() if before is None else before, now, added, removed, route)
 
 
-def _types(interests: Iterable[Wanted]) -> Iterator[frozenset[str]]:
+def _types(interests: Iterable[Interest]) -> Iterator[frozenset[str]]:
     return (each.types for each in interests if each.types is not None)

@@ -33,13 +33,10 @@ from bussrv.uplink.crossing.checks import MOST_CHECKED, Objects, is_routing_id, 
 from bussrv.uplink.crossing.directory import MOST_COPIED, Directory, cost, everything, fold, merged, most_of
 from bussrv.uplink.crossing.frames import unpack
 from bussrv.uplink.crossing.interest import (
-    EVERYTHING,
     MOST_NAMES_OF_NET,
     Interest,
     Together,
-    Wanted,
     differences,
-    learn,
 )
 from bussrv.uplink.crossing.outgoing import Advertised, Outgoing, Publisher
 from bussrv.uplink.crossing.peers import Beat, Entries, Entry, Peer, Told, encode_entry, read_beat, read_entry
@@ -126,7 +123,7 @@ class Node:
         self.to_server: list[bytes] = []
         self.is_told = False
         self.is_asked = False
-        self.own = EVERYTHING
+        self.own = Interest()
         self.peers: dict[str, Peer] = {}
         self.unknown: dict[str, float] = {}
         self.snapshots = 0
@@ -147,7 +144,7 @@ class Node:
         """The engine keeps what is published on these services. So it is wanted, also while nobody is there."""
         names = frozenset(services)
         self.kept = frozenset(map(self.subjects.publication, names))
-        self._wanted.set("", Wanted(Interest(events=False, types=frozenset(), services=names)))
+        self._wanted.set("", Interest(events=False, types=frozenset(), services=set(names)))
 
     # From the server.
 
@@ -205,7 +202,7 @@ class Node:
         if event in ADVERTISEMENTS:
             self._advertised(obj)
         elif event == INTEREST:
-            self.own = learn(self.own, obj.fields())
+            self.own.learn(obj.fields())
             self.outgoing.advertise(obj.metadata)
         elif event == NEIGHBORS:
             self.is_told = True

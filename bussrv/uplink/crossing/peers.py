@@ -18,7 +18,7 @@ from msgspec import Raw, Struct, field
 
 from bussrv.bus.links.paths import Paths
 from bussrv.errors import RemoteProtocolError
-from bussrv.uplink.crossing.interest import Wanted
+from bussrv.uplink.crossing.interest import Interest
 
 MOST_IN_ENTRY = 200 << 10
 """The most bytes of the events of an entry, if it has more than one event."""
@@ -140,7 +140,7 @@ class Told(Struct):
     """
 
     sessions: Paths = field(default_factory=Paths)
-    wanted: Wanted = field(default_factory=Wanted)
+    wanted: Interest = field(default_factory=Interest)
 
 
 class Peer(Struct):
