@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -32,7 +33,14 @@ def nats(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsCluster]:
         yield server
 
 
-def test_the_commands_of_the_page(nats: NatsCluster, tmp_path: Path) -> None:
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A directory whose path is short enough for sockets, and that no other process has."""
+    with TemporaryDirectory(dir="/tmp", prefix="bussrv-") as directory:
+        yield Path(directory)
+
+
+def test_the_commands_of_the_page(nats: NatsCluster, place: Path, tmp_path: Path) -> None:
     """Two servers, as on two machines; their sockets are elsewhere."""
     text = "".join(blocks(PAGE, "console"))
     server, command, *shown = re.sub(r"^hall\$ ", "", text, flags=re.MULTILINE).splitlines()
@@ -40,8 +48,6 @@ def test_the_commands_of_the_page(nats: NatsCluster, tmp_path: Path) -> None:
     assert command.startswith("bussrv uplink ")
     (url,) = nats.urls
     command = command.replace("nats://nats1.example,nats2.example,nats3.example", url)
-    place = Path("/tmp", f"bussrv-{tmp_path.parent.parent.name}-{tmp_path.parent.name}"[:60])
-    place.mkdir(exist_ok=True)
     running: list[RunningServer] = []
     uplinks: list[RunningUplink] = []
     try:
