@@ -51,7 +51,7 @@ SECTIONS: dict[str, dict[str, Row]] = {
         "drain": Row("bussrv.cli.commands.operate.steer", "end the sessions one after the other, and stop the server"),
     },
     "Join a server to others": {
-        "uplink": Row("bussrv.cli.commands.operate.uplink", "join a server to Kafka: registry events, publications"),
+        "uplink": Row("bussrv.cli.commands.operate.uplink", "join a server to NATS or Kafka"),
     },
     "Measure": {
         "bench": Row("bussrv.cli.commands.talk.bench", "measure a new server on this machine"),

@@ -9,5 +9,5 @@
 - ``streams``: ``bussrv events`` and ``tap``: show what happens in a server, as it happens
 - ``top``: ``bussrv top``: watch a server
 - ``top_all``: ``bussrv top --all``: watch all servers
-- ``uplink``: ``bussrv uplink``: join a server to a larger engine, such as Kafka
+- ``uplink``: ``bussrv uplink``: join a server to a larger engine: NATS or Kafka
 """
