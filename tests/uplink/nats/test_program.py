@@ -217,8 +217,11 @@ def test_the_parts_of_a_cluster_that_is_split_join_again(tmp_path: Any, nats_clu
         run(test)
 
 
+@pytest.mark.long
 def test_an_uplink_may_be_killed_under_load(tmp_path: Any, nats_server: NatsCluster) -> None:
-    """That of the receiver, and that of the sender: nothing comes twice, and all goes on."""
+    """That of the receiver, and that of the sender: nothing comes twice, and all goes on. In memory:
+    :mod:`tests.uplink.crossing.test_node`.
+    """
     with joined(tmp_path, "ab", nats_server.urls) as (a, b):
 
         async def test() -> None:
@@ -391,6 +394,7 @@ def test_what_strangers_publish_stops_nobody(tmp_path: Any, nats_server: NatsClu
             assert not [line for line in site.uplink.lines if "a bug" in line]
 
 
+@pytest.mark.long
 def test_a_user_of_one_server_poses_as_no_other_one(tmp_path: Any) -> None:
     """With the permissions of the page, all crosses, and NATS refuses what only another server may say."""
     page = (ROOT / "docs/how-to/nats.md").read_text()
