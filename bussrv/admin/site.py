@@ -219,6 +219,7 @@ class AdminSite(Factory):
     def stop(self) -> Deferred[None]:
         """End all connections. :returns: fires when they are gone."""
         stopped = self._stopped = Deferred()
+        self.shared.audits.stop()
         for each in tuple(self._channels):
             each.end()
         if not self._channels and not stopped.called:

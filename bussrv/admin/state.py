@@ -11,6 +11,7 @@ from bussrv.admin.figures.metrics import Metrics
 from bussrv.admin.history.history import History
 from bussrv.admin.interfaces import AdministeredServer
 from bussrv.admin.journal.audit import AuditReader
+from bussrv.admin.journal.audit_runner import AuditRunner
 from bussrv.admin.journal.events import JournalEvents
 from bussrv.admin.journal.reading import Reading
 from bussrv.admin.servers.peers import Peers
@@ -32,6 +33,7 @@ class RequestMemory:
     :ivar closed: the last records of closed sessions, oldest first.
     :ivar reading: reads the journal, off the reactor's thread.
     :ivar audit: reads what an audit says that runs beside the server.
+    :ivar audits: runs an audit if somebody asks for one.
     :ivar events: the streams of records.
     :ivar figures: the figures of the server. ``live``: the streams of them. ``metrics``: the figures for Prometheus.
     :ivar history: the figures of the last 30 days.
@@ -45,6 +47,7 @@ class RequestMemory:
         self.denied: deque[Record] = deque(maxlen=MOST_RECENT)
         self.reading = Reading(server.reactor)
         self.audit = AuditReader()
+        self.audits = AuditRunner(server.reactor, server.bus.utc)
         directory = None if server.place is None else server.place.directory
         # Streams have a reading thread of their own: other requests may read for seconds.
         self.events = JournalEvents(self.seq, directory, Reading(server.reactor).do, server.reactor)

@@ -15,8 +15,9 @@ from bussrv.admin.http.answers import JSON
 from bussrv.admin.http.routes import END, Parameter, Route
 from bussrv.admin.incidents import view as incidents
 from bussrv.admin.interfaces import Reloaded
-from bussrv.admin.journal import past, recent, why
+from bussrv.admin.journal import asked_audit, past, recent, why
 from bussrv.admin.journal import view as journal_view
+from bussrv.admin.journal.audit_runner import AskedAudit
 from bussrv.admin.registry import links, services, sessions, subscriptions, writes
 from bussrv.admin.registry.collections import LIMIT, MOST
 from bussrv.admin.servers import summary
@@ -259,6 +260,25 @@ ROUTES: tuple[Route, ...] = (
         function=journal_view.show,
         answers=journal_view.JournalView,
         problems=("no-journal",),
+    ),
+    Route(
+        path="/api/v1/audit",
+        function=asked_audit.show,
+        answers=AskedAudit,
+    ),
+    Route(
+        method="POST",
+        path="/api/v1/audit",
+        function=asked_audit.ask,
+        permission="write",
+        answers=AskedAudit,
+        problems=("no-journal", "journal-unavailable"),
+    ),
+    Route(
+        path="/api/v1/audit/report",
+        function=asked_audit.report,
+        media_type="text/html",
+        problems=("no-report", "too-busy"),
     ),
     Route(
         path="/api/v1/registry",

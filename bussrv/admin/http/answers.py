@@ -86,6 +86,7 @@ PROBLEMS: dict[str, Sort] = {
     "no-such-subscription": Sort(404, "the session is not subscribed to this service"),
     "no-such-link": Sort(404, "no link to a server with this routing id was lost"),
     "no-such-part": Sort(404, "the log has no part with this name"),
+    "no-report": Sort(404, "no audit that was asked for here has a report"),
     "no-such-incident": Sort(404, "no incident with this id is known"),
     "no-such-moment": Sort(404, "the journal has no such moment"),
     "no-journal": Sort(404, "this server has no journal"),

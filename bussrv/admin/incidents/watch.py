@@ -77,11 +77,6 @@ class IncidentWatch:
         if self._looking.running:
             self._looking.stop()
 
-    @property
-    def not_kept(self) -> int:
-        """How often a table had no room, so that something could not be kept apart."""
-        return self._sums.not_kept.total()
-
     async def _read_earlier(self, directory: Path, seq: int) -> None:
         threads = Threads(self._server.reactor, "bussrv-incidents", 1)
         try:
@@ -107,6 +102,9 @@ class IncidentWatch:
         self._troubles.forget(now - QUIET * _SECOND)
         rows = [*self._sums.rows(now), *self._troubles.rows()]
         self.known.go_on([row for row in rows if is_incident(row)])
+        not_kept = self._sums.not_kept.total()
+        if not_kept:
+            self._server.bus.counters["incident-not-kept"] = not_kept
 
     def _failed(self, failure: Failure) -> Any:
         log.failure("incidents cannot be judged any more", failure, event="incidents.failed")

@@ -5,13 +5,45 @@
 import { h } from "./dom.js";
 import { ago, count, moment } from "./format.js";
 import { name } from "./names.js";
-import { badge, facts, nothing, section, time } from "./parts.js";
+import { badge, button, facts, nothing, section, time } from "./parts.js";
 
 /** Whether somebody should look at it. */
 export function needsLook(audit) {
   const summary = audit?.summary;
   const isWell = summary && summary.integrity === "intact" && summary.security === "quiet";
   return Boolean(audit) && (!isWell || audit.stale || audit.trouble !== null);
+}
+
+const STATES = { running: ["It runs", "accent"], done: ["Done", "good"], failed: ["Failed", "bad"] };
+
+/** The audit that somebody asked for here, and its report to be saved; nothing if nobody did. */
+export function askedCard(app, last) {
+  if (last.state === "none") {
+    return null;
+  }
+  return [
+    h("h2", {}, "Audit that was asked for"),
+    facts([
+      ["State", badge(...STATES[last.state])],
+      ["Begun", time(moment(last.started), last.started)],
+      ["Ended", last.ended && time(moment(last.ended), last.ended)],
+      ["Why", last.message && name(last.message, 300)],
+    ]),
+    last.state === "done" ? button("Save the report", () => save(app)) : null,
+  ];
+}
+
+/** The report is saved and not shown here: it is a page of its own. */
+async function save(app) {
+  await app.notices.attempt(
+    async () => {
+      const answer = await app.api.ask("GET", "audit/report");
+      const url = URL.createObjectURL(new Blob([await answer.blob()], { type: "application/octet-stream" }));
+      h("a", { href: url, download: "bussrv-audit.html" }).click();
+      setTimeout(() => URL.revokeObjectURL(url), 60000);
+    },
+    () => "The report is saved.",
+  );
 }
 
 /** All that it says; nothing if no audit is named. */

@@ -53,6 +53,16 @@ export class Changes {
     });
   }
 
+  audit() {
+    return this.#ask({
+      title: "Audit the journal now?",
+      text: h("p", {}, "A process of its own with the least priority reads the whole journal. It takes up to two gigabytes of memory."),
+      action: "Audit now",
+      change: () => this.app.api.change("POST", "audit"),
+      done: () => "The audit has begun.",
+    });
+  }
+
   seal() {
     return this.#ask({
       title: "Seal the journal now?",

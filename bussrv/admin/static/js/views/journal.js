@@ -2,10 +2,10 @@
  * Whether the journal is well: what it has written, what is sealed, and how long a write takes.
  */
 
-import { auditCard } from "../audit.js";
+import { askedCard, auditCard } from "../audit.js";
 import { Changes } from "../changes.js";
 import { Chart } from "../chart.js";
-import { fill, h } from "../dom.js";
+import { fill, h, refill } from "../dom.js";
 import { ago, bytes, count, duration, moment, seconds } from "../format.js";
 import { name } from "../names.js";
 import { badge, button, facts, nothing, time } from "../parts.js";
@@ -28,14 +28,16 @@ export function journalView(app) {
     least: 0.001,
     cursor: app.cursor,
   });
+  const asked = h("div", { class: "card" });
+  const ask = button("Audit now…", () => new Changes(app).audit());
   const seal = button("Seal now…", () => new Changes(app).seal());
   const content = h(
     "div",
     { class: "scroll", tabindex: "0", role: "region", "aria-label": "Journal and audit" },
     verdict,
-    h("div", { class: "cards" }, about, h("div", { class: "card" }, chart.element), audit),
+    h("div", { class: "cards" }, about, h("div", { class: "card" }, chart.element), audit, asked),
   );
-  const view = frame({ title: "Journal", tools: [seal], content, fixed: true });
+  const view = frame({ title: "Journal", tools: [ask, seal], content, fixed: true });
   const poll = new Poll(
     async () => {
       const journal = await app.api.get("journal");
@@ -43,6 +45,8 @@ export function journalView(app) {
       verdict.className = `verdict ${journal.degraded ? "bad" : "good"}`;
       fill(about, details(journal));
       fill(audit, auditCard(journal.audit));
+      const last = await app.api.get("audit");
+      refill(asked, last, () => askedCard(app, last));
     },
     PAUSE,
     (error) => {
@@ -57,7 +61,7 @@ export function journalView(app) {
   return {
     ...view,
     show() {
-      seal.hidden = !app.may("write");
+      seal.hidden = ask.hidden = !app.may("write");
       draw();
       poll.start();
     },
