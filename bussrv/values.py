@@ -180,7 +180,8 @@ def with_names(rules: InEffect, actor: Callable[[str], str], peer: Callable[[str
         return tuple(each if each in ("*", "anonymous") else actor(each) for each in names)
 
     def networks(names: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(peer(_host(each) or each) if _host(each) else each for each in names)
+        hosts = ((each, _host(each)) for each in names)
+        return tuple(each if host is None else peer(host) for each, host in hosts)
 
     named = tuple(
         replace(
@@ -195,11 +196,11 @@ def with_names(rules: InEffect, actor: Callable[[str], str], peer: Callable[[str
 
 
 def _host(network: str) -> str | None:
-    """The address of a network of one host; ``None`` for every other network, and for what is no network."""
+    """The address of a network of one host, or its pseudonym; ``None`` for every other network, and for ``unix``."""
     try:
         found = ip_network(network)
     except ValueError:
-        return None
+        return network if network.startswith("~") else None
     return str(found.network_address) if found.num_addresses == 1 else None
 
 

@@ -20,6 +20,7 @@ from bussrv.errors import JournalError
 from bussrv.journal.files import Files
 from bussrv.journal.pseudonym_keys import check_key_file, forget, identities
 from bussrv.journal.pseudonyms import Pseudonyms, is_pseudonym
+from bussrv.values import InEffect, PolicyRule, PolicyText
 from tests.journal.strategies import events
 from tests.tables import each_row
 
@@ -705,3 +706,21 @@ def test_forgetting_during_a_flush_loses_and_resurrects_nobody(open_, path):
         *hidden[: len(forgotten)],
         *(f"user {number}" for number in range(len(forgotten), 300)),
     ]
+
+
+def test_the_rules_in_effect_have_pseudonyms_and_no_digest(open_):
+    """Users, and networks of one address, are people. Larger networks and formats are not."""
+    rule = PolicyRule(line=1, users=("ann", "*", "anonymous"), networks=("10.0.0.7/32", "10.0.0.0/8", "unix"))
+    policy = PolicyText(name="policy.toml", digest="9f" * 32, groups={"staff": ("bob",)}, rules=(rule,))
+    event = ev.ConfigReloaded(in_effect=InEffect(policy=policy, limits={"max-links": 5}))
+    pseudonyms = open_()
+    hidden = pseudonyms.hide(event)
+    text = repr(hidden)
+    assert not any(name in text for name in ("ann'", "bob", "10.0.0.7", "9f9f"))
+    shown = hidden.in_effect.policy.rules[0]
+    assert shown.users[1:] == ("*", "anonymous")
+    assert shown.networks[1:] == ("10.0.0.0/8", "unix")
+    revealed = pseudonyms.reveal(hidden).in_effect.policy
+    assert revealed.groups == {"staff": ("bob",)}
+    assert revealed.rules[0].users == ("ann", "*", "anonymous")
+    assert revealed.rules[0].networks == ("10.0.0.7", "10.0.0.0/8", "unix")

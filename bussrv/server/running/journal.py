@@ -140,8 +140,13 @@ class JournalPlace:
         self.state = self._fold.state.copy()
         if self._pseudonyms is not None:
             _name(self.state, self._pseudonyms.reveal_text)
-            # Names from before there were pseudonyms must not stand in new snapshots.
-            _name(self._fold.state, self._pseudonyms.hide_text)
+            # Names from before there were pseudonyms must not stand in new snapshots. Pseudonyms stay as they are.
+            _name(self._fold.state, self._hidden)
+
+    def _hidden(self, kind: Kind, text: str) -> str:
+        """The pseudonym of a name, or of the name behind a pseudonym."""
+        assert self._pseudonyms is not None
+        return self._pseudonyms.hide_text(kind, self._pseudonyms.reveal_text(kind, text))
 
     def _open_pseudonyms(self) -> Pseudonyms | None:
         if self._config.pseudonyms is None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from bussrv import events as ev
 from bussrv.errors import JournalError
 from bussrv.journal import closed
 from bussrv.journal.batch import Rotation
@@ -18,9 +19,11 @@ from bussrv.journal.manifest_file import read_manifest
 from bussrv.journal.segment import is_compressed, list_segments
 from bussrv.journal.upkeep import UpkeepPolicy
 from bussrv.journal.verify import verify
+from bussrv.registry.state.fold import RegistryFold
 from bussrv.server.running.journal import JournalConfig, JournalPlace
 from bussrv.turns.clock import SystemClock
-from tests.journal.support import PATIENCE, FakeReactor, actors, note
+from bussrv.values import InEffect, PolicyRule, PolicyText
+from tests.journal.support import PATIENCE, FakeReactor, actors, note, stamp
 
 EACH = Rotation(bytes=1)
 
@@ -142,3 +145,25 @@ def test_a_first_key_that_cannot_be_written_down_is_said(
     place.abandon()
     live(reactor, keyed, "a")
     assert len(read_manifest(tmp_path / "journal" / MANIFEST_NAME).entries) == 2
+
+
+def test_a_start_keeps_pseudonyms_and_hides_names_from_before(tmp_path: Path, reactor: FakeReactor) -> None:
+    """Of sessions that outlive a restart, and of the rules in effect. No start makes further keys for those."""
+    rule = PolicyRule(line=1, users=("ann",), clauses=(("watch", "*", 1),))
+    started = ev.ServerStarted(version="1", in_effect=InEffect(policy=PolicyText(name="p", rules=(rule,))))
+    phone = {"protocol": "mqtt", "session": "s", "routing_id": "r", "actor": "ann", "peer": "10.0.0.1:1"}
+    events = (started, ev.SessionOpened(persistent=True, expiry=1, **phone))
+    keys = []
+    for number, pseudonyms in enumerate((None, tmp_path / "keys", tmp_path / "keys", tmp_path / "keys")):
+        place = JournalPlace(config(tmp_path, pseudonyms=pseudonyms), SystemClock(), reactor)
+        assert [each.actor for each in place.state.sessions.values()] == ["ann"] * bool(number)
+        journal = place.open("hall", "boot")
+        reactor.wait(journal.append([stamp(each) for each in (events if number == 0 else (started,))]))
+        reactor.wait(place.close())
+        keys.append((tmp_path / "keys").read_bytes() if pseudonyms is not None else b"")
+    assert keys[1] == keys[2] == keys[3] != b""
+    last = list_segments(tmp_path / "journal")[-1].read_bytes()
+    assert b"ann" not in last
+    assert b'"in_effect"' in last
+    report = verify(tmp_path / "journal", registry=RegistryFold)
+    assert [each.code for each in report.faults] == []
