@@ -197,6 +197,18 @@ class AccessDenied(Event, frozen=True, tag="access.denied"):
     rule: str
 
 
+class AccessUsed(Event, frozen=True, tag="access.used"):
+    """In the last hour, sessions of a user did an ``action`` on a ``target``, over one wire format.
+
+    The server judged it ``count`` times. It remembers many answers, so there were at least as many objects. ``peer`` is
+    the address of the first session that did it. ``suppressed`` counts further ones that were left out.
+    """
+
+    action: str
+    target: str
+    count: int
+
+
 class LimitReached(Event, frozen=True, tag="limit.reached"):
     """A limit was hit: ``limit`` is its option, ``value`` what it is set to."""
 
@@ -335,6 +347,7 @@ AnyEvent = (
     | AuthSucceeded
     | AuthFailed
     | AccessDenied
+    | AccessUsed
     | LimitReached
     | LinkUp
     | LinkDown

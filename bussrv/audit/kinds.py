@@ -263,6 +263,7 @@ EVENTS: dict[str, str] = {
     "auth.succeeded": "a login succeeded",
     "auth.failed": "a login failed",
     "access.denied": "the policy did not allow something to a client",
+    "access.used": "what a user published, sent or asked for in an hour",
     "limit.reached": "a limit was reached",
     "link.up": "a link to another server was established",
     "link.down": "a link to another server was lost",

@@ -17,6 +17,7 @@
 - ``origins``: where an object comes from, and what all objects of a session have in common
 - ``send_rights``: whether a session may do something
 - ``shared``: values that the parts of a bus share
+- ``uses``: what the sessions of this server publish, send and ask for, summed up an hour for the journal
 
 Tests: ``tests/bus``.
 """

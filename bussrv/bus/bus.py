@@ -50,6 +50,7 @@ from bussrv.bus.sessions.totals import Totals
 from bussrv.bus.sessions.withdrawal import Withdrawal
 from bussrv.bus.shared import Shared
 from bussrv.bus.taps.taps import Taps
+from bussrv.bus.uses import Uses
 from bussrv.journal.record import Stamped
 from bussrv.memory.bundle import Bundle
 from bussrv.memory.resources import ConnectionResources
@@ -145,6 +146,7 @@ class Bus:
         self.own_topics = OwnTopics(shared, receivers, fanout, turns.wait)
         self._reports: dict[str, Callable[[], object]] = {}
         self._rights = rights = SendRights(registry, self.access, self.counters)
+        self.uses = Uses(registry)
         self._requests = requests = OpenRequests(
             lambda: clock.mono() / 1_000_000,
             settings.max_requests,
@@ -174,6 +176,7 @@ class Bus:
             requests=requests,
             exchanges=exchanges,
             rights=rights,
+            uses=self.uses,
         )
         self.taps, self.service_traffic = Taps(shared), ServiceTraffic()
         parts = RoutingParts(

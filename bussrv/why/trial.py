@@ -52,19 +52,19 @@ def try_policy(rules: Rules, uses: Iterable[Use]) -> Trial:
     found: dict[tuple[str, str, str, str, str], Refusal] = {}
     trial = Trial(0, {}, [])
     for use in uses:
-        trial.judged += 1
+        trial.judged += use.count
         rule = _refusal(rules, use)
         if rule is None:
             continue
-        trial.refused[use.what] = trial.refused.get(use.what, 0) + 1
+        trial.refused[use.what] = trial.refused.get(use.what, 0) + use.count
         key = (use.user, use.what, use.target, use.protocol, rule)
         known = found.get(key)
         if known is not None:
-            known.count += 1
+            known.count += use.count
         elif len(found) < MOST_ROWS:
-            found[key] = Refusal(*key[:4], rule, 1, use.seq)
+            found[key] = Refusal(*key[:4], rule, use.count, use.seq)
         else:
-            trial.further += 1
+            trial.further += use.count
     trial.refusals = sorted(found.values(), key=lambda each: (-each.count, each.first))
     return trial
 

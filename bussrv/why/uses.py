@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import cast
 
 from msgspec import Struct
 
@@ -30,6 +31,7 @@ class Use(Struct, frozen=True):
     :ivar peer: the address of the session.
     :ivar seq: the record that says so.
     :ivar time: when, UTC microseconds.
+    :ivar count: how often, as far as the record says it.
     """
 
     user: str
@@ -39,6 +41,7 @@ class Use(Struct, frozen=True):
     target: str
     seq: int
     time: int
+    count: int = 1
 
     @property
     def what(self) -> str:
@@ -84,6 +87,7 @@ def uses_of(
                     target=target,
                     seq=place.seq,
                     time=place.time,
+                    count=event.count if isinstance(event, ev.AccessUsed) else 1,
                 )
 
 
@@ -120,6 +124,8 @@ class _Known:
 
     def _right(self, event: Event, session: str) -> tuple[tuple[Action, ...], str] | None:
         service = event.service
+        if isinstance(event, ev.AccessUsed):
+            return (cast("Action", event.action),), event.target
         if isinstance(event, ev.ServiceRegistered) and service is not None:
             return (("publish", "provide") if event.protocol in LEASING else ("provide",)), service
         if isinstance(event, ev.SubscriptionAdded):

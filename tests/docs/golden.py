@@ -273,6 +273,8 @@ def write_salvaged(directory: Path) -> None:
     say(ev.ConfigReloadFailed(message=wrong), asked=False)
     ben = {"protocol": "inbus", "actor": "ben", "peer": "127.0.0.1", "reason": "not-allowed"}
     say(ev.AccessDenied(action="publish", target="gate", rule="policy.toml:12: publish !gate", **ben), asked=False)
+    used = {"protocol": "objects", "actor": "ben", "peer": "127.0.0.1:50002"}
+    say(ev.AccessUsed(action="publish", target="gate", count=7, suppressed=2, **used), asked=False)
     page = {"protocol": "objects", "session": "e77a0b3c5d12.1", "routing_id": "dora", "peer": "127.0.0.1:50002"}
     say(ev.SessionOpened(**page), asked=False)
     say(ev.SubscriptionAdded(service="barn/#", pattern=True, **page))

@@ -91,6 +91,7 @@ class FoldLine(Struct, kw_only=True, gc=False, omit_defaults=True, tag_field="ev
     action: ClassVar[str | None] = None
     target: ClassVar[str | None] = None
     rule: ClassVar[str | None] = None
+    count: ClassVar[int | None] = None
     limit: ClassVar[str | None] = None
     value: ClassVar[int | None] = None
     origin: ClassVar[str | None] = None

@@ -38,6 +38,7 @@ from bussrv.bus.requests.records import OpenRequest
 from bussrv.bus.send_rights import SendRights
 from bussrv.bus.services.bridge import as_publication
 from bussrv.bus.shared import Shared
+from bussrv.bus.uses import Uses
 from bussrv.registry.state.session import SERVER_ROLE
 from bussrv.values import Publication
 from bussrv.wire.objects import BusObject, encode_json
@@ -160,6 +161,7 @@ class Audience:
         requests: OpenRequests,
         exchanges: Exchanges,
         rights: SendRights,
+        uses: Uses,
     ) -> None:
         self._state = shared.registry.state
         self._server_id = shared.server_id
@@ -170,6 +172,7 @@ class Audience:
         self._requests = requests
         self._exchanges = exchanges
         self._rights = rights
+        self._uses = uses
         self.provider_round: Counter[str] = Counter()
         self._of_members: dict[str, tuple[int, bool]] = {}
 
@@ -201,6 +204,8 @@ class Audience:
         publication, kind = self._read(obj, provided)
         self._rights.check(origin, obj, kind)
         self._rights.check_addressees(origin, obj, self._settings.max_addressees)
+        if self._uses.is_on:
+            self._uses.note(origin, obj, kind, publication)
         return self._plan(origin, obj, kind, publication)
 
     def plan_of_many(self, origin: Origin, obj: BusObject, provided: Set[str]) -> Everyone | OneOf | None:
@@ -217,6 +222,8 @@ class Audience:
             return None
         if not self._rights.may_send(origin, obj, kind):
             return None
+        if self._uses.is_on:
+            self._uses.note(origin, obj, kind, publication)
         return self._provider(origin, obj, kind) if is_parted else self._everyone(origin, kind, publication)
 
     def _read(self, obj: BusObject, provided: Set[str]) -> tuple[Publication | None, Kind]:

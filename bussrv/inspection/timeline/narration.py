@@ -223,6 +223,7 @@ _WHAT: dict[str, str | Callable[[_Narration], str]] = {
     "auth.succeeded": "{who} logged in as {actor}",
     "auth.failed": _Narration._not_proved,
     "access.denied": "{who} was not allowed to {action} {target} ({rule})",
+    "access.used": "{who} did {action} {target}, judged {count} times in an hour",
     "limit.reached": "{who} reached the limit {limit} of {value}",
     "admin.action": _Narration._administered,
     "link.up": "the link to {who} was established",

@@ -187,6 +187,7 @@ class BusService(Service):
         self._incidents = IncidentsInEffect(self._config, self._view, recovered)
         self._open()
         self._note_start(recovered)
+        self.bus.uses.start(self._reactor)
         self._hosted.claim()
         settle_left_open(self.bus, self.listeners)
         # Earlier boots may have left sessions, such as subscribers of Inbus, with more permissions than they have now.
@@ -345,6 +346,7 @@ class BusService(Service):
         self._hosted.stop()
         self._refusals.stop()
         await self.bus.spool.close()
+        self.bus.uses.stop()
         self.registry.note(ev.ServerStopped())
         await self._place.close()
         log.info("bussrv stopped", event="server.stopped")

@@ -26,6 +26,7 @@ const EVENTS = {
   "auth.succeeded": ["Proved to be", "actor"],
   "auth.failed": ["Failed to prove to be", "claimed"],
   "access.denied": ["Denied", "target"],
+  "access.used": ["Used", "target"],
   "limit.reached": ["Reached the limit", "limit"],
   "link.up": ["Link up", "routing_id"],
   "link.down": ["Link down", "routing_id"],
