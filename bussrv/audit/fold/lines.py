@@ -104,6 +104,10 @@ class FoldLine(Struct, kw_only=True, gc=False, omit_defaults=True, tag_field="ev
     last_seq: ClassVar[int | None] = None
     bytes: ClassVar[int | None] = None
     digest: ClassVar[str | None] = None
+    incident: ClassVar[str | None] = None
+    kind: ClassVar[str | None] = None
+    since: ClassVar[int | None] = None
+    note: ClassVar[str | None] = None
 
 
 _ABOUT_SESSIONS = ("session.opened", "session.identified", "session.left", "session.resumed", "session.closed")
