@@ -26,12 +26,22 @@ HOUR = 3600.0
 MOST_USES = 1000
 """The most records of an hour."""
 
+MOST_NOTED = 4096
+"""The most kinds of objects that are told apart in an hour. Further ones are counted only."""
+
 MOST_ADDRESSEES = 20
 """Of how many addressees of an object it is noted that they were addressed."""
 
 
-class _Sum(Struct):
+class _Noted(Struct):
+    """Objects that are alike to rights.
+
+    :ivar peer: the address of the first session that sent one.
+    :ivar rights: the actions and targets.
+    """
+
     peer: str
+    rights: tuple[tuple[Action, str], ...]
     count: int = 0
 
 
@@ -45,7 +55,7 @@ class Uses:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
         self.is_on = False
-        self._sums: dict[tuple[str | None, str, Action, str], _Sum] = {}
+        self._noted: dict[tuple[Any, ...], _Noted] = {}
         self._left_out = 0
         self._hours = 0
         self._timer: Any = None
@@ -68,15 +78,18 @@ class Uses:
         session = self._registry.state.sessions.get(origin.sender)
         if session is None or origin.link is not None:
             return
-        for action, target in _rights(obj, kind, publication):
-            key = (session.actor, session.protocol, action, target)
-            found = self._sums.get(key)
-            if found is None:
-                if len(self._sums) >= MOST_USES:
-                    self._left_out += 1
-                    continue
-                found = self._sums[key] = _Sum(session.peer)
-            found.count += 1
+        event, to = kind.event, obj.head.to
+        if type(to) is list:
+            to = tuple(to[:MOST_ADDRESSEES])  # type: ignore[assignment]
+        service = _requested(obj) if event == REQUEST else None if publication is None else publication.service
+        key = (session.actor, session.protocol, event, kind.type, service, to)
+        noted = self._noted.get(key)
+        if noted is None:
+            if len(self._noted) >= MOST_NOTED:
+                self._left_out += 1
+                return
+            noted = self._noted[key] = _Noted(session.peer, tuple(_rights(kind, service, to)))
+        noted.count += 1
 
     def _write_hour(self, reactor: Any) -> None:
         self._hours += 1
@@ -84,35 +97,53 @@ class Uses:
         self._write()
 
     def _write(self) -> None:
-        sums, self._sums = self._sums, {}
+        noted, self._noted = self._noted, {}
         left_out, self._left_out = self._left_out, 0
+        sums: dict[tuple[str | None, str, Action, str], tuple[str, int]] = {}
+        for (actor, protocol, *_), each in noted.items():
+            for action, target in each.rights:
+                key = (actor, protocol, action, target)
+                peer, count = sums.get(key, (each.peer, 0))
+                if count or len(sums) < MOST_USES:
+                    sums[key] = peer, count + each.count
+                else:
+                    left_out += 1
         last = len(sums)
-        for number, ((actor, protocol, action, target), found) in enumerate(sums.items(), 1):
+        for number, ((actor, protocol, action, target), (peer, count)) in enumerate(sums.items(), 1):
             self._registry.note(
                 ev.AccessUsed(
                     action=action,
                     target=excerpt(target),
-                    count=found.count,
+                    count=count,
                     actor=actor,
                     protocol=protocol,
-                    peer=found.peer,
+                    peer=peer,
                     suppressed=left_out if number == last and left_out else None,
                 )
             )
 
 
-def _rights(obj: BusObject, kind: Kind, publication: Publication | None) -> Iterator[tuple[Action, str]]:
-    """The rights that an object takes under a policy, also if there is none."""
-    if kind.event == REQUEST:
-        fields = obj.fields()
-        for name in dict.fromkeys(fields[key] for key in ("name", "service") if isinstance(fields.get(key), str)):
+def _requested(obj: BusObject) -> tuple[str, ...]:
+    """The services that a request names."""
+    fields = obj.fields()
+    names = (fields.get(key) for key in ("name", "service"))
+    return tuple(dict.fromkeys(each for each in names if isinstance(each, str)))
+
+
+def _rights(kind: Kind, service: str | tuple[str, ...] | None, to: object) -> Iterator[tuple[Action, str]]:
+    """The rights that an object takes under a policy, also if there is none.
+
+    :param service: the service that it is published on, or (a tuple) those that it requests.
+    :param to: its addressees.
+    """
+    if kind.event in REPLYING:
+        return
+    if isinstance(service, tuple):
+        for name in service:
             yield "request", name
-    elif kind.event not in REPLYING:
-        if publication is not None:
-            yield "publish", publication.service
-        if publication is None or kind.event is not None:
-            yield "send", content(kind.event, kind.type)
-    to = obj.head.to
-    if to is not None and kind.event not in REPLYING:
-        for each in [to] if isinstance(to, str) else to[:MOST_ADDRESSEES]:
-            yield "address", each
+    elif service is not None:
+        yield "publish", service
+    if service is None or (kind.event is not None and kind.event != REQUEST):
+        yield "send", content(kind.event, kind.type)
+    for each in (to,) if isinstance(to, str) else to if isinstance(to, tuple) else ():
+        yield "address", each

@@ -70,7 +70,7 @@ address = "*"
 """
 POLICIES = (None, STRICT, BY_FORMAT)
 
-servers = st.sampled_from(["hall", "attic"])
+servers = st.sampled_from(["hall", "attic", "barn"])
 names = st.sampled_from([TV, HALL])
 wanted = st.sampled_from([TV, HALL, "hall/#", "+", "#"])
 interests = st.sampled_from(
@@ -117,15 +117,16 @@ objects = st.sampled_from(
 
 
 class World:
-    """Two servers, and their clients.
+    """Three servers in a row, and their clients.
 
     :ivar members: those of the object network, each with its server.
     :ivar publishers: sessions of other wire formats that have published, by server and service.
     """
 
     def __init__(self) -> None:
-        self.fabric = Fabric("hall", "attic", announce="servers")
+        self.fabric = Fabric("hall", "attic", "barn", announce="servers")
         self.cable = self.fabric.link("hall", "attic")
+        self.fabric.link("attic", "barn")
         self.fabric.settle()
         for network in self.fabric.servers.values():
             begin(network)
@@ -224,7 +225,7 @@ class World:
         return found
 
     def ask(self, question: Question) -> Answer:
-        """What ``why`` says, from the journals of both servers."""
+        """What ``why`` says, from the journals of all servers."""
         with TemporaryDirectory() as place:
             pasts = [past_of(write(each, Path(place) / name), END) for name, each in self.fabric.servers.items()]
         return answer(pasts, question)
