@@ -168,6 +168,7 @@ def log_calls() -> Iterator[tuple[str, ast.Call]]:
 
 UNTHROTTLED = {
     "formats/objects/dialing.py": "this server dials, with growing delays",
+    "net/transport/complaints.py: text": "each address has a limit: `_about` says no more of it then",
     "net/tls/dialing.py": "this server dials, with growing delays",
     "formats/mqtt/clients.py": "once; further ones are counted",
     "formats/mqtt/durable/sessions.py": "once, at the start",
