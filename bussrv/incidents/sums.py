@@ -11,13 +11,13 @@ that while had no end.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 
 from msgspec import Struct, field
 
 from bussrv import events as ev
 from bussrv.events import Event, event_name
-from bussrv.incidents.judging import MOST_SOURCES, STORM, Incident, is_incident
+from bussrv.incidents.judging import MOST_SOURCES, NOTABLE, SOURCES, STORM, Incident, is_incident
 from bussrv.incidents.tally import Table, Tally, cut
 from bussrv.incidents.use import Presence
 from bussrv.incidents.vocabulary import LOGIN, REFUSALS, address_of
@@ -80,12 +80,13 @@ class _Openings(Struct):
 
 
 class _Address(Struct):
-    """The trouble with an address. ``end`` is the last time of any."""
+    """The trouble with an address. ``end`` is the last time of any, ``total`` how many there are of all together."""
 
     logins: _Logins | None = None
     refused: Tally | None = None
     openings: dict[str | None, _Openings] = {}
     end: int = 0
+    total: int = 0
 
 
 class _User(Struct):
@@ -159,6 +160,7 @@ class Sums:
             return
         found = self._addresses.used(address)
         found.end = max(found.end, record.time)
+        found.total += number
         if name == LOGIN:
             if found.logins is None:
                 found.logins = _Logins()
@@ -180,22 +182,28 @@ class Sums:
         if openings is None:
             openings = found.openings[event.protocol] = _Openings()
         openings.add(record, 1 + (event.suppressed or 0))
+        found.total += 1 + (event.suppressed or 0)
 
     # Sums.
 
     def rows(self, now: int) -> Iterator[Incident]:
-        """The sums at a moment, UTC microseconds, whether or not they are incidents."""
-        guessed = set()
-        for name, user in self._users.items():
-            row = self._guessing(name, user)
-            if is_incident(row):
-                guessed.add(name)
-                yield row
+        """The sums at a moment, UTC microseconds: all incidents, and perhaps sums that are none."""
+        guessing = dict(self._guessed())
+        yield from guessing.values()
         for address, found in self._addresses.items():
-            yield from self._of_address(address, found, guessed)
+            if found.total >= NOTABLE:
+                yield from self._of_address(address, found, guessing)
         if self._crashes.number:
             yield self._crash()
         yield from self.presence.rows(now)
+
+    def _guessed(self) -> Iterator[tuple[str, Incident]]:
+        """The users whose secrets are guessed at."""
+        for name, user in self._users.items():
+            if len(user.addresses) >= SOURCES:
+                row = self._guessing(name, user)
+                if is_incident(row):
+                    yield name, row
 
     def incidents(self, now: int) -> list[Incident]:
         """The incidents that go on at a moment."""
@@ -215,7 +223,7 @@ class Sums:
             end=tally.end,
         )
 
-    def _of_address(self, address: str, found: _Address, guessed: set[str]) -> Iterator[Incident]:
+    def _of_address(self, address: str, found: _Address, guessed: Container[str | None]) -> Iterator[Incident]:
         if found.logins is not None:
             logins = Tally()
             for name, tally in found.logins.by_user.items():
@@ -266,16 +274,19 @@ class Sums:
 
     def forget(self, before: int) -> None:
         """Forget that of which nothing happened since a moment. Its incidents are over."""
-        guessed = {name for name, user in self._users.items() if is_incident(self._guessing(name, user))}
+        # Both tables are in the order of use.
+        guessed = {name for name, _ in self._guessed()}
         for address, found in self._addresses.items():
-            if found.end < before:
-                self._addresses.forget(address)
-                for row in self._of_address(address, found, guessed):
-                    self._is_over(row)
+            if found.end >= before:
+                break
+            self._addresses.forget(address)
+            for row in self._of_address(address, found, guessed):
+                self._is_over(row)
         for name, user in self._users.items():
-            if (user.tally.end or 0) < before:
-                self._users.forget(name)
-                self._is_over(self._guessing(name, user))
+            if (user.tally.end or 0) >= before:
+                break
+            self._users.forget(name)
+            self._is_over(self._guessing(name, user))
         if self._crashes.number and (self._crashes.end or 0) < before:
             self._is_over(self._crash())
             self._crashes, self._down = Tally(), None

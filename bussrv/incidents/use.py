@@ -21,7 +21,7 @@ from bussrv.journal.record import Record
 MOST_SESSIONS = 100_000
 """The most open sessions that are followed."""
 
-MOST_IDS = 20_000
+MOST_IDS = MOST_SESSIONS
 """The most routing ids, and the most services, that are followed."""
 
 MOST_RETURNS = 1_000
@@ -76,18 +76,35 @@ class ServiceUse(Struct):
 
     :ivar providers: the sessions that provide it.
     :ivar down_since: when the last provider went; ``None``: there is one.
+    :ivar up_since: when the present time of providers began, if ``down_since`` is still that of before: whoever comes
+        and goes at the same moment has not provided it.
     :ivar lost: whether a provider was lost then, and did not leave.
+    :ivar last_end: when a provider went last. ``is_last_lost``: whether one was lost at that time.
     :ivar outages: how many times without a provider are over; of these the ``longest`` in microseconds.
     """
 
     providers: dict[str, None] = {}
     down_since: int | None = None
+    up_since: int | None = None
     lost: bool = False
     last_end: int = -1
+    is_last_lost: bool = False
     outages: int = 0
     longest: int = 0
     begin: int = 0
     end: int = 0
+
+    def settle(self, now: int) -> None:
+        """Once time has passed since it is provided again, the time without a provider is over."""
+        up, down = self.up_since, self.down_since
+        if up is None or now <= up:
+            return
+        self.up_since = self.down_since = None
+        if down is None or up <= down or not self.lost:
+            return
+        self.outages += 1
+        if up - down > self.longest:
+            self.longest, self.begin, self.end = up - down, down, up
 
 
 class Presence:
@@ -103,6 +120,11 @@ class Presence:
         self.sessions: dict[str, OpenSession] = {}
         self._not_kept = not_kept
         self._over = over
+        # What a look has to look at: of very many ids and services, few.
+        self._contested: dict[str, None] = {}
+        self._idle: dict[str, None] = {}
+        self._lost: dict[str, None] = {}
+        self._unprovided: dict[str, None] = {}
         self._ids: Table[str, IdUse] = Table(MOST_IDS, IdUse, self._drop_id)
         self._services: Table[str, ServiceUse] = Table(MOST_IDS, ServiceUse, self._drop_service)
         self._returns: Table[str, tuple[Tally, list[str | None]]] = Table(
@@ -151,13 +173,16 @@ class Presence:
         use = self._ids.used(name)
         use.sessions += 1
         use.present += 1
+        self._idle.pop(name, None)
         use.begin, use.end = least(use.begin, found.opened), most(use.end, found.opened)
         before = use.last
         if before is not None and found.opened >= use.last_opened:
             if use.last_closed is None:
                 use.followed[before] = found.opened
+                self._contested[name] = None
             elif use.last_closed > found.opened:
                 use.overlaps += 1
+                self._contested[name] = None
         if found.opened >= use.last_opened:
             use.last, use.last_opened, use.last_closed = session, found.opened, None
 
@@ -181,6 +206,8 @@ class Presence:
         use.overlaps += following is not None and record.time > following
         if use.last == session:
             use.last_closed = record.time
+        if not use.present:
+            self._idle[found.routing_id or ""] = None
 
     def left(self, record: Record) -> None:
         """The client of a durable session is gone."""
@@ -209,13 +236,11 @@ class Presence:
         if event.session is None or event.service is None or event.session not in self.sessions:
             return
         service = cut(event.service) or ""
+        is_down = self._services.used(service).providers == {}
         use = self._provide(event.session, service)
-        since, use.down_since = use.down_since, None
-        if since is None or record.time <= since or not use.lost:
-            return
-        use.outages += 1
-        if record.time - since > use.longest:
-            use.longest, use.begin, use.end = record.time - since, since, record.time
+        self._unprovided.pop(service, None)
+        if is_down:
+            use.up_since = record.time
 
     def _provide(self, session: str, service: str) -> ServiceUse:
         use = self._services.used(service)
@@ -240,22 +265,33 @@ class Presence:
             return
         del use.providers[session]
         is_lost = reason not in LEFT
-        use.lost = is_lost or (use.lost and time == use.last_end)
+        use.is_last_lost = is_lost or (use.is_last_lost and time == use.last_end)
         use.last_end = time
-        if not use.providers:
-            use.down_since = time
+        if use.providers:
+            return
+        self._unprovided[service] = None
+        use.settle(time)
+        if use.up_since is None:
+            use.down_since, use.lost = time, use.is_last_lost
+        elif time == use.down_since:
+            use.lost = use.lost or use.is_last_lost
+        use.up_since = None
+        if use.lost and use.down_since is not None:
+            self._lost[service] = None
 
     # Sums.
 
     def rows(self, now: int) -> Iterator[Incident]:
         """The sums at a moment, UTC microseconds."""
-        for routing_id, use in self._ids.items():
-            if use.overlaps or use.followed:
+        for routing_id in self._contested:
+            use = self._ids.get(routing_id)
+            if use is not None and (use.overlaps or use.followed):
                 yield self._identity(routing_id, use)
         for session, returns in self._returns.items():
             yield self._takeover(session, returns)
-        for service, provided in self._services.items():
-            row = self._outage(service, provided, now)
+        for service in self._lost:
+            provided = self._services.get(service)
+            row = None if provided is None else self._outage(service, provided, now)
             if row is not None:
                 yield row
 
@@ -286,6 +322,7 @@ class Presence:
 
     def _outage(self, service: str, use: ServiceUse, now: int) -> Incident | None:
         """The longest outage. ``None``: there was none."""
+        use.settle(now)
         number, longest, begin, end, lasts = use.outages, use.longest, use.begin, use.end, False
         if use.down_since is not None and use.lost and now > use.down_since:
             number += 1
@@ -306,24 +343,52 @@ class Presence:
 
     def forget(self, before: int) -> None:
         """Forget what is over since a moment."""
-        for routing_id, use in self._ids.items():
-            if not use.present and (use.end or 0) < before:
-                self._ids.forget(routing_id)
-                self._drop_id(routing_id, use, is_kept=True)
-            elif use.overlaps and not use.followed and (use.end or 0) < before:
-                self._over(self._identity(routing_id, use))
-                use.overlaps, use.sessions, use.begin = 0, use.present, use.last_opened
+        self._forget_ids(before)
         for session, returns in self._returns.items():
             if (returns[0].end or 0) < before:
                 self._returns.forget(session)
                 self._drop_return(session, returns, is_kept=True)
-        for service, provided in self._services.items():
-            if provided.providers and provided.outages and provided.end < before:
-                self._over_outage(service, provided)
-                provided.outages = provided.longest = 0
-            elif not provided.providers and not provided.lost and provided.last_end < before:
-                self._services.forget(service)
-                self._over_outage(service, provided)
+        self._forget_services(before)
+
+    def _forget_ids(self, before: int) -> None:
+        """Those that have no session are in the order in which they lost the last one."""
+        for routing_id in tuple(self._contested):
+            use = self._ids.get(routing_id)
+            if use is None:
+                del self._contested[routing_id]
+            elif use.present and use.overlaps and not use.followed and (use.end or 0) < before:
+                self._over(self._identity(routing_id, use))
+                use.overlaps, use.sessions, use.begin = 0, use.present, use.last_opened
+                del self._contested[routing_id]
+        for routing_id in tuple(self._idle):
+            use = self._ids.get(routing_id)
+            if use is not None and (use.end or 0) >= before:
+                break
+            del self._idle[routing_id]
+            self._contested.pop(routing_id, None)
+            self._ids.forget(routing_id)
+            if use is not None:
+                self._drop_id(routing_id, use, is_kept=True)
+
+    def _forget_services(self, before: int) -> None:
+        for service in tuple(self._lost):
+            use = self._services.get(service)
+            if use is None:
+                del self._lost[service]
+            elif use.providers and use.end < before:
+                self._over_outage(service, use)
+                use.outages = use.longest = 0
+                del self._lost[service]
+        for service in tuple(self._unprovided):
+            use = self._services.get(service)
+            if use is not None and use.last_end >= before:
+                break
+            if use is not None and use.lost:
+                continue  # It is down until it is provided again.
+            del self._unprovided[service]
+            self._services.forget(service)
+            if use is not None:
+                self._over_outage(service, use)
 
     def _drop_id(self, routing_id: str, use: IdUse, *, is_kept: bool = False) -> None:
         self._not_kept["ids"] += not is_kept

@@ -40,6 +40,7 @@ STEPS = st.one_of(
     st.tuples(st.just("leave"), st.integers(0, 9)),
     st.tuples(st.just("resume"), st.integers(0, 9), st.sampled_from(USERS)),
     st.tuples(st.just("wait"), st.sampled_from((0, 7, 30, 61, 90))),
+    st.tuples(st.just("pace"), st.sampled_from((0, SECOND // 4))),
     st.tuples(st.just("boot"), st.booleans()),
     # What chance alone would bring about too seldom.
     st.tuples(st.just("guess"), st.sampled_from(("ann", "ben")), st.integers(2, 4), st.integers(1, 5)),
@@ -57,6 +58,7 @@ HISTORIES = st.lists(STEPS, min_size=1, max_size=25)
 
 EVERY_KIND: list[list[tuple[Any, ...]]] = [
     [("guess", "ann", 3, 4)],
+    [("guess", "ann", 3, 10)],
     [("refuse", "access.denied", ADDRESSES[0], "ann", 10, None)],
     [("boot", False)],
     [("open", None, "tv", "said", 2)],
@@ -76,6 +78,7 @@ class History:
         self._boots = 0
         self._sessions = 0
         self._time = START
+        self._step = SECOND // 4
         self._open: dict[str, dict[str, Any]] = {}
         self._away: set[str] = set()
         self._providing: dict[tuple[str, str], None] = {}
@@ -88,10 +91,14 @@ class History:
         return self.records
 
     def _write(self, event: ev.Event) -> None:
-        self._time += SECOND // 4
+        self._time += self._step
         seq = len(self.records) + 1
         boot = f"{self.server}-{self._boots}"
         self.records.append(Record(seq, self._time, self._time - START, self.server, boot, event))
+
+    def _pace(self, step: int) -> None:
+        """So much time passes before each record from now on."""
+        self._step = step
 
     def _wait(self, seconds: int) -> None:
         self._time += seconds * SECOND
