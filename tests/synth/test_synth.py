@@ -58,6 +58,8 @@ def test_everything_that_a_server_sees_happens(long_days):
         ev.ConfigReloaded,
         ev.ConfigReloadFailed,
         ev.AdminAction,
+        ev.AccessUsed,
+        ev.IncidentAcknowledged,
         ev.JournalSalvaged,
         ev.JournalPruned,
     }
