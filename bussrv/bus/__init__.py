@@ -13,6 +13,7 @@
   datagram
 - ``flush_schedule``: when collected frames are sent: after each chunk of input, or once for all connections read in a
   reactor turn
+- ``generation``: how long plans of the routing are right
 - ``interfaces``: the interfaces of the bus: what wire formats ask of it, and what it asks of them
 - ``origins``: where an object comes from, and what all objects of a session have in common
 - ``send_rights``: whether a session may do something

@@ -12,6 +12,7 @@ from zope.interface import implementer
 from bussrv import events as ev
 from bussrv.bus.copied_limits import CopiedLimits
 from bussrv.bus.flush_schedule import NEVER, FlushSchedule
+from bussrv.bus.generation import Generation
 from bussrv.bus.groups.fanout import FailedEncodings, Fanout
 from bussrv.bus.groups.frames import Delivery
 from bussrv.bus.groups.receivers import Receivers
@@ -121,6 +122,7 @@ class Bus:
         self.slices: Slices = Slices(reactor, settings.slice_seconds, self.counters)
         self.spool = Spool(SpoolFile(None) if spool is None else spool, settings, self.counters, clock, reactor)
         self._new_id, self._ids = new_id, ObjectIds() if ids is None else ids
+        generation = Generation()
         shared = Shared(
             registry=registry,
             settings=settings,
@@ -131,9 +133,10 @@ class Bus:
             clock=clock,
             reactor=reactor,
             new_id=new_id,
+            generation=generation,
         )
-        self._fanout = fanout = Fanout(FailedEncodings(self.counters, reactor).failed)
-        self._receivers = receivers = Receivers(fanout)
+        self._fanout = fanout = Fanout(generation, FailedEncodings(self.counters, reactor).failed)
+        self._receivers = receivers = Receivers(fanout, generation)
         self._last_values = LastValues(settings.max_last_values, settings.max_last_value, self.counters)
         self.retained = Retained(settings, self.counters)
         self.queued: dict[str, Callable[[], int]] = {}
@@ -171,7 +174,6 @@ class Bus:
         self.audience = audience(
             shared,
             receivers=receivers,
-            fanout=fanout,
             links=links,
             requests=requests,
             exchanges=exchanges,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from bussrv.bus.generation import Generation
 from bussrv.policy.permissions.access import Access
 from bussrv.registry.changes.registry import Registry
 from bussrv.settings import Settings
@@ -25,6 +26,7 @@ class Shared:
     :ivar clock: returns the present time.
     :ivar reactor: calls later.
     :ivar new_id: makes ids of objects; printable ASCII.
+    :ivar generation: is ended by whatever changes who gets an object.
     """
 
     registry: Registry
@@ -36,3 +38,4 @@ class Shared:
     clock: Clock
     reactor: Any
     new_id: Callable[[], str]
+    generation: Generation

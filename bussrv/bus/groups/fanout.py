@@ -15,6 +15,7 @@ from msgspec import Struct
 from twisted.logger import Logger
 from zope.interface import implementer
 
+from bussrv.bus.generation import Generation
 from bussrv.bus.groups.frames import Delivery
 from bussrv.bus.interest.matching import compile_interest, nothing, permitted
 from bussrv.bus.interfaces import IEncoding, ISessionLink
@@ -153,37 +154,28 @@ class Group:
 class Fanout:
     """Collects frames for groups until :meth:`flush`.
 
+    :param generation: ends when a group has other members.
     :param failed: called if the encoding of a group raised an exception, while that is handled. That group does not get
         the object; other groups do.
-    :ivar generation: see :attr:`bussrv.bus.routing.audience.Audience.generation`.
-    :ivar audience_caches: plans of the present generation; are emptied when another one begins, so that
-        nothing of a session that ended is remembered.
     :ivar flushes: how often something may have been sent. Until it grows, groups that were opened stay open.
     :ivar collected: the groups for which something was collected, for whatever session, since the last flush.
     """
 
-    def __init__(self, failed: Callable[[Group], None] | None = None) -> None:
-        self.generation = 0
-        self.audience_caches: list[dict[Any, Any]] = []
+    def __init__(self, generation: Generation, failed: Callable[[Group], None] | None = None) -> None:
+        self._generation = generation
         self.flushes = 0
         self.collected: dict[Group, None] = {}
         self._failed = failed
 
-    def audience_changed(self) -> None:
-        """Route plans that were made before are not right any more."""
-        self.generation += 1
-        for each in self.audience_caches:
-            each.clear()
-
     def join(self, group: Group, session_id: str, link: ISessionLink) -> None:
         """A session is a member of ``group`` from now on. It does not get frames collected before."""
-        self.audience_changed()
+        self._generation.end()
         group.links[session_id] = link
         self._caught_up(group, session_id)
 
     def leave(self, group: Group, session_id: str) -> None:
         """A session is no member of ``group`` any more. It is sent the frames collected before."""
-        self.audience_changed()
+        self._generation.end()
         self.send_one(group, session_id)
         group.links.pop(session_id, None)
         group.overrides.pop(session_id, None)

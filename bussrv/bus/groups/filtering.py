@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from bussrv.bus.generation import Generation
 from bussrv.bus.groups.by_service import GroupsByService
 from bussrv.bus.groups.fanout import NO_FRAMES, Fanout, Group
 from bussrv.bus.groups.frames import Delivery
@@ -45,8 +46,9 @@ class FilteringSessions:
     :ivar shares: their shared subscriptions.
     """
 
-    def __init__(self, fanout: Fanout, total: TotalInterest) -> None:
+    def __init__(self, fanout: Fanout, total: TotalInterest, generation: Generation) -> None:
         self._fanout = fanout
+        self._generation = generation
         self._sessions: dict[str, _Filtering] = {}
         self._groups: dict[tuple[IEncoding, Permissions, frozenset[str]], Group] = {}
         self._by_service = GroupsByService(total)
@@ -163,7 +165,7 @@ class FilteringSessions:
         assert isinstance(group.services, set)
         is_there = changed in session.filters
         self._fanout.send_one(group, session_id)
-        self._fanout.audience_changed()
+        self._generation.end()
         try:
             session.link.refilter(group.encoding, changed, session.filters.get(changed), is_there=is_there)
         except Exception:

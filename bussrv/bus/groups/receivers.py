@@ -19,6 +19,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from bussrv.bus.generation import Generation
 from bussrv.bus.groups.by_service import GroupsByService
 from bussrv.bus.groups.fanout import Fanout, Group
 from bussrv.bus.groups.filtering import FilteringSessions
@@ -79,6 +80,7 @@ class Receivers:
 
     :param fanout: is told when a session joins or leaves a group. So a session gets nothing that was sent before it
         joined, and misses nothing that was sent before it left.
+    :param generation: ends when the filters of a session change.
     :ivar total: what all of them want together.
     :ivar filtering: the sessions with filters.
     :ivar joins: how many sessions have become members, or took part in exchanges otherwise, so far.
@@ -86,7 +88,7 @@ class Receivers:
     :ivar groups_asked: how many times a group was asked so far whether it wants a kind.
     """
 
-    def __init__(self, fanout: Fanout) -> None:
+    def __init__(self, fanout: Fanout, generation: Generation) -> None:
         self._fanout = fanout
         self.joins = 0
         self.members: set[str] = set()
@@ -94,7 +96,7 @@ class Receivers:
         self._member_groups: dict[_InterestKey, Group] = {}
         self.total = total = TotalInterest()
         self._members_on = GroupsByService(total)
-        self.filtering = FilteringSessions(fanout, total)
+        self.filtering = FilteringSessions(fanout, total, generation)
         self._subscriber_groups: dict[str, dict[tuple[IEncoding, Permissions], Group]] = {}
         self._services_of: dict[str, set[str]] = {}
         self.groups_asked = 0

@@ -74,7 +74,7 @@ class LinkInterests:
         self._told: dict[str, _Told] = {}
         # Apart from other jobs of links: these may take long.
         self._jobs = Jobs(shared.slices, complaints)
-        self._audience_changes = EndOfReactorTurn(fanout.audience_changed, shared.reactor)
+        self._audience_changes = EndOfReactorTurn(shared.generation.end, shared.reactor)
         self._changes = EndOfReactorTurn(self._tell_changes, shared.reactor)
         total.changed = self._changed
 

@@ -86,6 +86,7 @@ class Links:
         self._settings = settings = shared.settings
         self._server_id = shared.server_id
         self._fanout = fanout
+        self._generation = shared.generation
         self._reach = reach
         self._access = shared.access
         self._links: dict[str, Link] = {}
@@ -243,7 +244,7 @@ class Links:
             group = link.group
             link.group = Group(group.encoding, group.interest, group.vocabulary, permissions)
             link.group.links = group.links
-            self._fanout.audience_changed()
+            self._generation.end()
             if (way := self._reach(session_id)) is not None:
                 self._rights.rights_changed(link, way)
             self.interests.tell_all(link)
@@ -314,13 +315,13 @@ class Links:
         return remote is not None and remote.role == SERVER_ROLE
 
     def _links_changed(self) -> None:
-        self._fanout.audience_changed()
+        self._generation.end()
         self._servers = frozenset(link.server_id for link in self._links.values())
         self.all_tell_all = all(link.tells_all for link in self._links.values())
 
     def _told(self, routing_id: str) -> None:
         if not self.all_tell_all and routing_id in self._servers:
-            self._fanout.audience_changed()  # Which servers give objects to a route-only one depends on their links.
+            self._generation.end()  # Which servers give objects to a route-only one depends on their links.
 
     def missing(self) -> list[LostLink]:
         """The links that were lost, and those that are expected and were never up."""

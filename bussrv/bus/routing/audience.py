@@ -10,9 +10,14 @@
 
 The permissions of the sender decide before, those of the receivers are part of the groups that they are in.
 
-Who gets an object is the same as long as the audience is of the same *generation*. So plans are remembered for that
-long; see :attr:`Audience.generation`. Services come and go more often, and concern few plans: those of requests, and
-those of a sender that provides something else than before. These alone are made anew.
+Plans are remembered, and :attr:`Audience.generation` says how long they are right. It is one number, which grows
+whenever somebody may get other objects than before:
+
+1. A group or a link comes or goes, or has other members, permissions or interests. Then all caches of plans are empty.
+2. A session begins or ceases to provide a service. That concerns few plans: those of requests, and those of a sender
+   that provides something else than before. These alone are made anew when they are asked for: they carry the number of
+   their generation. Emptying the caches for it, too, makes a change of a service cost 1.4 to 1.8 times as much, while
+   objects pass.
 """
 
 from __future__ import annotations
@@ -24,7 +29,7 @@ from zlib import crc32
 
 from msgspec import Struct
 
-from bussrv.bus.groups.fanout import Fanout, Group
+from bussrv.bus.groups.fanout import Group
 from bussrv.bus.groups.receivers import Receivers
 from bussrv.bus.interest.interests import Kind, kind_of, kind_of_content
 from bussrv.bus.interest.vocabulary import PARTED, REPLYING, REQUEST, SERVERS_ONLY
@@ -156,7 +161,6 @@ class Audience:
         shared: Shared,
         *,
         receivers: Receivers,
-        fanout: Fanout,
         links: Links,
         requests: OpenRequests,
         exchanges: Exchanges,
@@ -167,12 +171,13 @@ class Audience:
         self._server_id = shared.server_id
         self._settings = shared.settings
         self._receivers = receivers
-        self._fanout = fanout
         self._links = links
+        self._paths = links.paths
         self._requests = requests
         self._exchanges = exchanges
         self._rights = rights
         self._uses = uses
+        self._generation = shared.generation
         self.provider_round: Counter[str] = Counter()
         self._of_members: dict[str, tuple[int, bool]] = {}
 
@@ -180,20 +185,13 @@ class Audience:
     def generation(self) -> int:
         """The number of the present generation: a plan that was made in another one may be wrong.
 
-        It grows whenever a group or a link comes or goes, or has other members or permissions.
+        What linked servers advertise counts before it is in the registry.
         """
-        return self._fanout.generation
+        return self._generation.number + self._state.service_changes + self._paths.service_changes
 
     def cache(self) -> dict[Any, Any]:
-        """A dictionary for plans, which is emptied when a generation ends."""
-        made: dict[Any, Any] = {}
-        self._fanout.audience_caches.append(made)
-        return made
-
-    @property
-    def services(self) -> int:
-        """Grows whenever a session begins or ceases to provide a service: plans of requests may be wrong."""
-        return self._state.service_changes
+        """A dictionary for plans, which is empty whenever more than the services that somebody provides has changed."""
+        return self._generation.cache()
 
     def plan(self, origin: Origin, obj: BusObject, provided: Set[str]) -> Plan:
         """Decide who gets an object.
@@ -310,10 +308,10 @@ class Audience:
     def _is_of_member(self, service: str, providers: Set[str]) -> bool:
         """Whether a member of this server provides a service. Thousands may publish on it under a lease."""
         known = self._of_members.get(service)
-        if known is None or known[0] != self.services:
+        if known is None or known[0] != self.generation:
             if len(self._of_members) >= MOST_REMEMBERED:
                 self._of_members.clear()
-            known = self._of_members[service] = self.services, not self._receivers.members.isdisjoint(providers)
+            known = self._of_members[service] = self.generation, not self._receivers.members.isdisjoint(providers)
         return known[1]
 
     def _able(self, session_id: str, origin: Origin, kind: Kind, service: str) -> AbleProvider | None:

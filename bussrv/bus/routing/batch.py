@@ -83,10 +83,10 @@ class RequestPlan(Struct, frozen=True):
     """The providers of a service that a plain request can be given to, each with its group.
 
     :ivar one_of: ``None``: such requests are not plain.
-    :ivar services: :attr:`Audience.services` when it was made.
+    :ivar generation: :attr:`Audience.generation` when it was made.
     """
 
-    services: int
+    generation: int
     one_of: OneOf | None = None
     able: tuple[tuple[str, Group, Targets], ...] = ()
 
@@ -98,7 +98,7 @@ class SourcePlans(Struct):
     """The plans of one source. Those for everybody are shared by all sources that are alike.
 
     :ivar provided: the services that the sender provides.
-    :ivar services: :attr:`Audience.services` when that was looked at: there may be thousands to compare.
+    :ivar generation: :attr:`Audience.generation` when that was looked at: there may be thousands to compare.
     :ivar tail: what ends metadata as it is forwarded, its NUL included.
     :ivar is_plain: whether there is one colon in it: the route has none.
     :ivar replies: ``None``: such replies are not plain.
@@ -108,7 +108,7 @@ class SourcePlans(Struct):
 
     source: Source
     provided: Set[str]
-    services: int
+    generation: int
     tail: bytes
     is_plain: bool
     everyone: BatchPlans
@@ -177,23 +177,22 @@ class BatchRouter:
         return left
 
     def plans_of(self, source: Source, provided: Set[str]) -> SourcePlans:
-        """The plans of a source, which are of the present generation, for a batch that begins."""
+        """The plans of a source for a batch that begins. They are right, except those of requests."""
         self._most_asked = self.asked + MOST_GROUPS_ASKED
         if len(self._tables) > MOST_TABLES:
             self._tables.clear()
             self._shared.clear()
-        table, services = self._tables.get(source.number), self._audience.services
-        if table is not None and (table.services != services or source.origin.link is not None):
-            # Advertisements say sooner than the registry which services a session of another server provides.
+        table, generation = self._tables.get(source.number), self._audience.generation
+        if table is not None and table.generation != generation:
             table = table if table.provided == provided else None
         if table is not None:
-            table.services = services
+            table.generation = generation
         else:
             tail, origin, provided = route_ending(source.route) + NUL, source.origin, frozenset(provided)
             alike = (source.cut > 1, provided, self._links.passed(origin.route), origin.permissions)
             plans = self._shared.setdefault(alike, {})
             is_plain = tail.count(b":") == 1
-            table = self._tables[source.number] = SourcePlans(source, provided, services, tail, is_plain, plans)
+            table = self._tables[source.number] = SourcePlans(source, provided, generation, tail, is_plain, plans)
         return table
 
     def _route(self, table: SourcePlans, batch: Iterator[BusObject], exchanges: bool) -> BusObject | None:
@@ -338,7 +337,7 @@ class BatchRouter:
         name, service = fields.get("name", _NOTHING), fields.get("service", _NOTHING)
         key = (head.type, head.size > 0, bytes(name), bytes(service))
         plan = table.requests.get(key)
-        if plan is None or plan.services != self._audience.services:
+        if plan is None or plan.generation != self._audience.generation:
             plan = self._request_plan(table, key, obj)
         return plan
 
@@ -360,18 +359,18 @@ class BatchRouter:
         return plan
 
     def _find(self, origin: Origin, obj: BusObject) -> RequestPlan:
-        plan, services = self._audience.plan_of_many(origin, obj, frozenset()), self._audience.services
+        plan, generation = self._audience.plan_of_many(origin, obj, frozenset()), self._audience.generation
         if not isinstance(plan, OneOf):
-            return RequestPlan(services)
+            return RequestPlan(generation)
         self._providers_asked += len(plan.providers)
         if plan.is_observed or self._hosted_type(plan.service) is not None:
-            return RequestPlan(services)
+            return RequestPlan(generation)
         sessions = [provider.session for provider in plan.able if provider.link is None]
         groups = [group for each in sessions if (group := self._receivers.group_of(each)) is not None]
         if len(groups) < len(plan.able) or any(group.encoding is not OBJECT_FRAMES for group in groups):
-            return RequestPlan(services)
+            return RequestPlan(generation)
         targets = [self._requests.of_provider(each, plan.service) for each in sessions]
-        return RequestPlan(services, plan, tuple(zip(sessions, groups, targets, strict=True)))
+        return RequestPlan(generation, plan, tuple(zip(sessions, groups, targets, strict=True)))
 
     # Replies.
 

@@ -131,7 +131,7 @@ class Prepared(Struct, eq=False):
     :ivar number: of the sender; all senders of other servers have the same: nobody is one of them.
     :ivar link_context: of objects that come over a link: the objects that came before, the end of their metadata, a key
         of their origin, and the most bytes of metadata that are forwarded.
-    :ivar services: :attr:`Audience.services` when it was looked at what the sender provides.
+    :ivar generation: :attr:`Audience.generation` when it was looked at what the sender provides.
     :ivar sender: the same for the compiled module, with these ``limits``.
     """
 
@@ -140,9 +140,18 @@ class Prepared(Struct, eq=False):
     tail: bytes
     number: int
     link_context: tuple[Seen, bytes, int, int] | None = None
-    services: int = -1
+    generation: int = -1
     limits: Limits | None = None
     sender: Sender | None = None
+
+    def is_right(self, generation: int, provided: Set[str]) -> bool:
+        """Whether the sender provides what it did when it was prepared. There may be thousands of services to compare.
+
+        :param generation: the present one.
+        """
+        if self.generation != generation and self.table.provided == provided:
+            self.generation = generation
+        return self.generation == generation
 
     def for_module(self, limits: Limits, ids: ObjectIds) -> Sender:
         """The same as the compiled module takes it."""
@@ -212,7 +221,7 @@ class CompiledRouter:
             return None
         source, provided = self._origins.of(session_id), self._registry.state.provided_by(session_id)
         prepared = self._prepared.get(source.number)
-        if prepared is None or not self._is_right(prepared, provided):
+        if prepared is None or not prepared.is_right(self._audience.generation, provided):
             if self._receivers.group_of(session_id) is None:
                 return None
             prepared = self._prepare(source, frozenset(provided), reader.ends, make)
@@ -221,13 +230,6 @@ class CompiledRouter:
         finally:
             if prepared.table.provided:
                 self._publisher.flush_publications()
-
-    def _is_right(self, prepared: Prepared, provided: Set[str]) -> bool:
-        """Whether a sender provides what it did when it was prepared. There may be thousands of services to compare."""
-        services = self._audience.services
-        if prepared.services != services and prepared.table.provided == provided:
-            prepared.services = services
-        return prepared.services == services
 
     def _forget(self) -> None:
         self._tables.clear()
@@ -241,7 +243,7 @@ class CompiledRouter:
         prepared = None if source is None else self._prepared.get(source.number)
         if prepared is None or self._taps.is_on:
             return None
-        if not self._is_right(prepared, self._registry.state.provided_by(session_id)):
+        if not prepared.is_right(self._audience.generation, self._registry.state.provided_by(session_id)):
             return None
         whole = reader.take_with(data) if has_rest else data
         if whole is None:
@@ -271,8 +273,9 @@ class CompiledRouter:
             if len(self._tables) >= MOST_TABLES:
                 self._forget()
             table = self._tables[key] = PlanTable(make, provided)
-        tail, services = route_ending(source.route) + NUL, self._audience.services
-        prepared = self._prepared[source.number] = Prepared(source, table, tail, source.number, services=services)
+        tail, generation = route_ending(source.route) + NUL, self._audience.generation
+        prepared = Prepared(source, table, tail, source.number, generation=generation)
+        self._prepared[source.number] = prepared
         return prepared
 
     def _turn_of(self, number: int) -> int:

@@ -52,13 +52,13 @@ class CompiledForwarder:
     ) -> None:
         self._router = router
         self._forwarder = forwarder
+        self._audience = parts.audience
         self._links = parts.links
         self._publisher = parts.publisher
         self._seen = seen.table if isinstance(seen, CompiledSeen) else None
         self._tables: dict[tuple[frozenset[str], frozenset[str], Permissions], PlanTable] = parts.audience.cache()
         self._latest: dict[str, Prepared] = parts.audience.cache()
         self._known: dict[tuple[str, bytes], Prepared | None] = parts.audience.cache()
-        self._services = -1
 
     def route_input(self, session_id: str, reader: ObjectReader) -> ScanResult | None:
         """Forward objects of a linked server from its reader; ``None``: nothing was tried, they have to be read."""
@@ -68,13 +68,10 @@ class CompiledForwarder:
         stretch = reader.stretch()
         if stretch is None:
             return None
-        # Only advertisements say which services these senders provide.
-        services = self._links.paths.service_changes
-        if services != self._services:
-            self._services = services
-            self._forget()
         find = partial(self._find, session_id, make, stretch[2][0])
-        prepared = self._latest.get(session_id) or find(*stretch[:2])
+        prepared: Prepared | int | None = self._latest.get(session_id)
+        if not isinstance(prepared, Prepared) or not self._is_right(prepared):
+            prepared = find(*stretch[:2])
         if isinstance(prepared, int):
             reader.skip(0, reads_on=prepared == NEEDS_PYTHON, in_vain=True)
             return ScanResult(0, prepared)
@@ -84,6 +81,13 @@ class CompiledForwarder:
             self._publisher.flush_publications()
         self._forwarder.count(result.objects, result.duplicates)
         return result
+
+    def _is_right(self, prepared: Prepared) -> bool:
+        """Whether the sender still provides what it did. Only advertisements say so, perhaps before the registry."""
+        generation = self._audience.generation
+        if prepared.generation == generation:
+            return True
+        return prepared.is_right(generation, self._links.provided(prepared.source.origin.route))
 
     def _forget(self) -> None:
         self._tables.clear()
@@ -104,11 +108,11 @@ class CompiledForwarder:
         if len(route) > MAX_REMEMBERED_ROUTE:
             return NEEDS_PYTHON
         key = (session_id, route)
-        if key not in self._known:
+        prepared = self._known.get(key)
+        if key not in self._known or (prepared is not None and not self._is_right(prepared)):
             if len(self._known) >= MOST_ROUTES or len(self._tables) >= MOST_TABLES:
                 self._forget()
-            self._known[key] = self._prepare(session_id, make, route)
-        prepared = self._known[key]
+            prepared = self._known[key] = self._prepare(session_id, make, route)
         if prepared is None:
             return NEEDS_PYTHON
         self._latest[session_id] = prepared
@@ -131,4 +135,5 @@ class CompiledForwarder:
         if table is None:
             table = self._tables[key] = PlanTable(make, provided)
         context = (self._seen, facts.ending, facts.origin_key % (1 << 64), facts.longest)
-        return Prepared(source, table, route_ending(source.route) + NUL, NOBODY, context)
+        tail, generation = route_ending(source.route) + NUL, self._audience.generation
+        return Prepared(source, table, tail, NOBODY, context, generation)

@@ -74,7 +74,7 @@ class CompiledExchanges:
         """Give a request to the next provider. :returns: whether it is plain, so that it was given."""
         _, key, about, frame, _, _, _ = exchange
         audience, plan = self._audience, table.asks.get(about)
-        if plan is None or plan.services != audience.services:
+        if plan is None or plan.generation != audience.generation:
             plan = self._plan(table, about, data, begin)
         if plan is None or plan.one_of is None:
             return False

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from zope.interface import implementer
 
+from bussrv.bus.generation import Generation
 from bussrv.bus.groups import filtering as module
 from bussrv.bus.groups.fanout import Fanout
 from bussrv.bus.groups.filtering import FilteringSessions
@@ -73,12 +74,17 @@ class NotDoor:
 NOT_DOOR: Any = NotDoor()
 
 
+def sessions_of_nobody() -> FilteringSessions:
+    generation = Generation()
+    return FilteringSessions(Fanout(generation), TotalInterest(), generation)
+
+
 class Filtering(RuleBasedStateMachine):
     """``wanted``: the filters of each session with their options, and what it may watch."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.sessions = FilteringSessions(Fanout(), TotalInterest())
+        self.sessions = sessions_of_nobody()
         self.wanted: dict[str, tuple[dict[str, Any], Any]] = {}
         self.numbers = itertools.count()
 
@@ -143,7 +149,7 @@ def test_sessions_with_filters(most_shared: int, monkeypatch: pytest.MonkeyPatch
 
 
 def test_sharing_does_not_hide_that_permissions_changed() -> None:
-    sessions = FilteringSessions(Fanout(), TotalInterest())
+    sessions = sessions_of_nobody()
     sessions.add("s", Link())
     sessions.subscribe("s", "door", None, EVERYTHING)
     sessions.subscribe("s", "$share/group/tv", None, NOT_DOOR)

@@ -7,6 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from bussrv.bus.generation import Generation
 from bussrv.bus.groups import receivers as module
 from bussrv.bus.groups.fanout import OBJECT_FRAMES, Fanout
 from bussrv.bus.groups.receivers import Receivers
@@ -33,6 +34,11 @@ SERVICES = ["tv", "radio"]
 WANTED = ["tv", "radio", "+", "tv/#"]
 
 
+def receivers_of_nobody():
+    generation = Generation()
+    return Receivers(Fanout(generation), generation)
+
+
 def covers(wanted, service):
     return any(names(each, service) for each in wanted)
 
@@ -45,7 +51,7 @@ class Changes(RuleBasedStateMachine):
 
     def __init__(self):
         super().__init__()
-        self.receivers = Receivers(Fanout())
+        self.receivers = receivers_of_nobody()
         self.sessions = []
         self.wanted = {}
         self.numbers = itertools.count()
@@ -129,7 +135,7 @@ def join(receivers, number):
 
 
 def test_a_change_makes_only_new_groups_be_asked():
-    receivers = Receivers(Fanout())
+    receivers = receivers_of_nobody()
     for number in range(100):
         join(receivers, number)
     kind = Kind(None, "text/7")
@@ -144,7 +150,7 @@ def test_a_change_makes_only_new_groups_be_asked():
 
 
 def test_groups_that_are_gone_are_not_remembered_for_long():
-    receivers = Receivers(Fanout())
+    receivers = receivers_of_nobody()
     for number in range(1000):
         join(receivers, number)
         receivers.wanting(Kind(None, f"text/{number}"))
