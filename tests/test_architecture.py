@@ -74,6 +74,8 @@ BESIDE: Table = {
         # The form of a pseudonym.
         "bussrv.journal.pseudonyms",
         "bussrv.registry.state.fold",
+        # What a person calls a session.
+        "bussrv.registry.state.naming",
     ),
     "bussrv.archive": (*BASE, "bussrv.turns.clock", "bussrv.journal", "bussrv.registry.state.fold"),
     "bussrv.inspection": (
@@ -132,12 +134,16 @@ THIRD_PARTIES: Table = {
 # Spark, and every `twistd` run loads the plugin file.
 LIGHT: Table = {
     # Imported when there is a terminal.
-    "bussrv.cli.show.screen": ("bussrv.cli", "rich"),
+    "bussrv.cli.show.screen": ("bussrv.cli", "bussrv.registry.state.naming", "rich"),
     # Imported when a command asks the admin interface.
     "bussrv.cli.admin_client": ("bussrv.client.tls", "bussrv.errors"),
     # Imported when it measures.
     "bussrv.cli.traffic.measuring": ("bussrv.client",),
-    "bussrv.cli": ("bussrv.version", "bussrv.errors", "bussrv.terminal", "bussrv.audit.arguments", "click"),
+    "bussrv.cli": (
+        *("bussrv.version", "bussrv.errors", "bussrv.terminal", "bussrv.audit.arguments", "click"),
+        # What a person calls a session.
+        "bussrv.registry.state.naming",
+    ),
     # Its other names are imported with the first that is asked for.
     "bussrv.plugin": (
         "bussrv.interfaces",

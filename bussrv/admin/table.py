@@ -19,7 +19,7 @@ from bussrv.admin.journal import asked_audit, past, recent, why
 from bussrv.admin.journal import view as journal_view
 from bussrv.admin.journal.audit_runner import AskedAudit
 from bussrv.admin.registry import links, services, sessions, subscriptions, writes
-from bussrv.admin.registry.collections import LIMIT, MOST
+from bussrv.admin.registry.collections import CALLED, LIMIT, MOST
 from bussrv.admin.servers import summary
 from bussrv.admin.servers import view as all_servers
 from bussrv.admin.servers.facts import ServerSummary
@@ -72,6 +72,7 @@ ROUTES: tuple[Route, ...] = (
         function=sessions.list_all,
         collection=sessions.SessionItem,
         key=("session",),
+        parameters=(CALLED,),
         is_of_registry=True,
     ),
     Route(
@@ -167,6 +168,7 @@ ROUTES: tuple[Route, ...] = (
         function=sessions.slow,
         collection=sessions.SlowItem,
         key=("session",),
+        parameters=(CALLED,),
         sort="-waiting_bytes",
     ),
     Route(
@@ -230,6 +232,7 @@ ROUTES: tuple[Route, ...] = (
         function=recent.closed,
         collection=recent.ClosedItem,
         key=(),
+        parameters=(CALLED,),
         sort="-seq",
     ),
     Route(
@@ -237,6 +240,7 @@ ROUTES: tuple[Route, ...] = (
         function=recent.denied,
         collection=recent.DeniedItem,
         key=(),
+        parameters=(CALLED,),
         sort="-seq",
     ),
     Route(

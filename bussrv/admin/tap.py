@@ -20,9 +20,11 @@ from bussrv.admin.http.routes import Call, Parameter
 from bussrv.admin.http.sending import EventStream
 from bussrv.admin.registry.collections import in_steps
 from bussrv.admin.registry.writes import journal
-from bussrv.bus.taps.tap import Tap, TapFilter, Tapped
+from bussrv.bus.interfaces import IBus
+from bussrv.bus.taps.tap import Tap, TapFilter, Tapped, TappedSender
 from bussrv.journal.record import format_time
-from bussrv.turns.slices import Slices
+from bussrv.registry.state.naming import called, called_in
+from bussrv.registry.state.state import RegistryState
 from bussrv.wire.objects import decode_raw
 
 MOST_RATE = 1_000
@@ -69,11 +71,15 @@ PARAMETERS = (
 
 
 class From(Struct, frozen=True):
-    """The session that sent an object. Of an unknown session there is only the routing id."""
+    """The session that sent an object. Of an unknown session there is only the routing id.
+
+    :ivar called: what a person calls it.
+    """
 
     session: str | None
     routing_id: str
     protocol: str | None
+    called: str
 
 
 class TappedView(Struct, frozen=True, rename={"source": "from"}):
@@ -115,7 +121,7 @@ async def tap(call: Call, stream: EventStream) -> None:
     quiet.clock = call.server.reactor
     quiet.start(QUIET)
     try:
-        await _show(opened, stream, bus.slices)
+        await _show(opened, stream, bus)
     finally:
         quiet.stop()
         bus.taps.close(opened)
@@ -124,20 +130,20 @@ async def tap(call: Call, stream: EventStream) -> None:
         bus.registry.note(ev.AdminAction(action="tap-ended", target=counts, **about))
 
 
-async def _show(opened: Tap, stream: EventStream, slices: Slices) -> None:
+async def _show(opened: Tap, stream: EventStream, bus: IBus) -> None:
     while stream.is_open and opened.is_open:
         await opened.news()
-        await in_steps(_sent(opened, stream), slices)
+        await in_steps(_sent(opened, stream, bus.registry.state), bus.slices)
         await stream.room()
 
 
-def _sent(opened: Tap, stream: EventStream) -> Iterator[None]:
+def _sent(opened: Tap, stream: EventStream, state: RegistryState) -> Iterator[None]:
     """Send what waits, an object a step, as long as the client takes it."""
     skipped = opened.take_skipped()
     if skipped:
         stream.send(encode(Skipped(skipped)), event="skipped")
     while stream.is_open and stream.has_room and (tapped := opened.take()) is not None:
-        stream.send(encode(view_of(tapped)), event="object")
+        stream.send(encode(view_of(tapped, state)), event="object")
         yield
 
 
@@ -151,13 +157,16 @@ def described(wanted: TapFilter) -> str:
     )
 
 
-def view_of(tapped: Tapped) -> TappedView:
-    """An object, as a stream shows it. Blanks between values of its metadata are dropped; numbers stay as written."""
+def view_of(tapped: Tapped, state: RegistryState) -> TappedView:
+    """An object, as a stream shows it. Blanks between values of its metadata are dropped; numbers stay as written.
+
+    :param state: has the names of the sender, unless it is gone already.
+    """
     metadata = {**decode_raw(tapped.metadata), "route": tapped.route}
     sender = tapped.sender
     return TappedView(
         time=format_time(tapped.time),
-        source=From(sender.session, sender.routing_id, sender.protocol),
+        source=From(sender.session, sender.routing_id, sender.protocol, _called(sender, state)),
         to_count=tapped.to_count,
         event=tapped.event,
         type=tapped.type,
@@ -166,3 +175,8 @@ def view_of(tapped: Tapped) -> TappedView:
         metadata=Raw(msgspec.json.format(msgspec.json.encode(metadata), indent=-1)),
         payload=None if tapped.payload is None else b64encode(tapped.payload).decode(),
     )
+
+
+def _called(sender: TappedSender, state: RegistryState) -> str:
+    session = state.sessions.get(sender.session or "")
+    return called(sender) if session is None else called_in(state, session)

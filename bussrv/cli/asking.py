@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,9 +15,17 @@ import click
 from bussrv.cli.connection import ConnectionOptions
 from bussrv.cli.failure import NO, Failure
 from bussrv.cli.parameters import whole
+from bussrv.terminal import cleaned
 
 if TYPE_CHECKING:
     from bussrv.cli.admin_client import AdminClient
+
+SESSION_ID = re.compile(r"[0-9a-f]{12}\.[0-9]+")
+FEW = 2
+"""The services that a list names of each session."""
+
+MOST_NAMED = 5
+"""The sessions that a message names, if several are called so."""
 
 Cell = Callable[[Mapping[str, Any]], object]
 """Returns the cell of an item in a column."""
@@ -106,15 +115,42 @@ def field(name: str) -> Cell:
     return lambda each: each.get(name)
 
 
-def user(each: Mapping[str, Any]) -> str | None:
-    """The user of a session: its actor, or its claimed name in brackets."""
-    if each.get("actor"):
-        return str(each["actor"])
-    return f"({each['claimed']})" if each.get("claimed") else None
+def services(each: Mapping[str, Any]) -> str | None:
+    """The services of a session: a few by name, and how many more there are."""
+    names, count = each.get("provides") or [], each.get("services") or 0
+    shown = list(names[:FEW])
+    more = count - len(shown)
+    return ", ".join(shown) + (f" +{more}" if more > 0 else "") or None
+
+
+def sessions_called(client: AdminClient, name: str) -> list[str]:
+    """The ids of the sessions that a person calls so: that one, if it is the id of a session.
+
+    :raises Failure: there is none.
+    """
+    if SESSION_ID.fullmatch(name):
+        return [name]
+    found = [str(each["session"]) for each in client.items("/sessions", called=name)]
+    if not found:
+        raise Failure(f"there is no session '{cleaned(name)}', and none is called so", NO)
+    return found
+
+
+def session_called(client: AdminClient, name: str) -> str:
+    """The id of the one session that a person calls so.
+
+    :raises Failure: there is none, or there are several.
+    """
+    found = sessions_called(client, name)
+    if len(found) > 1:
+        more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
+        ids = f"{', '.join(found[:MOST_NAMED])}{more}"
+        raise Failure(f"{len(found)} sessions are called '{cleaned(name)}': {ids}; name one by its id", NO)
+    return found[0]
 
 
 def moment(name: str) -> Cell:
-    """A column with the time since a moment, such as ``26m``. JSON has the moment."""
+    """A column with the time since a moment, such as ``26 min``. JSON has the moment."""
     return lambda each: age(each.get(name))
 
 
@@ -135,7 +171,7 @@ def existing(otherwise: str) -> Iterator[None]:
         raise Failure(otherwise, NO) from error
 
 
-UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
+UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
 def age(moment: object, now: float | None = None) -> object:
@@ -150,4 +186,4 @@ def age(moment: object, now: float | None = None) -> object:
         return moment
     passed = max(0.0, (time.time() if now is None else now) - since)
     size, unit = next((each for each in UNITS if passed >= each[0]), UNITS[-1])
-    return f"{int(passed / size)}{unit}"
+    return f"{int(passed / size)} {unit}"

@@ -14,12 +14,12 @@ from bussrv.journal.record import Record, format_time
 from bussrv.terminal import word
 
 SHOWN = (
-    "session",
-    "routing_id",
     "actor",
     "claimed",
-    "method",
     "peer",
+    "session",
+    "routing_id",
+    "method",
     "service",
     "origin",
     "lost",

@@ -80,7 +80,9 @@ def test_who_is_of_every_wire_format(place: Place, lamp: ObjectsClient) -> None:
     assert " spp " in subscriber
     asked = f"127.0.0.1:{place.server.port('admin')}"
     but = "(members of the object network that receive everything, such as bussrv sub, are not shown)"
-    complaint = f"bussrv who: nobody provides 'not/there\\x1b' or is subscribed to it; asked {asked} {but}\n"
+    complaint = (
+        f"bussrv who: nobody provides 'not/there\\x1b', is subscribed to it, or is called so; asked {asked} {but}\n"
+    )
     assert run("who", "not/there\x1b") == (1, "", complaint)
 
 
@@ -234,7 +236,7 @@ def test_a_wrong_field_or_command_is_told_the_right_ones(place: Place) -> None:
 
 
 @pytest.mark.parametrize(
-    ("passed", "shown"), [(-5, "0s"), (59, "59s"), (60, "1m"), (1_619, "26m"), (7_199, "1h"), (200_000, "2d")]
+    ("passed", "shown"), [(-5, "0 s"), (59, "59 s"), (60, "1 min"), (1_619, "26 min"), (7_199, "1 h"), (200_000, "2 d")]
 )
 def test_ages(passed: int, shown: str) -> None:
     assert age("2026-11-21T14:02:03.500000Z", 1_795_269_723.5 + passed) == shown
@@ -243,13 +245,13 @@ def test_ages(passed: int, shown: str) -> None:
 
 def test_people_get_ages_and_words_and_programs_get_values(place: Place, lamp: ObjectsClient) -> None:
     shown = run("session", session_of(lamp))[1]
-    assert "persistent     no\n" in shown
-    assert re.search(r"opened +2\d{3}-\S+Z \(\d+[sm] ago\)", shown)
-    assert re.search(r" \d+[sm] ", run("sessions")[1])
+    assert re.search(r"persistent +no\n", shown)
+    assert re.search(r"opened +2\d{3}-\S+Z \(\d+ (s|min) ago\)", shown)
+    assert re.search(r" \d+ (s|min) ", run("sessions")[1])
     (found,) = records("session", session_of(lamp))
     assert found["persistent"] is False
     assert str(found["opened"]).endswith("Z")
     provider = run("who", "hall/lamp 1")[1].splitlines()[1:3]
-    assert provider[0].split()[:5] == ["SESSION", "FORMAT", "NAME", "USER", "PEER"]
-    assert "a lamp" in provider[1]
+    assert provider[0].split()[:5] == ["CLIENT", "SESSION", "FORMAT", "PEER", "HOME"]
+    assert " (claimed) " in provider[1]
     assert "127.0.0.1:" in provider[1]

@@ -27,6 +27,10 @@ LIGHT = {
     "bussrv.terminal",
     "bussrv.audit",
     "bussrv.audit.arguments",
+    "bussrv.patterns",
+    "bussrv.registry",
+    "bussrv.registry.state",
+    "bussrv.registry.state.naming",
     "click",
 }
 HEAVIER = {

@@ -114,9 +114,9 @@ def test_the_slow_sessions_are_sorted_by_keys() -> None:
     screen.show(look(figures(0), None))
     screen.lists = {
         "slow": [
-            {"session": "b", "protocol": "spp", "peer": "10.0.0.1:1", "waiting_bytes": 5},
-            {"session": "a", "protocol": "objects", "peer": "10.0.0.2:1", "waiting_bytes": 9},
-            {"session": "c", "protocol": "objects", "peer": None, "waiting_bytes": 7},
+            {"called": "b", "session": "b", "protocol": "spp", "peer": "10.0.0.1:1", "waiting_bytes": 5},
+            {"called": "a", "session": "a", "protocol": "objects", "peer": "10.0.0.2:1", "waiting_bytes": 9},
+            {"called": "c", "session": "c", "protocol": "objects", "peer": None, "waiting_bytes": 7},
         ]
     }
 
@@ -133,10 +133,10 @@ def test_the_slow_sessions_are_sorted_by_keys() -> None:
     assert orders == {
         "-waiting_bytes": "acb",
         "waiting_bytes": "bca",
+        "called": "abc",
+        "-called": "cba",
         "session": "abc",
-        "-session": "cba",
         "protocol": "acb",
-        "routing_id": "bac",
         "peer": "cba",
     }
 
@@ -158,7 +158,7 @@ def test_the_first_list_is_chosen_by_a_key() -> None:
         text = ["".join(each.text for each in line).strip() for line in lines]
         return [line for line in text if line][7:]
 
-    assert shown()[0] == "Busiest sessions of the last minute  by NAME"
+    assert shown()[0] == "Busiest sessions of the last minute  by CLIENT"
     assert shown()[2].split() == ["s.1", "tv", "-", "5", "9", "1", "1", "1", "1"]
     screen.press("l")
     assert [line.split()[0] for line in shown()] == ["Busiest", "SERVICE", "hall/b", "hall/a"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 from bussrv.client import inbus
 from bussrv.client.objects import ObjectsClient
@@ -11,6 +11,9 @@ from tests.forked import ForkedServer
 
 EVERY = 0.05
 """Seconds between two rounds."""
+
+CALLED = ("hall-tv", "kiosk-1", "kiosk-2")
+"""Clients that do nothing, until an operator closes them."""
 
 
 class Clients:
@@ -28,7 +31,10 @@ class Clients:
 
     def _run(self) -> None:
         # The server may be drained meanwhile.
-        with suppress(ConnectionError), ObjectsClient(port=self._server.port("objects")) as client:
+        with suppress(ConnectionError), ExitStack() as stack:
+            for name in CALLED:
+                stack.enter_context(ObjectsClient(port=self._server.port("objects"))).subscribe(routing_id=name)
+            client = stack.enter_context(ObjectsClient(port=self._server.port("objects")))
             client.subscribe(subscriptions=["@services/request", "@services/reply", "@error"])
             for service in ("tv", "hall/lamp", "clock"):
                 client.register(service)

@@ -11,7 +11,7 @@ from bussrv.admin.history.busiest import Row
 from bussrv.admin.history.columns import Sample
 from bussrv.admin.interfaces import AdministeredServer
 from bussrv.bus.interfaces import IBus
-from bussrv.registry.state.session import Session
+from bussrv.registry.state.naming import called, called_in
 from bussrv.values import Traffic
 
 MOST_ROWS = 20_000
@@ -50,11 +50,6 @@ def sample(server: AdministeredServer, figures: Figures) -> Sample:
     )
 
 
-def name_of(session: Session) -> str:
-    """What people call a session: the user that it proved to be, or the name that it claims, or its routing id."""
-    return session.actor or session.name or session.claimed or session.routing_id or session.peer
-
-
 class SessionTraffic:
     """The traffic of each session since the last look.
 
@@ -70,18 +65,17 @@ class SessionTraffic:
         """A session is closed: it is gone before the next look."""
         total = Traffic(event.objects_in, event.objects_out, event.bytes_in, event.bytes_out)
         session_id = event.session or ""
-        name = event.actor or event.claimed or event.routing_id or event.peer or ""
         if len(self._rows) < MOST_ROWS:
-            self._note((session_id, name, event.protocol or "", event.routing_id or ""), total)
+            self._note((session_id, called(event), event.protocol or "", event.routing_id or ""), total)
         self._before.pop(session_id, None)
 
     def look(self) -> Iterator[None]:
         """Look at all sessions, one per step."""
-        sessions = self._bus.registry.state.sessions
+        state = self._bus.registry.state
         for session_id, traffic in self._bus.totals.each():
-            session = sessions.get(session_id)
+            session = state.sessions.get(session_id)
             if session is not None:
-                self._note((session_id, name_of(session), session.protocol, session.routing_id), traffic)
+                self._note((session_id, called_in(state, session), session.protocol, session.routing_id), traffic)
             yield
 
     def _note(self, about: tuple[str, str, str, str], total: Traffic) -> None:

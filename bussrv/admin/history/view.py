@@ -70,7 +70,7 @@ class HistoryView(Struct, frozen=True, kw_only=True):
 class BusySession(Struct, frozen=True, kw_only=True):
     """The traffic of a session in a range of time.
 
-    :ivar name: the user that it proved to be, or the name that it claims, or its routing id.
+    :ivar name: what a person calls it.
     :ivar objects: in both directions; ``bytes``: the same.
     """
 

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from bussrv.admin.http.routes import Call
-from bussrv.admin.registry.collections import Page, page_of
+from bussrv.admin.registry.collections import Page, page_of, those_called
 from bussrv.events import event_name
 from bussrv.journal.record import Record, format_time
 
@@ -62,12 +62,13 @@ class DeniedItem(Struct, frozen=True, kw_only=True):
 
 async def closed(call: Call) -> Page:
     """Sessions that were closed lately, the last one first."""
-    return await page_of(call, (_item(ClosedItem, each) for each in tuple(call.shared.closed)))
+    items = (_item(ClosedItem, each) for each in tuple(call.shared.closed))
+    return await page_of(call, those_called(call, items))
 
 
 async def denied(call: Call) -> Page:
     """The latest denials of permissions and failed logins, the last one first."""
-    return await page_of(call, map(_denied, tuple(call.shared.denied)))
+    return await page_of(call, those_called(call, map(_denied, tuple(call.shared.denied))))
 
 
 def _denied(record: Record) -> DeniedItem:

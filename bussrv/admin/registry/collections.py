@@ -21,6 +21,7 @@ from bussrv.admin.http.answers import Problem
 from bussrv.admin.http.channel import SLICES
 from bussrv.admin.http.routes import END, Call, Parameter, Route
 from bussrv.patterns import Wildcards
+from bussrv.registry.state.naming import is_called
 from bussrv.turns.slices import Slices
 
 LIMIT = 100
@@ -28,6 +29,14 @@ LIMIT = 100
 
 MOST = 1_000
 """The most items of a page."""
+
+CALLED = Parameter(
+    name="called",
+    type=Annotated[str, Meta(max_length=255)],
+    help="Only sessions that a person may call so: by the user, a claimed name, a service, the address with or without "
+    "the port, the wire format, or an id; `*` stands for any characters.",
+)
+"""A parameter of collections of sessions."""
 
 _Scalar = (str, int, float, bool)
 _Key = tuple[Any, ...]
@@ -54,6 +63,11 @@ def columns(item: type[Struct]) -> dict[str, type]:
     return {name: kind for name, kind in found.items() if kind is not None}
 
 
+def _sorts(item: type[Struct]) -> tuple[str, ...]:
+    """The fields that a collection can be sorted by: its columns, and for sessions what a person calls them."""
+    return (*columns(item), *([CALLED.name] if isinstance(getattr(item, CALLED.name, None), property) else []))
+
+
 def _filtered(item: type[Struct]) -> dict[str, type]:
     """The columns of an item that a query can filter by: all except those whose names mean something else there."""
     return {name: kind for name, kind in columns(item).items() if name not in ("limit", "after", "sort")}
@@ -70,7 +84,7 @@ def _scalar(hint: Any) -> type | None:
 @lru_cache
 def parameters(item: type[Struct]) -> tuple[Parameter, ...]:
     """The parameters of a collection."""
-    sorts = "|".join(columns(item))
+    sorts = "|".join(_sorts(item))
     return (
         Parameter(
             name="limit", type=Annotated[int, Meta(ge=1, le=MOST)], help="The most items of the page.", default=LIMIT
@@ -79,7 +93,7 @@ def parameters(item: type[Struct]) -> tuple[Parameter, ...]:
         Parameter(
             name="sort",
             type=Annotated[str, Meta(pattern=f"^-?({sorts}){END}")],
-            fields=tuple(columns(item)),
+            fields=_sorts(item),
             help="The field that the items are sorted by; with `-` before it from the greatest to the least.",
         ),
         *(_filter(name, kind) for name, kind in _filtered(item).items()),
@@ -103,6 +117,12 @@ async def page_of(call: Call, items: Iterable[Struct | None]) -> Page:
     best = _Best(call.route, call.query)
     await in_steps(best.take(items), call.server.bus.slices)
     return best.page(seq)
+
+
+def those_called(call: Call, items: Iterable[Struct]) -> Iterator[Struct | None]:
+    """The items that :data:`CALLED` asks for; ``None`` for another one."""
+    wanted = call.query[CALLED.name]
+    return (each if wanted is None or is_called(each, wanted) else None for each in items)
 
 
 def in_steps(steps: Iterator[None], slices: Slices) -> Deferred[None]:

@@ -11,11 +11,12 @@ from msgspec.structs import asdict
 from bussrv.admin.history.busiest import Ranking
 from bussrv.admin.http.answers import Problem
 from bussrv.admin.http.routes import Call
-from bussrv.admin.registry.collections import Page, in_steps, page_of
+from bussrv.admin.registry.collections import CALLED, Page, in_steps, page_of
 from bussrv.admin.registry.subscriptions import SubscriptionItem
 from bussrv.admin.registry.subscriptions import item as subscription_item
 from bussrv.bus.interfaces import IBus, ISessionLink
 from bussrv.journal.record import format_time
+from bussrv.registry.state.naming import called, called_in, first_provided, is_called_in
 from bussrv.registry.state.session import Session
 from bussrv.values import Traffic
 
@@ -47,6 +48,7 @@ class SessionItem(_Session, frozen=True, kw_only=True):
     :ivar away_since: when its client left; ``None``: it is open.
     :ivar kept_until: when it ends unless its client comes back; ``None``: it is open.
     :ivar services: how many services it provides.
+    :ivar provides: the names of these, at most 20.
     :ivar subscriptions: how many subscriptions it has.
     :ivar waiting_bytes: bytes that wait for its client, without the spool. This field and all later ones are ``None``
         for a session of another server.
@@ -56,6 +58,7 @@ class SessionItem(_Session, frozen=True, kw_only=True):
     """
 
     services: int
+    provides: list[str]
     subscriptions: int
     waiting_bytes: int | None
     waiting_messages: int | None
@@ -65,6 +68,11 @@ class SessionItem(_Session, frozen=True, kw_only=True):
     bytes_out: int | None
     objects_per_second: float | None
     bytes_per_second: float | None
+
+    @property
+    def called(self) -> str:
+        """What a person calls it."""
+        return called(self)
 
 
 class Provided(Struct, frozen=True):
@@ -101,6 +109,7 @@ class SlowItem(Struct, frozen=True, kw_only=True):
 
     :ivar waiting_bytes: bytes that wait for its client.
     :ivar limit: the number of waiting bytes at which the client is disconnected.
+    :ivar called: what a person calls it.
     """
 
     session: str
@@ -110,6 +119,7 @@ class SlowItem(Struct, frozen=True, kw_only=True):
     peer: str
     waiting_bytes: int
     limit: int
+    called: str
 
 
 def _common(session: Session) -> dict[str, Any]:
@@ -135,15 +145,20 @@ def away_facts(session: Session) -> dict[str, Any]:
 
 async def list_all(call: Call) -> Page:
     """Every session, of this server and of linked ones."""
-    return await page_of(call, _items(call.server.bus, call.shared.history.sessions))
+    return await page_of(call, _items(call.server.bus, call.shared.history.sessions, call.query[CALLED.name]))
 
 
-def _items(bus: IBus, ranking: Ranking) -> Iterator[SessionItem]:
+def _items(bus: IBus, ranking: Ranking, wanted: str | None) -> Iterator[SessionItem | None]:
     state = bus.registry.state
     for session in tuple(state.sessions.values()):
+        provided = state.provided_by(session.id)
+        if wanted is not None and not is_called_in(state, session, wanted):
+            yield None
+            continue
         link = bus.link_of(session.id)
         yield SessionItem(
-            services=len(state.provided_by(session.id)),
+            services=len(provided),
+            provides=first_provided(provided),
             subscriptions=len(state.subscriptions.get(session.id, ())),
             waiting_bytes=None if link is None else link.waiting,
             waiting_messages=None if link is None else _queued(bus, session),
@@ -211,14 +226,17 @@ def find(call: Call) -> Session:
 
 async def slow(call: Call) -> Page:
     """The sessions for which bytes wait, most first: their clients read too slowly. Those away are left out."""
-    return await page_of(call, _slow(call))
+    return await page_of(call, _slow(call.server.bus, call.query[CALLED.name]))
 
 
-def _slow(call: Call) -> Iterator[SlowItem | None]:
-    bus = call.server.bus
-    for session in tuple(bus.registry.state.sessions.values()):
+def _slow(bus: IBus, wanted: str | None) -> Iterator[SlowItem | None]:
+    state = bus.registry.state
+    for session in tuple(state.sessions.values()):
         link = bus.link_of(session.id)
         if link is None or not link.waiting or session.is_away:
+            yield None
+            continue
+        if wanted is not None and not is_called_in(state, session, wanted):
             yield None
             continue
         yield SlowItem(
@@ -229,4 +247,5 @@ def _slow(call: Call) -> Iterator[SlowItem | None]:
             peer=session.peer,
             waiting_bytes=link.waiting,
             limit=bus.settings.max_outbound,
+            called=called_in(state, session),
         )

@@ -26,6 +26,7 @@ from bussrv.audit.report.questions import (
     shares,
     total,
 )
+from bussrv.registry.state.naming import CLAIMED, called
 
 _LOCAL = "FROM @sessions WHERE home IS NULL"
 """Sessions without those of linked servers, which are in the journals of these."""
@@ -94,14 +95,21 @@ class AbsenceRow(Struct, frozen=True, kw_only=True):
     reason: str | None = None
     routing_id: str | None = None
     actor: str | None = None
+    claimed: str | None = None
+    peer: str | None = None
     back_actor: str | None = None
     taken_over: bool = False
+
+    @property
+    def client(self) -> str:
+        """What a person calls the client."""
+        return called(self)
 
 
 def absences(tables: Tables) -> Listing[AbsenceRow]:
     """Absences: first those of sessions that other users took over, then those that are not over, then the longest."""
     order = f"taken_over DESC, until IS NOT NULL, {most_of('away_seconds')}, {first('server', 'begin', 'session')}"
-    return listing(tables, "SELECT * FROM @absences", AbsenceRow, order)
+    return listing(tables, "SELECT *, address AS peer FROM @absences", AbsenceRow, order)
 
 
 class Churn(Struct, frozen=True):
@@ -173,8 +181,14 @@ class ClientTraffic(Struct, frozen=True, kw_only=True):
     @property
     def known_by(self) -> list[str]:
         """Its names, the most telling first."""
-        names = (self.routing_id, self.actor, self.claimed, self.address)
-        return [each for each in names if each is not None]
+        first = called(self)
+        names = (self.actor, self.claimed, self.address, self.routing_id)
+        return [first, *(each for each in names if each is not None and first not in (each, f"{each}{CLAIMED}"))]
+
+    @property
+    def peer(self) -> str | None:
+        """Its address, without the port."""
+        return self.address
 
     @property
     def bytes(self) -> int:
@@ -320,6 +334,11 @@ class Orphan(Struct, frozen=True, kw_only=True):
     waited_seconds: float
     protocol: str | None = None
     routing_id: str | None = None
+
+    @property
+    def client(self) -> str:
+        """What a person calls the client."""
+        return called(self)
 
 
 def orphans(tables: Tables) -> Listing[Orphan]:

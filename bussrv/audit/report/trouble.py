@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from bussrv.audit.report.questions import Listing, Tables, first, listing, most_of, total
+from bussrv.registry.state.naming import called
 
 MOST_EVENTS = 40
 
@@ -156,8 +157,8 @@ class Lease(Struct, frozen=True, kw_only=True):
 
     @property
     def holder(self) -> str:
-        """The routing id of the session, or else its own id."""
-        return self.routing_id or self.session
+        """What a person calls the client."""
+        return called({"routing_id": self.routing_id, "session": self.session, "peer": self.address})
 
 
 def leases(tables: Tables) -> Listing[Lease]:

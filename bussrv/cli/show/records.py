@@ -8,7 +8,7 @@ from typing import Any
 
 from bussrv.terminal import word
 
-FIRST = ("session", "routing_id", "actor", "claimed", "peer", "service", "reason")
+FIRST = ("actor", "claimed", "peer", "session", "routing_id", "service", "reason")
 """Fields that come first, in this order."""
 
 LEFT_OUT = frozenset(

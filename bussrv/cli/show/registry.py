@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from bussrv.cli.show import output
+from bussrv.registry.state.naming import called, natural
 
 if TYPE_CHECKING:
     from bussrv.registry.state.session import Session, Subscription
     from bussrv.registry.state.snapshot import Snapshot
 
 
-LESS = ("USER", "PEER", "WANTS", "ADDED", "OPENED", "ROUTING ID", "HOME", "AWAY")
+LESS = ("PEER", "WANTS", "ADDED", "OPENED", "HOME", "AWAY", "ROUTING ID")
 """Columns that are left out on a narrow terminal, the last one first."""
 
 
@@ -28,17 +30,22 @@ def show(by_server: Mapping[str, Snapshot]) -> None:
 
 def _show(found: Snapshot) -> None:
     away = ("AWAY",) if any(each.is_away for each in found.sessions) else ()
+    names = _names(found)
     for title, headings, rows in (
         (
             "sessions",
-            ("SESSION", "FORMAT", "ROUTING ID", "USER", "PEER", "OPENED", "HOME", *away),
-            [(*_session(each), *(_away(each) for _ in away)) for each in found.sessions],
+            ("CLIENT", "SESSION", "FORMAT", "PEER", "OPENED", "HOME", *away, "ROUTING ID"),
+            [_session(each, names, [_away(each) for _ in away]) for each in found.sessions],
         ),
-        ("services", ("SERVICE", "PROVIDERS"), [(name, each) for name, each in found.services.items()]),
+        (
+            "services",
+            ("SERVICE", "PROVIDERS", "SESSIONS"),
+            [(name, [names[each] for each in providers], providers) for name, providers in _sorted(found)],
+        ),
         (
             "subscriptions",
-            ("SERVICE", "SESSION", "ADDED", "WANTS"),
-            [_subscription(each) for each in found.subscriptions],
+            ("SERVICE", "CLIENT", "SESSION", "ADDED", "WANTS"),
+            [_subscription(each, names[each.session]) for each in found.subscriptions],
         ),
     ):
         output.line("")
@@ -47,9 +54,24 @@ def _show(found: Snapshot) -> None:
             output.table(headings, rows, less=LESS)
 
 
-def _session(each: Session) -> tuple[object, ...]:
-    user = each.actor or (f"({each.claimed})" if each.claimed else None)
-    return each.id, each.protocol, each.routing_id, user, each.peer, _time(each.opened), each.home
+def _sorted(found: Snapshot) -> list[tuple[str, list[str]]]:
+    return sorted(found.services.items(), key=lambda each: natural(each[0]))
+
+
+def _names(found: Snapshot) -> dict[str, str]:
+    """What a person calls each session, by its id."""
+    provides = defaultdict[str, list[str]](list)
+    for service, providers in found.services.items():
+        for each in providers:
+            provides[each].append(service)
+    return {
+        each.id: called({**each.about(), "name": each.name, "provides": provides[each.id]}) for each in found.sessions
+    }
+
+
+def _session(each: Session, names: Mapping[str, str], away: list[str | None]) -> tuple[object, ...]:
+    name = names[each.id]
+    return name, each.id, each.protocol, each.peer, _time(each.opened), each.home, *away, each.routing_id
 
 
 def _away(each: Session) -> str | None:
@@ -59,11 +81,11 @@ def _away(each: Session) -> str | None:
     return None if away is UNSET else f"since {_time(away.since)}, kept until {_time(away.until)}"
 
 
-def _subscription(each: Subscription) -> tuple[object, ...]:
+def _subscription(each: Subscription, name: str) -> tuple[object, ...]:
     import msgspec
 
     wanted = None if each.interest is None else json.dumps(msgspec.to_builtins(each.interest))
-    return each.service or "(objects)", each.session, _time(each.added), wanted
+    return each.service or "(objects)", name, each.session, _time(each.added), wanted
 
 
 def _time(microseconds: int) -> str:

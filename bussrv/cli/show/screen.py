@@ -18,9 +18,9 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.table import Table
 from rich.text import Text
 
-from bussrv.cli.asking import user
 from bussrv.cli.show.figures import ServerFigures, amount, duration
 from bussrv.cli.show.output import cell, rich_table
+from bussrv.registry.state.naming import called
 
 BARS, PLAIN_BARS = " ▁▂▃▄▅▆▇█", " .:-=+*%#"
 KEPT = 200
@@ -37,6 +37,7 @@ class ShownList(NamedTuple):
     :ivar columns: the field of each column.
     :ivar sort: how it is sorted at first; empty: as the server does, and a person cannot change it.
     :ivar query: what the server is asked for.
+    :ivar is_by_name: whether it can be of sessions that are called so only.
     """
 
     title: str
@@ -44,6 +45,7 @@ class ShownList(NamedTuple):
     columns: tuple[str, ...]
     sort: str = ""
     query: Mapping[str, Any] = MappingProxyType({})
+    is_by_name: bool = False
 
 
 _LAST_MINUTE = MappingProxyType({"since": "-60"})
@@ -53,13 +55,14 @@ FIRST = {
     "slow": ShownList(
         "Most bytes waiting",
         "slow",
-        ("session", "protocol", "routing_id", "peer", "waiting_bytes"),
+        ("called", "session", "protocol", "peer", "waiting_bytes"),
         "-waiting_bytes",
+        is_by_name=True,
     ),
     "sessions": ShownList(
         "Busiest sessions of the last minute",
         "busiest/sessions",
-        ("session", "name", "protocol", *_TRAFFIC),
+        ("name", "session", "protocol", *_TRAFFIC),
         "-bytes",
         _LAST_MINUTE,
     ),
@@ -74,11 +77,11 @@ FIRST = {
 """The tables of which a person chooses the first one. It may be sorted by each column."""
 
 OTHERS = (
-    ShownList("Lately closed", "closed", ("time", "session", "protocol", "user", "peer", "reason")),
-    ShownList("Lately denied", "denied", ("time", "event", "user", "peer", "action", "target")),
+    ShownList("Lately closed", "closed", ("time", "called", "session", "protocol", "peer", "reason"), is_by_name=True),
+    ShownList("Lately denied", "denied", ("time", "called", "event", "peer", "action", "target"), is_by_name=True),
 )
 
-HEADINGS = {"protocol": "FORMAT", "waiting_bytes": "BYTES"}
+HEADINGS = {"called": "CLIENT", "name": "CLIENT", "protocol": "FORMAT", "waiting_bytes": "BYTES"}
 """The headings of columns that do not have the name of their field."""
 
 _NUMBERS = ("waiting_bytes", *_TRAFFIC)
@@ -91,6 +94,7 @@ class Screen:
     :ivar lists: the rows of each list, by its path.
     :ivar first: the name of the first list, of :data:`FIRST`.
     :ivar sort: the field that the first list is sorted by; with ``-`` before it downwards.
+    :ivar called: what sessions that are listed are called; ``None``: anything.
     :ivar note: a sentence, such as that the connection is lost.
     """
 
@@ -101,6 +105,7 @@ class Screen:
         self.lists: dict[str, Sequence[Mapping[str, Any]]] = {}
         self.first = first
         self.sort = sort or FIRST[first].sort
+        self.called: str | None = None
         self.note = ""
 
     def press(self, key: str) -> None:
@@ -220,8 +225,8 @@ def _heading(field: str) -> str:
 
 
 def _cell(row: Mapping[str, Any], name: str) -> str:
-    if name == "user":
-        return cell(user(row))
+    if name == "called":
+        return cell(called(row))
     if name == "time":
         return cell(str(row.get("time", ""))[11:19])
     return cell(row.get(name))

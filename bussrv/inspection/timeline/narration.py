@@ -8,6 +8,7 @@ from typing import Any
 
 from bussrv.errors import REASONS
 from bussrv.journal.instants import UTC, time_in
+from bussrv.registry.state.naming import is_made_up
 
 Row = Mapping[str, Any]
 Word = Callable[[object], str]
@@ -76,16 +77,16 @@ class _Narration:
         return self._known(self._row["session"], self._row["who"] or self._row)
 
     def _known(self, session: str | None, who: Row | None) -> str:
-        """A session by its routing id, with its other names."""
-        about = [] if session is None else [f"session {self._word(session)}"]
-        name = None
-        if who is not None:
-            name = who["routing_id"]
-            about += [] if who["actor"] is None else [f"actor {self._word(who['actor'])}"]
-            about += [] if who["claimed"] is None else [f"claims to be {self._word(who['claimed'])}"]
-            about += [self._word(who["peer"])] if who["peer"] else []
+        """A session by its user, a name that it claims, or its address, with its other names; its ids come last."""
+        found = {} if who is None else {name: who[name] for name in _NAMES if who[name]}
+        chosen = None if is_made_up(found.get("routing_id", "")) else found.get("routing_id")
+        name = found.get("actor") or found.get("claimed") or chosen or found.get("peer")
+        about = [f"{said}{self._word(found[each])}" for each, said in _NAMES.items() if found.get(each, name) != name]
+        about += [] if session is None else [f"session {self._word(session)}"]
         if name is None:
             return ", ".join(about) or "a client"
+        if name not in (found.get("actor"), found.get("peer")):
+            about.insert(0, "claimed")
         return f"{self._word(name)} ({', '.join(about)})" if about else self._word(name)
 
     def _field(self, name: str) -> str:
@@ -203,6 +204,9 @@ class _Narration:
     def _next(self) -> str:
         return self._known(self._row["next_session"], self._row["next_who"])
 
+
+_NAMES = {"actor": "user ", "claimed": "claims to be ", "peer": "", "routing_id": "routing id "}
+"""The names of a session, the most telling first, with the words before each."""
 
 _WHAT: dict[str, str | Callable[[_Narration], str]] = {
     "server.started": _Narration._started,

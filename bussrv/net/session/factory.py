@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from twisted.internet.protocol import Factory
@@ -12,6 +13,7 @@ from bussrv.bus.interfaces import IBus
 from bussrv.net.session.protocol import StreamProtocol
 from bussrv.net.transport.accepting import ClosedAtOnce
 from bussrv.net.transport.complaints import Complaints
+from bussrv.registry.state.naming import named_in
 
 
 class StreamFactory(Factory):
@@ -32,7 +34,7 @@ class StreamFactory(Factory):
     def __init__(self, protocol: type[StreamProtocol], bus: IBus, reactor: Any) -> None:
         self.protocols: set[StreamProtocol] = set()
         bus.streams.connections.append(self.protocols)
-        self.complaints = Complaints(protocol.FORMAT, reactor.seconds)
+        self.complaints = Complaints(protocol.FORMAT, reactor.seconds, partial(named_in, bus.registry.state))
         self.name = protocol.FORMAT
         self._protocol = protocol
         self.bus = bus

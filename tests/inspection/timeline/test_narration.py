@@ -29,7 +29,7 @@ def gone(**fields: Any) -> str:
     return say("service.unregistered", service="tv/hall", about="tv/hall", **fields)
 
 
-WHO = "tv-3 (session b1.3, 192.0.2.7:4711)"
+WHO = "tv-3 (claimed, 192.0.2.7:4711, session b1.3)"
 
 
 @each_row(
@@ -46,7 +46,8 @@ WHO = "tv-3 (session b1.3, 192.0.2.7:4711)"
             gone(providers=0, missing_until=AT + 12_500_000, next_session="b1.9", next_who=OTHER),
             (
                 f"{WHO} stopped providing tv/hall, because it asked for that. Nobody provided tv/hall for 12.5 "
-                "s, until tv-4 (session b1.9, actor ann, claims to be bob, 192.0.2.8:4711) did at 2026-11-21 14:02:19."
+                "s, until ann (claims to be bob, 192.0.2.8:4711, routing id tv-4, session b1.9) did at 2026-11-21 "
+                "14:02:19."
             ),
         ),
         (
@@ -73,8 +74,8 @@ WHO = "tv-3 (session b1.3, 192.0.2.7:4711)"
         (
             say("session.closed", reason="replaced", newcomer="b1.9", newcomer_who=OTHER, duration=90 * SECOND),
             (
-                f"the session of {WHO} ended after 1 min 30 s: replaced by tv-4 (session b1.9, actor ann, claims to be "
-                "bob, 192.0.2.8:4711)."
+                f"the session of {WHO} ended after 1 min 30 s: replaced by ann (claims to be bob, "
+                "192.0.2.8:4711, routing id tv-4, session b1.9)."
             ),
         ),
         (
@@ -128,6 +129,10 @@ WHO = "tv-3 (session b1.3, 192.0.2.7:4711)"
             say("session.resumed", left_at=AT - 90 * SECOND),
             f"{WHO} came back to its session. It had left at 2026-11-21 14:00:37, and was away for 1 min 30 s.",
         ),
+        (
+            say("subscription.added", who={**TV, "routing_id": "1b2f9c0d3e4a000000000001"}),
+            "192.0.2.7:4711 (routing id 1b2f9c0d3e4a000000000001, session b1.3) subscribed to objects.",
+        ),
         (say("auth.succeeded", actor="ann"), f"{WHO} logged in as ann."),
         (say("auth.failed", claimed="ann"), f"{WHO} failed to log in as ann."),
         (say("auth.failed"), f"{WHO} failed to log in."),
@@ -135,7 +140,10 @@ WHO = "tv-3 (session b1.3, 192.0.2.7:4711)"
         (say("subscription.added"), f"{WHO} subscribed to objects."),
         (
             say("session.opened", session="\x1b[2J", who={**TV, "routing_id": "a b"}, protocol="spp", home="attic"),
-            '"a b" (session "\\u001b[2J", 192.0.2.7:4711) opened a session over spp on the linked server attic.',
+            (
+                '"a b" (claimed, 192.0.2.7:4711, session "\\u001b[2J") opened a session over spp on the linked '
+                "server attic."
+            ),
         ),
         (
             gone(reason="some-new-code", providers=0),

@@ -8,10 +8,13 @@ from typing import Any
 
 import click
 
-from bussrv.cli.asking import admin, existing, field, lists, moment, show_all, show_list, user
+from bussrv.cli.asking import admin, existing, field, lists, moment, show_all, show_list
+from bussrv.cli.asking import services as services_of
 from bussrv.cli.command import command
 from bussrv.cli.connection import ConnectionOptions, connects
+from bussrv.cli.failure import NO, Failure
 from bussrv.cli.parameters import json_option
+from bussrv.registry.state.naming import called
 from bussrv.terminal import cleaned
 
 NOT_SHOWN = " (members of the object network that receive everything, such as bussrv sub, are not shown)"
@@ -37,30 +40,31 @@ def services(connection: ConnectionOptions, **how: Any) -> int:
 
 
 @command(
-    examples=("bussrv sessions", "bussrv sessions --where protocol=spp --sort -opened --limit 20"),
+    examples=("bussrv sessions", "bussrv sessions --where 'called=hall*'", "bussrv sessions --sort -opened --limit 20"),
     statuses={0: "done"},
 )
 @connects
 @lists
 def sessions(connection: ConnectionOptions, query: dict[str, Any], **how: Any) -> int:
-    """List the sessions, of this server and of linked ones. A user in brackets is a name that the client merely claims.
-    AWAY is the time since the client of a durable session left. bussrv session SESSION shows one of them.
+    """List the sessions, of this server and of linked ones. CLIENT is the user that the client proved to be, or what it
+    claims to be, or what it provides, or its address. --where called=NAME finds sessions by all of these, and by their
+    ids. AWAY is the time since the client of a durable session left. bussrv session NAME shows one of them.
     """
     columns = {
+        "CLIENT": called,
         "SESSION": field("session"),
         "FORMAT": field("protocol"),
-        "ROUTING ID": field("routing_id"),
-        "USER": user,
+        "SERVICES": services_of,
         "PEER": field("peer"),
         "AGE": moment("opened"),
         "AWAY": moment("away_since"),
         "HOME": field("home"),
-        "SERVICES": field("services"),
         "SUBSCRIPTIONS": field("subscriptions"),
+        "ROUTING ID": field("routing_id"),
     }
     query["sort"] = query["sort"] or "opened"
-    less = ("USER", "PEER", "AGE", "ROUTING ID", "AWAY", "HOME", "SUBSCRIPTIONS", "SERVICES")
-    right = ("SERVICES", "SUBSCRIPTIONS")
+    less = ("PEER", "AGE", "SERVICES", "AWAY", "HOME", "SUBSCRIPTIONS", "ROUTING ID")
+    right = ("SUBSCRIPTIONS",)
     return show_all(connection, "/sessions", columns, right=right, less=less, query=query, **how)
 
 
@@ -130,23 +134,28 @@ def _is_new(each: Mapping[str, Any]) -> bool:
 
 
 @command(
-    examples=("bussrv who tv", "bussrv who tv --json"),
+    examples=("bussrv who tv", "bussrv who hall-tv", "bussrv who tv --json"),
     statuses={0: "there is at least one", 1: "there is none"},
 )
-@click.argument("service", metavar="SERVICE")
+@click.argument("name", metavar="NAME")
 @connects
 @json_option
-def who(connection: ConnectionOptions, service: str, as_json: bool) -> int:
+def who(connection: ConnectionOptions, name: str, as_json: bool) -> int:
     """Show the providers and the subscribers of a service, over every wire format and on linked servers. Members of the
     object network that receive everything are not subscribed to a service, and are not shown. AWAY is the time since
-    the client of a durable session left.
+    the client of a durable session left. If there is no such service, show the sessions that a person may call so: by
+    the user, a claimed name, the address, the wire format, or an id; * stands for any text.
     """
-    from bussrv.cli.admin_client import element
+    from bussrv.cli.admin_client import AdminError, element
     from bussrv.cli.show import output
 
-    nobody = f"nobody provides '{cleaned(service)}' or is subscribed to it; asked {connection.place('admin').address}"
-    with existing(f"{nobody}{NOT_SHOWN}"):
-        found = admin(connection).get(f"/services/{element(service)}")
+    client = admin(connection)
+    try:
+        found = client.get(f"/services/{element(name)}")
+    except AdminError as error:
+        if error.status != 404:
+            raise
+        return _show_called(connection, name, as_json=as_json)
     if as_json:
         output.json_line(found)
         return 0
@@ -157,24 +166,49 @@ def who(connection: ConnectionOptions, service: str, as_json: bool) -> int:
     return 0
 
 
-def _show(what: str, sessions: Sequence[Mapping[str, Any]], count: int | None, further: Mapping[str, Any]) -> None:
+def _show_called(connection: ConnectionOptions, name: str, *, as_json: bool) -> int:
+    """Show the sessions that a person calls so.
+
+    :raises Failure: there is none.
+    """
+    from bussrv.cli.show import output
+
+    found = list(admin(connection).items("/sessions", called=name))
+    if not found:
+        nobody = f"nobody provides '{cleaned(name)}', is subscribed to it, or is called so"
+        raise Failure(f"{nobody}; asked {connection.place('admin').address}{NOT_SHOWN}", NO)
+    if as_json:
+        for each in found:
+            output.json_line(each)
+    else:
+        _show("session", found, None, {"SERVICES": services_of}, since="opened")
+    return 0
+
+
+def _show(
+    what: str,
+    sessions: Sequence[Mapping[str, Any]],
+    count: int | None,
+    further: Mapping[str, Any],
+    *,
+    since: str = "since",
+) -> None:
     from bussrv.cli.show import output
 
     columns = {
+        "CLIENT": called,
         "SESSION": field("session"),
         "FORMAT": field("protocol"),
-        "NAME": field("name"),
-        "USER": user,
         "PEER": field("peer"),
-        "ROUTING ID": field("routing_id"),
         "HOME": field("home"),
-        "AGE": moment("since"),
+        "AGE": moment(since),
         **further,
+        "ROUTING ID": field("routing_id"),
     }
     count = len(sessions) if count is None else count
     output.line(f"{count} {what}{'' if count == 1 else 's'}")
     if sessions:
-        show_list(sessions, columns, less=("ROUTING ID", "AGE", "AWAY", "HOME", "NAME", "WANTS"))
+        show_list(sessions, columns, less=("AGE", "SERVICES", "AWAY", "HOME", "WANTS", "ROUTING ID"))
 
 
 def _interest(each: Mapping[str, Any]) -> str:

@@ -7,30 +7,38 @@ from typing import Any
 
 import click
 
-from bussrv.cli.asking import admin, age, existing
+from bussrv.cli.asking import admin, age, existing, session_called
 from bussrv.cli.command import command
 from bussrv.cli.connection import ConnectionOptions, connects
 from bussrv.cli.failure import NO, Failure
 from bussrv.cli.parameters import json_option
+from bussrv.registry.state.naming import called
 from bussrv.terminal import cleaned
 
 
 @command(
-    examples=("bussrv session 5f1c2ab94e07.3", "bussrv session 5f1c2ab94e07.3 --history"),
-    statuses={0: "done", 1: "there is no such session"},
+    examples=(
+        "bussrv session hall-tv",
+        "bussrv session 5f1c2ab94e07.3",
+        "bussrv session 5f1c2ab94e07.3 --history",
+    ),
+    statuses={0: "done", 1: "there is no such session, or several are called so"},
 )
-@click.argument("session", metavar="SESSION")
+@click.argument("name", metavar="NAME")
 @click.option("--history", is_flag=True, help="Show the records of the journal about it.")
 @connects
 @json_option
-def session(connection: ConnectionOptions, session: str, history: bool, as_json: bool) -> int:
+def session(connection: ConnectionOptions, name: str, history: bool, as_json: bool) -> int:
     """Show one session: its user and address, its services and subscriptions, and how much it has sent and received.
+    NAME is its id, or what a person calls it: the user, a claimed name, a service, the address, or the routing id.
     --history shows the records of the journal about it, also after it was closed: the last one has the reason.
     """
     from bussrv.cli.admin_client import element
     from bussrv.cli.show import output
 
-    client, path = admin(connection), f"/sessions/{element(session)}"
+    client = admin(connection)
+    session = session_called(client, name)
+    path = f"/sessions/{element(session)}"
     missing = f"there is no session '{cleaned(session)}'{'' if history else '; --history shows a closed one'}"
     with existing(missing):
         if history:
@@ -41,7 +49,7 @@ def session(connection: ConnectionOptions, session: str, history: bool, as_json:
     if as_json:
         output.json_line(found)
     else:
-        output.facts(dict(_facts(found)))
+        output.facts({"client": called(found), **dict(_facts(found))})
     return 0
 
 

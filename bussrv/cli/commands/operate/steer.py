@@ -24,19 +24,28 @@ PAUSE = 0.2
 
 
 @command(
-    examples=("bussrv close 5f1c2ab94e07.3 --token-file bussrv-journal.admin-token",),
-    statuses={0: "done", 1: "there is no such session"},
+    examples=(
+        "bussrv close 5f1c2ab94e07.3 --token-file bussrv-journal.admin-token",
+        "bussrv close hall-tv --token-file bussrv-journal.admin-token",
+        "bussrv close 'kiosk-*' --all --token-file bussrv-journal.admin-token",
+    ),
+    statuses={0: "done", 1: "there is no such session, or there are several and --all is missing"},
 )
-@click.argument("session", metavar="SESSION")
+@click.argument("name", metavar="NAME")
+@click.option("--all", "of_all", is_flag=True, help="Close all sessions that are called so.")
 @connects
-def close(connection: ConnectionOptions, session: str) -> int:
+def close(connection: ConnectionOptions, name: str, of_all: bool) -> int:
     """Close a session: its client is disconnected; over Inbus, its subscriptions end. The client may come back
-    immediately. The journal has the user who closed it.
+    immediately. The journal has the user who closed it. NAME is the id of the session, or what a person calls it: the
+    user, a claimed name, a service that it provides, its address, or its routing id.
     """
     from bussrv.cli.admin_client import element
+    from bussrv.cli.asking import session_called, sessions_called
 
-    with existing(f"there is no session '{cleaned(session)}'"):
-        admin(connection).call("DELETE", f"/sessions/{element(session)}")
+    client = admin(connection)
+    for session in sessions_called(client, name) if of_all else [session_called(client, name)]:
+        with existing(f"there is no session '{cleaned(session)}'"):
+            client.call("DELETE", f"/sessions/{element(session)}")
     return 0
 
 

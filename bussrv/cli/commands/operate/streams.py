@@ -15,6 +15,8 @@ from bussrv.cli.asking import admin
 from bussrv.cli.command import command
 from bussrv.cli.connection import ConnectionOptions, connects
 from bussrv.cli.parameters import EVENTS, whole
+from bussrv.registry.state.naming import called as called_by
+from bussrv.registry.state.naming import is_called
 
 if TYPE_CHECKING:
     from bussrv.cli.admin_client import ServerSentEvent
@@ -33,6 +35,11 @@ MOST_SHOWN = 200
 @click.option("--after", metavar="SEQ", type=whole(0), help="Begin after this record; 0: with the first.")
 @click.option("--event", "events", metavar="NAME[,NAME]", type=EVENTS, help="Only these events.")
 @click.option("--session", metavar="ID", help="Only those about this session.")
+@click.option(
+    "--called",
+    metavar="NAME",
+    help="Only those with this user, claimed name, service, address or id; * stands for any text.",
+)
 @click.option("--service", metavar="NAME", help="Only those about this service.")
 @click.option("--protocol", metavar="NAME", help="Only those of this wire format.")
 @click.option("-n", "--count", metavar="N", type=whole(1), help="End after so many.")
@@ -44,6 +51,7 @@ def events(
     events: frozenset[str] | None,
     count: int | None,
     as_json: bool,
+    called: str | None,
     **about: str | None,
 ) -> int:
     """Show records of the journal as they are written: sessions, services, subscriptions, links, refusals. With
@@ -55,7 +63,8 @@ def events(
 
     wanted = {name: value for name, value in about.items() if value is not None}
     stream = admin(connection).resuming("/events", "" if after is None else str(after))
-    for record in islice(_records(stream, events, wanted), count):
+    records = _records(stream, events, wanted)
+    for record in islice((each for each in records if called is None or is_called(each, called)), count):
         if as_json:
             output.json_line(record)
         else:
@@ -133,7 +142,7 @@ def _object_in_words(kind: str, found: Mapping[str, Any]) -> str:
         return f"… {found.get('count', 'some')} more were left out"
     sender = found.get("from") or {}
     what = [found.get("event"), found.get("service"), found.get("type")]
-    parts = [str(found.get("time", ""))[11:23], f"{sender.get('protocol', '?')}:{sender.get('routing_id', '?')}"]
+    parts = [str(found.get("time", ""))[11:23], sender.get("protocol") or "?", called_by(sender)]
     parts += [
         f"-> {found.get('to_count', '?')}",
         *(str(each) for each in what if each),

@@ -45,6 +45,7 @@ def _checked(sort: str | None, first: str) -> str | None:
     examples=(
         "bussrv top",
         "bussrv top --list sessions --sort -bytes_out --count 2",
+        "bussrv top --called 'hall-*' --count 2",
         "bussrv top --all --count 2",
         "bussrv top --json --count 2",
     ),
@@ -58,12 +59,24 @@ def _checked(sort: str | None, first: str) -> str | None:
     help="The first list: sessions with most bytes waiting, or the busiest sessions or services.  [default: slow]",
 )
 @click.option("--sort", metavar="FIELD", help="Sort the first list by a field; with - before it downwards.")
+@click.option(
+    "--called",
+    metavar="NAME",
+    help="List only slow, closed and denied sessions that are called so: by a user, a claimed name, a service, an "
+    "address or an id; * stands for any text.",
+)
 @click.option("--all", "of_all", is_flag=True, help="Watch all servers that this one knows of, as bussrv servers does.")
 @click.option("-n", "--count", metavar="N", type=whole(1), help="Show figures so many times, then end.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 @connects
 def top(
-    connection: ConnectionOptions, first: str, sort: str | None, of_all: bool, count: int | None, as_json: bool
+    connection: ConnectionOptions,
+    first: str,
+    sort: str | None,
+    called: str | None,
+    of_all: bool,
+    count: int | None,
+    as_json: bool,
 ) -> int:
     """Watch a server: sessions, throughput, times of delivery and of the journal, the sessions with most bytes waiting
     or the busiest ones, and the latest closed sessions and denials. The screen changes every second. Keys: q
@@ -81,7 +94,9 @@ def top(
     if output.is_terminal() and not as_json:
         from bussrv.cli.show.screen import Screen
 
-        _live(client, count, Screen(client.get("/server"), first, sort))
+        screen = Screen(client.get("/server"), first, sort)
+        screen.called = called
+        _live(client, count, screen)
         return 0
     for found in _looks(client, count):
         if as_json:
@@ -142,4 +157,5 @@ def _list(client: AdminClient, screen: Screen) -> None:
         with suppress(AdminError, ConnectionError, TimeoutError):
             # A list that this user may not see stays empty. If the server is gone, the stream of figures says so.
             sort = screen.sort if each.sort else None
-            screen.lists[each.path] = list(client.items(f"/{each.path}", ROWS, sort=sort, **each.query))
+            query = {**each.query, "called": screen.called} if each.is_by_name else each.query
+            screen.lists[each.path] = list(client.items(f"/{each.path}", ROWS, sort=sort, **query))
