@@ -159,7 +159,7 @@ def test_the_first_list_is_chosen_by_a_key() -> None:
         return [line for line in text if line][7:]
 
     assert shown()[0] == "Busiest sessions of the last minute  by CLIENT"
-    assert shown()[2].split() == ["s.1", "tv", "-", "5", "9", "1", "1", "1", "1"]
+    assert shown()[2].split() == ["tv", "s.1", "-", "5", "9", "1", "1", "1", "1"]
     screen.press("l")
     assert [line.split()[0] for line in shown()] == ["Busiest", "SERVICE", "hall/b", "hall/a"]
     screen.press("l")
