@@ -41,10 +41,10 @@ MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help run demo demo-cluster check test test-full fuzz soak lint types bench bench-full docs clean java always
+.PHONY: help run demo demo-cluster demo-incident check test test-full fuzz soak lint types bench bench-full docs clean java always
 
 help: ## say what there is (what `make` alone does)
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s  %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s  %s\n", $$1, $$2 }' Makefile
 	@echo
 	@echo 'make run ARGS="--objects 9000"   passes options on; run, demo, check, test, types and bench know ARGS'
 	@echo 'make test PYTHON=python3.12      works with that interpreter'
@@ -58,6 +58,9 @@ demo: $(AUDIT) ## show the server at work: clients of every wire format, then th
 
 demo-cluster: $(DEV) ## three servers joined by NATS: what one publishes reaches all, also one that was away
 	@exec $(BIN)/python -m bussrv.demo.cluster
+
+demo-incident: $(RUN) ## an incident at three linked servers, and ten questions of an operator, each answered by a command
+	@exec $(BIN)/python -m examples.incident $(ARGS)
 
 check: $(DEV) ## run the tests that need neither Spark nor processes, in under a minute
 	TEST_SIZE=small $(BIN)/python -m pytest -m 'not spark and not processes and not long' $(ARGS)

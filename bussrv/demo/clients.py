@@ -1,8 +1,9 @@
-"""What demonstrations have in common: a client of MQTT, and sentences about what clients saw."""
+"""What demonstrations have in common: a client of MQTT, free ports, and sentences about what clients saw."""
 
 from __future__ import annotations
 
 import socket
+from contextlib import ExitStack
 
 from bussrv.client.objects import Object
 from bussrv.client.spp import SppClient
@@ -84,3 +85,12 @@ def say(sentence: str) -> None:
 def tell(name: str, sentence: str) -> None:
     """Say what one of the formats saw."""
     print(f"  {name:>10}  {sentence}", flush=True)
+
+
+def free_ports(number: int) -> tuple[int, ...]:
+    """Ports at which no program listens right now."""
+    with ExitStack() as stack:
+        probes = [stack.enter_context(socket.socket()) for _ in range(number)]
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return tuple(probe.getsockname()[1] for probe in probes)

