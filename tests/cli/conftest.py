@@ -13,9 +13,14 @@ from pathlib import Path
 import pytest
 
 from bussrv.cli.main import main
+from bussrv.client.objects import ObjectsClient
+from bussrv.client.spp import SppClient
+from bussrv.wire import spp
 from tests.forked import ForkedServer
 
 Ended = tuple[int, str, str]
+
+HOSTILE = "eve\x1b]0;x\x07\u202e"
 
 
 class Place:
@@ -71,3 +76,14 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         found = Place(home, server)
         found.write_profile()
         yield found
+
+
+@pytest.fixture(scope="module")
+def lamp(place: Place) -> Iterator[ObjectsClient]:
+    """A client that claims a name which would steer a terminal, and provides a service that somebody subscribed to."""
+    with ObjectsClient(port=place.server.port("objects")) as client, SppClient(port=place.server.port("spp")) as screen:
+        client.subscribe(receive_mode="no_echo", user=HOSTILE, name="a lamp")
+        client.register("hall/lamp 1")
+        screen.subscribe("hall/lamp 1")
+        screen.wait_for(lambda event: isinstance(event, spp.Info))
+        yield client

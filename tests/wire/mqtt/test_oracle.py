@@ -17,7 +17,7 @@ from bussrv.wire.mqtt.writer import encode
 from tests.tables import each_row
 from tests.wire import chunks as chunked
 from tests.wire.mqtt.drawn import PACKETS, connects, sides
-from tests.wire.mqtt.test_vectors import VECTORS
+from tests.wire.mqtt.test_packets import VECTORS
 
 oracle = pytest.importorskip("mqtt5")
 

@@ -12,7 +12,7 @@ import pytest
 
 from bussrv.wire.spp import Offer, Removed
 from tests.cli.conftest import Place, run
-from tests.cli.test_bus import PATIENCE, await_record, await_service, watching
+from tests.cli.talking import PATIENCE, await_record, await_service, watching
 from tests.docs.pages import blocks
 from tests.end_to_end.cables import Bench, Cable
 
