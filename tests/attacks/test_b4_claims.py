@@ -78,7 +78,7 @@ def test_a_server_goes_on_in_a_journal_of_schema_version_2(tmp_path: Path) -> No
     for path in older:
         assert path.read_bytes() == (OLDER / "v2" / "crashed" / path.name).read_bytes()
     header, snapshot, *lines = map(json.loads, newest.read_bytes().splitlines())
-    assert {each["v"] for each in (header, snapshot, *lines)} == {3}
+    assert {each["v"] for each in (header, snapshot, *lines)} == {4}
     sessions = {each["protocol"]: (each["actor"], each["claimed"]) for each in snapshot["state"]["sessions"]}
     assert sessions == {"objects": (None, "anna"), "spp": ("ben", None), "inbus": (None, None)}
     assert verify(journal).faults == []

@@ -21,14 +21,14 @@ from bussrv.journal.evidence.lines import LineJudge
 from bussrv.journal.header import decode_header, decode_part, encode_header
 from bussrv.journal.record import Record, encode
 from bussrv.journal.segment import segment_name
-from bussrv.values import ModeInterest, RuleInterest
+from bussrv.values import InEffect, ModeInterest, PolicyText, RuleInterest
 from tests.audit.frames import Rows
 from tests.audit.journals import START, day, write_journal
 
 pytestmark = pytest.mark.timeout(300)
 
 GOOD = {
-    "v": 3,
+    "v": 4,
     "prev": "ab" * 32,
     "seq": 7,
     "time": "2027-01-15T08:00:01.250000Z",
@@ -43,7 +43,7 @@ GOOD = {
 
 
 HEADER = {
-    "v": 3,
+    "v": 4,
     "prev": "ab" * 32,
     "segment": 1,
     "parts": 0,
@@ -54,7 +54,7 @@ HEADER = {
     "salvaged": {"segment": 1, "line": 2, "reason": "not a journal record"},
 }
 
-PART = {"v": 3, "prev": "ab" * 32, "snapshot": 1, "part": 1, "state": {"sessions": []}}
+PART = {"v": 4, "prev": "ab" * 32, "snapshot": 1, "part": 1, "state": {"sessions": []}}
 
 
 def changed(good: dict[str, Any] = GOOD, /, **fields: Any) -> bytes:
@@ -92,9 +92,9 @@ BAD = [
         (changed(**{name: None}), f"without {name}")
         for name in ("v", "prev", "seq", "time", "mono", "server", "boot", "outcome", "event")
     ],
-    (changed(v=4), "schema version 4"),
+    (changed(v=5), "schema version 5"),
     (changed(v=1, prev=None), "schema version 1"),
-    (changed(v=4, seq="seven", service=["tv"]), "schema version 4"),
+    (changed(v=5, seq="seven", service=["tv"]), "schema version 5"),
     (changed(seq=0), "number 0"),
     (changed(time=""), "with a malformed time"),
     (changed(time="2027-02-30T08:00:01.250000Z"), "with a malformed time"),
@@ -115,7 +115,7 @@ BAD_HEADERS = [
         (changed(HEADER, **{name: None}), f"without {name}")
         for name in ("v", "prev", "parts", "time", "server", "boot")
     ],
-    (changed(HEADER, v=4), "schema version 4"),
+    (changed(HEADER, v=5), "schema version 5"),
     (changed(HEADER, parts="0"), WRONG_TYPE),
     (changed(HEADER, previous="1"), WRONG_TYPE),
     (changed(HEADER, time="2027-01-15"), "with a malformed time"),
@@ -155,6 +155,9 @@ def full(event: type[ev.Event]) -> ev.Event:
         dict[str, str]: {"spp": "tcp 127.0.0.1:3002"},
         dict[str, Any] | None: {"lease": [1, {"x": "y"}]},
         ModeInterest | RuleInterest | None: RuleInterest(("-", ("a", "b"))),
+        InEffect | None: InEffect(
+            asks=True, policy=PolicyText(name="policy.toml", digest="ab" * 32), limits={"max-sessions": 7}
+        ),
     }
     return event(**{field.name: values[field.type] for field in msgspec.structs.fields(event)})
 
@@ -203,9 +206,10 @@ def test_every_bad_line_is_found_where_it_is(collected: Read) -> None:
     journal = collected.journal
     first, second = journal / segment_name(1), journal / segment_name(1 + len(ev.EVENT_CLASSES) + len(EVERY_BAD))
     before = 1 + len(ev.EVENT_CLASSES)
+    # Later segments begin with their header and the rules in effect.
     expected = [(str(first), before + number) for number in range(1, len(EVERY_BAD) + 1)]
     bad = [each for each in collected.bad if "is not written as" not in each["message"]]
-    assert [(each["file"], each["line"]) for each in bad] == [*expected, (str(second), 2)]
+    assert [(each["file"], each["line"]) for each in bad] == [*expected, (str(second), 3)]
     for finding, (_, _, why) in zip(bad[-1 - len(MISPLACED) :], MISPLACED, strict=False):
         assert why in finding["message"]
     assert len(collected.others) == 9
@@ -236,5 +240,5 @@ def test_a_bad_line_is_quoted_and_shortened(collected: Read) -> None:
 
 def test_a_torn_tail_is_a_notice(collected: Read) -> None:
     (torn,) = collected.torn
-    assert (KINDS[torn["kind"]], torn["line"]) == ("notice", 11)
+    assert (KINDS[torn["kind"]], torn["line"]) == ("notice", 12)
     assert torn["message"] == "the journal ends in 1 bytes of an unfinished record"

@@ -247,7 +247,7 @@ def test_versions(lot: Lot) -> None:
     lines = mixed.read_bytes().splitlines()
     bad = [each for each in lot.read.found if each["kind"] == "bad-line"]
     assert Counter(each["file"] for each in bad) == {str(new): len(lines), str(mixed): 1}
-    assert all("schema version 4" in each["message"] for each in bad)
+    assert all("schema version 5" in each["message"] for each in bad)
     read = lot.read.records
     assert (read["new"], read["mixed"]) == (0, len(lines) - 2)
 

@@ -190,4 +190,5 @@ def test_the_history_outlives_the_server(tmp_path: Path) -> None:
             status, found = ask(server, "/api/v1/history?since=-3600")
             assert status == 200
             assert [each["kind"] for each in found["marks"]] == ["started"] * starts
+            assert server.stop() == 0
     assert stat.S_IMODE((tmp_path / "journal.history").stat().st_mode) == 0o600
