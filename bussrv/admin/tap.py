@@ -85,7 +85,8 @@ class From(Struct, frozen=True):
 class TappedView(Struct, frozen=True, rename={"source": "from"}):
     """An object, as a stream shows it.
 
-    :ivar to_count: how many other sessions received it; a link to another server counts as one.
+    :ivar to_count: how many other sessions received it; a link to another server counts as one. A provider that asks
+        itself, and a client of MQTT that gets its own message, count, too.
     :ivar bytes: the size of its payload.
     :ivar payload: its payload in base64; ``None`` unless it was asked for.
     """

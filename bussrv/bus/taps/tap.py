@@ -59,7 +59,8 @@ class Tapped(Struct, frozen=True):
     """An object that a tap shows.
 
     :ivar time: UTC microseconds.
-    :ivar to_count: how many other sessions received it; a link to another server counts as one.
+    :ivar to_count: how many other sessions received it; a link to another server counts as one. A provider that asks
+        itself, and a client of MQTT that gets its own message, count, too.
     :ivar service: the service of a publication or a request.
     :ivar size: the size of its payload in bytes.
     :ivar metadata: its metadata as it came; of a publication of Inbus, the metadata of the object that members get.
