@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -17,11 +17,14 @@ from bussrv.settings import Settings
 
 _CODE = re.compile(r"`([a-z0-9-]+)`")
 
+_UNITS: tuple[Literal["bytes", "seconds"], ...] = ("bytes", "seconds")
+
 
 class LimitItem(Struct, frozen=True, kw_only=True):
     """A limit.
 
     :ivar name: the option that sets it.
+    :ivar unit: of its value: ``bytes`` or ``seconds``; empty: it is a number of things.
     :ivar counter: the counter of the limit.
     :ivar count: how often the limit was hit since the start.
     """
@@ -32,6 +35,7 @@ class LimitItem(Struct, frozen=True, kw_only=True):
     counter: str
     count: int
     help: str
+    unit: Literal["bytes", "seconds", ""]
 
 
 class Counters(Struct, frozen=True, kw_only=True):
@@ -70,6 +74,7 @@ def _items(call: Call) -> Iterator[LimitItem]:
             counter=counter,
             count=bus.counters[counter],
             help=option.help,
+            unit=next((each for each in _UNITS if option.kind.takes.startswith(each)), ""),
         )
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import platform
+from typing import Any
 
 import twisted
 from msgspec import Struct
 
 from bussrv.admin.http.routes import Call
+from bussrv.bus.interfaces import IBus
 from bussrv.journal.record import format_time
+from bussrv.options import rows
+from bussrv.settings import Settings
 from bussrv.version import VERSION
 
 
@@ -19,6 +23,18 @@ class Permitted(Struct, frozen=True):
     write: bool
 
 
+class CertificateView(Struct, frozen=True):
+    """A certificate of this server.
+
+    :ivar name: the port that shows it.
+    :ivar days_left: the days until it expires, less than 0 afterwards; ``None``: it is not known.
+    """
+
+    name: str
+    file: str
+    days_left: int | None
+
+
 class ServerView(Struct, frozen=True):
     """The server.
 
@@ -27,6 +43,8 @@ class ServerView(Struct, frozen=True):
     :ivar clients: the sessions that a drain would end.
     :ivar drain_seconds: the time in which it would end them.
     :ivar actor: the user that the caller is.
+    :ivar certificates: of all ports with TLS.
+    :ivar configuration: the settings that differ from their defaults, by option.
     """
 
     server: str
@@ -45,6 +63,23 @@ class ServerView(Struct, frozen=True):
     seq: int
     permissions: Permitted
     actor: str | None
+    certificates: list[CertificateView]
+    configuration: dict[str, Any]
+
+
+def _certificates(bus: IBus) -> list[CertificateView]:
+    found = sorted(bus.streams.certificates.items())
+    return [CertificateView(name, str(each.file), each.days_left()) for name, each in found]
+
+
+def _configuration(settings: Settings) -> dict[str, Any]:
+    values = ((each, getattr(settings, each.sets)) for each in rows(Settings))
+    return {each.name: value for each, value in values if value != each.default and _is_plain(value)}
+
+
+def _is_plain(value: object) -> bool:
+    items = value if isinstance(value, (tuple, list)) else (value,)
+    return all(isinstance(each, (bool, int, float, str)) for each in items)
 
 
 async def show(call: Call) -> ServerView:
@@ -67,4 +102,6 @@ async def show(call: Call) -> ServerView:
         seq=call.shared.seq,
         permissions=Permitted("read" in call.caller.may, "write" in call.caller.may),
         actor=call.caller.actor,
+        certificates=_certificates(server.bus),
+        configuration=_configuration(server.bus.settings),
     )

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 CLAIMED = " (claimed)"
 """Follows a name that a client merely claims."""
 
+MOST_CLAIMED = 30
+"""The most characters of a claimed name before the mark."""
+
 LEAST_CUT = 8
 """The characters that are left of an id that the server made up."""
 
@@ -59,7 +62,8 @@ def named(who: object) -> str | None:
     chosen = None if not routing_id or is_made_up(routing_id) else routing_id
     claims = get("claimed") or get("name") or chosen
     if claims:
-        return f"{claims}{CLAIMED}"
+        # The mark must be in sight, however long a name a stranger chooses.
+        return f"{claims if len(claims) <= MOST_CLAIMED else claims[: MOST_CLAIMED - 1] + '…'}{CLAIMED}"
     services = provided(get("provides") or get("services"))
     more = f" and {len(services) - 1} more" if len(services) > 1 else ""
     return f"provides {services[0]}{more}" if services else None

@@ -20,11 +20,13 @@ from bussrv.audit.job import audit
 from bussrv.client.objects import ObjectsClient
 from bussrv.errors import REASONS
 from bussrv.journal.record import format_time
+from bussrv.registry.state.naming import called
 from bussrv.synth.journal import write_journal
 from tests.admin.dashboard.conftest import LONG, MARKUP, OPTIONS, REVERSED, address
 from tests.admin.test_tap import actions
 from tests.browser import serious_findings
 from tests.forked import ForkedServer
+from tests.registry.state.test_naming import CASES
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, Route
@@ -109,12 +111,12 @@ def test_every_view_opens(dashboard: Page) -> None:
 def test_sessions_are_listed_and_filtered(dashboard: Page) -> None:
     go(dashboard, "Sessions")
     table = dashboard.get_by_role("grid", name="Sessions")
-    table.get_by_role("row", name="hall-door objects says carl").wait_for()
+    table.get_by_role("row", name="carl (claimed) objects").filter(has_text="doorbell").wait_for()
     dashboard.keyboard.press("/")
     dashboard.keyboard.type("cell")
-    table.get_by_role("row", name="hall-door").wait_for(state="detached")
+    table.get_by_role("row").filter(has_text="doorbell").wait_for(state="detached")
     assert table.get_by_role("row").count() == 2
-    assert table.get_by_role("row").nth(1).get_by_role("gridcell").first.inner_text() == "cellar"
+    assert "pump" in table.get_by_role("row").nth(1).inner_text()
 
 
 def test_a_row_opens_with_the_keyboard_and_focus_returns(dashboard: Page) -> None:
@@ -139,7 +141,7 @@ def test_it_says_why_a_session_is_gone(dashboard: Page, server: RunningServer) -
             pass
     dashboard.reload()
     go(dashboard, "Closed")
-    dashboard.get_by_role("row", name="guest bad-json objects").click()
+    dashboard.get_by_role("row", name="guest (claimed) bad-json objects").click()
     panel = dashboard.get_by_role("complementary", name="Details")
     panel.get_by_text("Gone: bad-json").wait_for()
     panel.locator(".verdict").get_by_text(REASONS["bad-json"][1:]).wait_for()
@@ -168,8 +170,8 @@ def test_changes_take_the_token_and_a_confirmation(dashboard: Page, server: Runn
             deque(iter(guest.receive, None), 0)
     go(dashboard, "Server")
     dashboard.get_by_role("button", name="Drain…").click()
-    question = dashboard.get_by_role("dialog", name="Drain this server?")
-    assert re.search(r"Ends \d+ sessions? within 5 s, one after the other", question.inner_text())
+    question = dashboard.get_by_role("dialog", name="Drain and stop this server?")
+    assert re.search(r"It ends \d+ sessions? within 5 s, one after the other", question.inner_text())
     question.get_by_role("button", name="Cancel").click()
     assert dashboard.evaluate("JSON.stringify([localStorage.length, document.cookie])") == '[0,""]'
     dashboard.get_by_role("button", name="Sign out").click()
@@ -244,7 +246,7 @@ def test_a_tap_shows_objects_and_stops(dashboard: Page, clients: dict[str, Objec
     dashboard.get_by_role("button", name="Start").click()
     dashboard.get_by_text("Objects that pass are shown.").wait_for()
     clients["cellar"].send({"sender": "pump", "type": "text/plain", "size": 11}, b"<b>bold</b>")
-    dashboard.get_by_role("row", name="cellar pump").click()
+    dashboard.get_by_role("row", name="carl (claimed) pump").click()
     panel = dashboard.get_by_role("complementary", name="Details")
     panel.get_by_text("<b>bold</b>", exact=True).wait_for()
     dashboard.get_by_role("button", name="Stop").click()
@@ -255,7 +257,7 @@ def test_a_service_shows_both_sides_by_format(dashboard: Page) -> None:
     go(dashboard, "Services")
     dashboard.get_by_role("row", name="doorbell 1").click()
     panel = dashboard.get_by_role("complementary", name="Details")
-    panel.get_by_role("link", name="hall-door").wait_for()
+    panel.get_by_role("link", name="carl (claimed)").wait_for()
     assert panel.get_by_role("heading", level=4).all_inner_texts() == ["objects\n1", "spp\n1"]
 
 
@@ -271,7 +273,7 @@ def test_a_session_that_is_away_says_since_when_and_until_when(dashboard: Page) 
     dashboard.route(re.compile(r"/api/v1/sessions(/[^/]*)?(\?.*)?$"), leave)
     dashboard.goto(dashboard.url.partition("#")[0] + "#/sessions")
     dashboard.reload()
-    row = dashboard.get_by_role("row", name="cellar")
+    row = dashboard.get_by_role("row", name="away")
     row.get_by_text("away 2 h").wait_for()
     dashboard.get_by_text(re.compile(r"^\d+, 1 away$")).wait_for()
     row.click()
@@ -392,8 +394,42 @@ def test_why_a_client_did_not_get_it_is_asked(dashboard: Page) -> None:
     dashboard.get_by_label("Which one").fill('{"type":"text/plain"}')
     dashboard.get_by_role("button", name="Ask").click()
     table = dashboard.get_by_role("grid", name="Sessions at that moment")
-    table.get_by_role("row", name="hall-door").wait_for()
+    table.get_by_role("row", name="carl (claimed)").first.wait_for()
     assert table.get_by_role("gridcell", name="it wants this").count()
     dashboard.get_by_label("Which one").fill("{")
     dashboard.get_by_role("button", name="Ask").click()
     dashboard.get_by_text("That cannot be said").wait_for()
+
+
+def test_the_page_calls_sessions_as_the_server_does(dashboard: Page) -> None:
+    """And it sorts names as people do."""
+    found, ordered = dashboard.evaluate(
+        """async ([rows, names]) => {
+            const { calledBy, natural } = await import("/static/js/names.js");
+            return [rows.map(calledBy), names.sort(natural)];
+        }""",
+        [[who for who, _ in CASES], ["attic-12", "attic-4", "b", "attic"]],
+    )
+    assert found == [called(who) for who, _ in CASES]
+    assert ordered == ["attic", "attic-4", "attic-12", "b"]
+
+
+def test_an_address_without_a_view_says_so_and_keys_are_told(dashboard: Page, server: RunningServer) -> None:
+    dashboard.goto(address(server, "nonsense"))
+    dashboard.get_by_role("heading", level=1, name="No such view").wait_for()
+    dashboard.get_by_text("nonsense").wait_for()
+    dashboard.keyboard.press("?")
+    dashboard.get_by_role("dialog", name="Keys").get_by_text("Go to the filter of the view").wait_for()
+    dashboard.keyboard.press("Escape")
+    dashboard.get_by_role("link", name="To the overview").click()
+    dashboard.get_by_role("heading", level=1, name="Overview").wait_for()
+
+
+def test_limits_have_units_and_the_server_says_what_it_uses(dashboard: Page) -> None:
+    go(dashboard, "Limits")
+    dashboard.get_by_role("row", name="admin-max-body 64 KiB").wait_for()
+    dashboard.get_by_role("row", name="admin-request-timeout 10 s").wait_for()
+    go(dashboard, "Server")
+    main = dashboard.get_by_role("main")
+    for text in (re.compile("checks are well"), "Memory", re.compile("% of one core"), "--admin-max-rate"):
+        main.get_by_text(text).first.wait_for()

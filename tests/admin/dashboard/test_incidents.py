@@ -68,9 +68,9 @@ def test_denials_are_grouped(page: Page, attacked: RunningServer) -> None:
     page.goto(address(attacked, "denied"))
     page.get_by_label("Grouped", exact=True).select_option("By user")
     table = page.get_by_role("grid", name="Denied, grouped")
-    table.get_by_role("row", name="says ben 3").wait_for()
+    table.get_by_role("row", name="ben (claimed) 3").wait_for()
     # The largest group comes first, after the head.
-    assert table.get_by_role("row").nth(1).inner_text().startswith(f"says {MARKUP}\t9\t")
+    assert table.get_by_role("row").nth(1).inner_text().startswith(f"{MARKUP[:29]}… (claimed)\t9\t")
     page.get_by_label("Grouped", exact=True).select_option("By address")
     table.get_by_role("row", name="127.0.0.1 12").click()
     # The group is opened: its single rows are shown.
@@ -85,9 +85,9 @@ def test_the_past_is_shown(page: Page, attacked: RunningServer) -> None:
     # The client is gone by now; it was there until its last record.
     moment.fill("12")
     page.get_by_role("button", name="Show", exact=True).click()
-    page.get_by_role("row", name="hall-door").wait_for()
+    page.get_by_role("row", name="carl (claimed)").wait_for()
     page.get_by_label("What", exact=True).select_option("Services")
-    page.get_by_role("row", name="doorbell 1 hall-door").wait_for()
+    page.get_by_role("row", name="doorbell 1 carl (claimed)").wait_for()
     moment.fill("999999")
     page.get_by_role("button", name="Show", exact=True).click()
     page.get_by_text("That moment cannot be shown").wait_for()

@@ -36,6 +36,8 @@ CASES = [
     ({"routing_id": f"mqtt-{MADE_UP[:16]}", "session": "5f1c2ab94e07.3"}, "mqtt-1b2f9c0d…"),
     ({"routing_id": MADE_UP}, "1b2f9c0d…"),
     ({"session": "5f1c2ab94e07.3"}, "5f1c2ab94e07.3"),
+    ({"claimed": "x" * 31}, "x" * 29 + "… (claimed)"),
+    ({"claimed": "\U0001f514" * 31}, "\U0001f514" * 29 + "… (claimed)"),
     ({"called": "provides tv", "routing_id": MADE_UP}, "provides tv"),
     ({}, "a client"),
 ]

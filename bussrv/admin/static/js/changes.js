@@ -4,6 +4,7 @@
 
 import { confirmed } from "./dialog.js";
 import { h } from "./dom.js";
+import { many } from "./format.js";
 import { name } from "./names.js";
 import { called } from "./words.js";
 
@@ -26,12 +27,12 @@ export class Changes {
     });
   }
 
-  dropLease({ session, service, routing_id, protocol }) {
+  dropLease({ session, service, routing_id, protocol, ...names }) {
     const path = `subscriptions/${encodeURIComponent(session)}/${encodeURIComponent(service)}`;
     return this.#ask({
       title: "Drop this subscription?",
       text: [
-        h("p", {}, name(routing_id || session, 80), ` (${protocol}) no longer receives `, name(service, 80), "."),
+        h("p", {}, name(called({ session, routing_id, protocol, ...names }), 80), ` (${protocol}) no longer receives `, name(service, 80), "."),
         h("p", {}, "The client may subscribe again."),
       ],
       action: "Drop subscription",
@@ -89,8 +90,8 @@ export class Changes {
 
   drain() {
     return this.#ask({
-      title: "Drain this server?",
-      text: h("p", {}, drainText(this.app.server.latest)),
+      title: "Drain and stop this server?",
+      text: drainText(this.app.server.latest),
       action: "Drain and stop",
       grave: true,
       change: () => this.app.api.change("POST", "drain"),
@@ -118,9 +119,18 @@ export class Changes {
 }
 
 function drainText(server) {
-  const sessions = server?.clients;
-  const ends = sessions ? `Ends ${sessions} session${sessions === 1 ? "" : "s"}` : "Ends all sessions";
-  return `${ends} within ${server?.drain_seconds ?? 5} s, one after the other. Then the server stops. Nothing here starts it again.`;
+  const sessions = server?.clients ? many(server.clients, "session") : "all sessions";
+  return [
+    h("p", {}, "You are about to stop ", h("b", {}, name(server?.server, 60)), ":"),
+    h(
+      "ol",
+      {},
+      h("li", {}, "It accepts no new clients."),
+      h("li", {}, `It ends ${sessions} within ${server?.drain_seconds ?? 5} s, one after the other.`),
+      h("li", {}, "It closes the journal and stops. This page loses its connection."),
+    ),
+    h("p", {}, h("b", {}, "It cannot be started again from here.")),
+  ];
 }
 
 function reloaded({ changed, restart, effects = [] }) {

@@ -11,6 +11,11 @@ export function count(number) {
   return Number.isFinite(number) ? whole.format(number) : "–";
 }
 
+/** A number of things, and what they are: 1 object, 2 objects. */
+export function many(number, one, others = `${one}s`) {
+  return `${count(number)} ${number === 1 ? one : others}`;
+}
+
 /** A number that has little room: 950, 1.2 k, 34 k, 5.6 M. */
 export function brief(number) {
   return Number.isFinite(number) ? scaled(number, 1000, ["", " k", " M", " G", " T"]) : "–";
@@ -119,4 +124,21 @@ export function moment(time) {
     return "–";
   }
   return when.toDateString() === new Date().toDateString() ? clock.format(when) : dated.format(when);
+}
+
+const full = new Intl.DateTimeFormat("en-GB", {
+  weekday: "short",
+  day: "numeric",
+  month: "short",
+  year: "numeric",
+  hour: "2-digit",
+  minute: "2-digit",
+  second: "2-digit",
+  timeZoneName: "short",
+});
+
+/** The date and the time with its zone, and the journal's own in UTC: for those who point at a time. */
+export function dateAndZone(time) {
+  const when = new Date(time);
+  return Number.isNaN(when.getTime()) ? "" : `${full.format(when)}\n${time}`;
 }

@@ -9,6 +9,7 @@ import { Notices } from "./dialog.js";
 import { fill, h } from "./dom.js";
 import { Figures, KEPT } from "./figures.js";
 import { Health } from "./health.js";
+import { showKeys } from "./keys.js";
 import { Latest } from "./latest.js";
 import { Live } from "./live.js";
 import { Panel } from "./panel.js";
@@ -17,6 +18,7 @@ import { objectPanel } from "./panels/object.js";
 import { recordPanel } from "./panels/record.js";
 import { servicePanel } from "./panels/service.js";
 import { sessionPanel } from "./panels/session.js";
+import { passTime } from "./parts.js";
 import { Reasons } from "./reasons.js";
 import { Records } from "./records.js";
 import { Router } from "./router.js";
@@ -31,6 +33,7 @@ import { incidentsView } from "./views/incidents.js";
 import { journalView } from "./views/journal.js";
 import { limitsView } from "./views/limits.js";
 import { linksView } from "./views/links.js";
+import { missingView } from "./views/missing.js";
 import { overviewView } from "./views/overview.js";
 import { pastView } from "./views/past.js";
 import { serverView } from "./views/server.js";
@@ -60,6 +63,9 @@ const VIEWS = {
   tap: tapView,
   server: serverView,
 };
+
+/** Stands for an address that names none of them. */
+const MISSING = "";
 
 /** Records of the journal that the page keeps, and of those that closed a session or denied something. */
 const RECORDS = 5000;
@@ -202,20 +208,21 @@ class Page {
     app.live.changed.listen(() => this.#shown?.show());
     app.server.changed.listen(() => this.#shown?.show());
     setInterval(() => this.#shown?.tick?.(), 1000);
+    setInterval(passTime, 5000);
     addEventListener("keydown", (event) => this.#key(event));
     this.#show(false);
     this.panel.show();
   }
 
-  /** The view that the address names; the first one if there is no such view. */
+  /** The view that the address names, or one that says that there is no such view. */
   #show(move) {
-    const wanted = Object.hasOwn(VIEWS, this.app.router.view) ? this.app.router.view : this.app.router.first;
-    if (wanted === this.#shown?.name) {
+    const wanted = Object.hasOwn(VIEWS, this.app.router.view) ? this.app.router.view : MISSING;
+    if (wanted === this.#shown?.name && wanted !== MISSING) {
       return;
     }
     this.#shown?.hide?.();
     if (!this.#views.has(wanted)) {
-      this.#views.set(wanted, { ...VIEWS[wanted](this.app), name: wanted });
+      this.#views.set(wanted, { ...(VIEWS[wanted] ?? missingView)(this.app), name: wanted });
     }
     this.#shown = this.#views.get(wanted);
     fill(this.shell.main, this.#shown.element);
@@ -232,9 +239,13 @@ class Page {
     this.shell.main.focus();
   }
 
-  /** `/` goes to the filter of the view. */
+  /** `/` goes to the filter of the view, and `?` tells the keys. */
   #key(event) {
     const typing = event.target.closest?.("input, select, textarea, dialog");
+    if (event.key === "?" && !typing && !event.ctrlKey && !event.metaKey) {
+      event.preventDefault();
+      showKeys();
+    }
     if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey && this.#shown.filter) {
       event.preventDefault();
       this.#shown.filter.focus();

@@ -66,3 +66,62 @@ export function name(text, most = MOST) {
 
   return both;
 }
+
+/** Follows a name that a client merely claims. */
+const CLAIMED = " (claimed)";
+const MOST_CLAIMED = 30;
+/** The characters that are left of an id that the server made up. */
+const LEAST_CUT = 8;
+const MQTT = "mqtt-";
+const MADE_UP = /^(?:mqtt-)?(?:[0-9a-f]{16,}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/i;
+
+/**
+ * What a person calls a session: its user, a name that it claims, its services, its address; its ids come last. The rule
+ * is that of `bussrv/registry/state/naming.py`.
+ */
+export function calledBy(row) {
+  const place = row.peer && row.protocol ? `${row.peer} over ${row.protocol}` : row.peer;
+  return named(row) || place || shortened(row.routing_id || row.session || "") || "a client";
+}
+
+function named(row) {
+  if (row.called || row.actor) {
+    return row.called || row.actor;
+  }
+  const chosen = MADE_UP.test(row.routing_id ?? "") ? null : row.routing_id;
+  const claims = row.claimed || row.name || chosen;
+  if (claims) {
+    // The mark must be in sight, however long a name a stranger chooses.
+    const letters = Array.from(claims.slice(0, 2 * MOST_CLAIMED + 2));
+    return `${letters.length > MOST_CLAIMED ? `${letters.slice(0, MOST_CLAIMED - 1).join("")}…` : claims}${CLAIMED}`;
+  }
+  const services = provided(row);
+  const more = services.length > 1 ? ` and ${services.length - 1} more` : "";
+  return services.length ? `provides ${services[0]}${more}` : null;
+}
+
+/** The names of the services of a session, in the order of people. */
+export function provided(row) {
+  const services = row.provides?.length ? row.provides : row.services;
+  const names = Array.isArray(services) ? services.map((each) => each.service ?? each) : [];
+  return names.filter(Boolean).sort(natural);
+}
+
+/** The beginning of an id that the server made up; another id as it is. */
+export function shortened(id) {
+  const begin = id.startsWith(MQTT) ? MQTT.length : 0;
+  return MADE_UP.test(id) ? `${id.slice(0, begin + LEAST_CUT)}…` : id;
+}
+
+/** Every text that finds a session, or a record about one. */
+export function namesOf(row) {
+  const fields = ["actor", "claimed", "name", "routing_id", "session", "service", "protocol", "home", "peer"];
+  return [calledBy(row), ...fields.map((field) => row[field]), ...(row.routing_ids ?? []), ...provided(row)];
+}
+
+const numeric = new Intl.Collator("en", { numeric: true });
+
+/** Compares two texts in the order of people: `attic-4` before `attic-12`. */
+export function natural(one, other) {
+  return numeric.compare(one, other) || (one < other ? -1 : one > other ? 1 : 0);
+}

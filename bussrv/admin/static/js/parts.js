@@ -2,7 +2,9 @@
  * Small parts that several views have.
  */
 
-import { h } from "./dom.js";
+import { h, setText } from "./dom.js";
+import { ago, dateAndZone } from "./format.js";
+import { shortened } from "./names.js";
 
 /** A list of facts: label and content; those without content are left out. */
 export function facts(rows) {
@@ -30,9 +32,38 @@ export function badge(text, kind = "") {
   return h("span", { class: `badge ${kind}` }, text);
 }
 
-/** A time, with the journal's own in UTC when it is pointed at. */
+/** A time, with the date, the zone and the journal's own time in UTC when it is pointed at. */
 export function time(text, value) {
-  return h("time", { datetime: value, title: value }, text);
+  return h("time", { datetime: value, title: dateAndZone(value) }, text);
+}
+
+/** How long ago a time was; {@link passTime} keeps it true. */
+export function since(value) {
+  const element = time(`${ago(value)} ago`, value);
+  element.classList.add("since");
+  return element;
+}
+
+/** Time has passed: say anew how long ago each time was. */
+export function passTime() {
+  for (const each of document.querySelectorAll("time.since")) {
+    setText(each, `${ago(each.dateTime)} ago`);
+  }
+}
+
+/** An id that nobody chose, short; it is copied whole. */
+export function copied(id) {
+  const shown = h("code", { title: id }, shortened(id));
+  shown.addEventListener("copy", (event) => {
+    event.clipboardData.setData("text/plain", id);
+    event.preventDefault();
+  });
+  const copy = () => {
+    getSelection().selectAllChildren(shown);
+    document.execCommand("copy");
+  };
+  const button = h("button", { type: "button", class: "quiet", onclick: copy, "aria-label": `Copy ${id}` }, "Copy");
+  return h("span", {}, shown, " ", button);
 }
 
 /** A button. */

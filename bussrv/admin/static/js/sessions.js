@@ -104,7 +104,7 @@ export class Sessions {
     }
     const { session, protocol, routing_id, actor = null, claimed = null, peer = null, seq } = record;
     const { persistent = false, home = null, routing_ids = [] } = record;
-    const counts = { services: 0, subscriptions: 0 };
+    const counts = { services: 0, subscriptions: 0, provides: [] };
     const who = { session, protocol, routing_id, routing_ids, actor, claimed, peer };
     this.#byId.set(session, { ...who, opened: record.time, persistent, home, ...PRESENT, seq, ...counts });
   }
@@ -119,7 +119,13 @@ export class Sessions {
         session[field] = record[field];
       }
     }
+    if (record.event === "service.registered") {
+      session.provides = [...(session.provides ?? []), record.service];
+    } else if (record.event === "service.unregistered") {
+      session.provides = (session.provides ?? []).filter((each) => each !== record.service);
+    }
     if (record.event === "session.identified") {
+      session.name = record.name ?? session.name;
       session.routing_ids = record.routing_ids ?? session.routing_ids;
     }
     if (record.event === "session.left") {

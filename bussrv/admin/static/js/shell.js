@@ -7,6 +7,7 @@ import { needsLook } from "./audit.js";
 import { fill, h, setText } from "./dom.js";
 import { eachFrame } from "./frame.js";
 import { brief, count, timeOfDay } from "./format.js";
+import { showKeys } from "./keys.js";
 import { name } from "./names.js";
 import { button } from "./parts.js";
 import { colour } from "./views/incidents.js";
@@ -129,6 +130,8 @@ export class Shell {
     this.next = h("span");
     this.said = "";
     this.sign = button("Sign in", () => this.#sign(), "quiet");
+    const help = h("button", { type: "button", class: "icon help", "aria-label": "Keys", title: "Keys (?)" }, "?");
+    help.addEventListener("click", showKeys);
     const brand = h(
       "a",
       { class: "brand", href: "#/overview" },
@@ -146,6 +149,7 @@ export class Shell {
       this.connection,
       this.who,
       this.sign,
+      help,
     );
   }
 

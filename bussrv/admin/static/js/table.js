@@ -7,6 +7,7 @@
 
 import { fill, h, setText } from "./dom.js";
 import { eachFrame } from "./frame.js";
+import { natural } from "./names.js";
 
 /** Rows above and below those in sight. */
 const SPARE = 6;
@@ -27,8 +28,9 @@ export class Table {
    *   `empty`, an element that is shown instead of no rows; `sort`, the label of a column, with a `-` for falling;
    *   `kind(row)`, a class of the row.
    *
-   * A column has a `label`, `text(row)`, and perhaps `sort(row)`, `width` in rem, `end` for numbers, `rank` (the higher,
-   * the sooner it is left out when there is little room), `mono`, and `kind(row)`, a class of the cell.
+   * A column has a `label`, `text(row)`, and perhaps `sort(row)`, `width` in rem, `least` in rem if it has none, `end` for numbers, `rank` (the higher,
+   * the sooner it is left out when there is little room), `mono`, `hover(row)`, a text for those who point at it, and `kind(row)`, a class of the cell. A cell that is cut
+   * shows all of its text to those who point at it.
    */
   constructor(options) {
     this.options = options;
@@ -76,7 +78,7 @@ export class Table {
   /** The room that columns of these ranks need, in rem. */
   #wanted(rank) {
     const shown = this.columns.filter((column) => (column.rank ?? 0) <= rank);
-    return shown.reduce((sum, column) => sum + (column.width ?? LEAST), 0);
+    return shown.reduce((sum, column) => sum + (column.width ?? column.least ?? LEAST), 0);
   }
 
   #indexOf(row) {
@@ -97,6 +99,7 @@ export class Table {
     );
     this.table.addEventListener("focus", () => this.#mark(Math.max(0, this.#current)));
     this.body.addEventListener("click", (event) => this.#click(event));
+    this.body.addEventListener("mouseover", ({ target }) => showCut(target));
     this.scroller = h("div", { class: "scroller", onscroll: () => this.draw() }, this.table);
     this.none = h("div", { class: "empty", hidden: true }, this.options.empty);
     this.element = h("div", { class: "table" }, this.scroller, this.none);
@@ -204,6 +207,10 @@ export class Table {
     this.columns.forEach((column, place) => {
       const cell = element.children[place];
       setText(cell, column.text(row));
+      const hover = column.hover?.(row) ?? "";
+      if (cell.title !== hover) {
+        cell.title = hover;
+      }
       const classes = cellClass(column, row);
       if (cell.className !== classes) {
         cell.className = classes;
@@ -282,9 +289,20 @@ function cellClass(column, row) {
   return kind ? `${classes.join(" ")} ${kind}` : classes.join(" ");
 }
 
+/** Texts in the order of people; others as they are. */
 function compared(one, other) {
   if (one === other) {
     return 0;
   }
+  if (typeof one === "string" && typeof other === "string") {
+    return natural(one, other);
+  }
   return one < other ? -1 : 1;
+}
+
+/** A cell whose text does not fit has all of it as its title. */
+function showCut(cell) {
+  if (cell.tagName === "TD" && !cell.title && cell.scrollWidth > cell.clientWidth) {
+    cell.title = cell.textContent;
+  }
 }

@@ -3,8 +3,8 @@
  */
 
 import { h } from "./dom.js";
-import { ago, bytes, count, duration, moment, timeOf } from "./format.js";
-import { name, short } from "./names.js";
+import { ago, bytes, count, duration, many, moment, timeOf } from "./format.js";
+import { calledBy, name, short } from "./names.js";
 
 /** Each event: what happened, and which field it happened to. */
 const EVENTS = {
@@ -12,19 +12,19 @@ const EVENTS = {
   "server.stopped": ["Server stopped"],
   "server.recovered": ["Server recovered after a crash"],
   "session.opened": ["Connected"],
-  "session.identified": ["Said who it is", "name"],
+  "session.identified": ["Gave its names", "name"],
   "session.left": ["Left, and its session is kept"],
   "session.resumed": ["Came back", "peer"],
   "session.closed": ["Closed"],
   "service.registered": ["Provides", "service"],
   "service.unregistered": ["No longer provides", "service"],
-  "service.refused": ["May not provide", "service"],
+  "service.refused": ["Was refused to provide", "service"],
   "subscription.added": ["Subscribed", "service"],
   "subscription.removed": ["Subscription ended", "service"],
   "subscription.renewed": ["Renewed", "service"],
   "subscription.refused": ["Subscription refused", "service"],
-  "auth.succeeded": ["Proved to be", "actor"],
-  "auth.failed": ["Failed to prove to be", "claimed"],
+  "auth.succeeded": ["Logged in as", "actor"],
+  "auth.failed": ["Failed to log in as", "claimed"],
   "access.denied": ["Denied", "target"],
   "access.used": ["Used", "target"],
   "limit.reached": ["Reached the limit", "limit"],
@@ -95,12 +95,9 @@ export function gravity(record) {
   return record.outcome === "refused" ? "odd" : "";
 }
 
-/** Who a session is: the user that it proved to be, or what it merely says. */
+/** Who a session is: the user that it proved to be, or the one that it merely claims to be. */
 export function who(row) {
-  if (row.actor) {
-    return short(row.actor);
-  }
-  return row.claimed ? `says ${short(row.claimed)}` : "";
+  return row.actor || row.claimed ? short(calledBy({ actor: row.actor, claimed: row.claimed })) : "";
 }
 
 /** For how long a session has been open, or its client away. */
@@ -108,9 +105,9 @@ export function presence(row) {
   return row.state === "away" ? `away ${ago(row.away_since)}` : ago(row.opened);
 }
 
-/** Whom a record or a session is called by: its routing id, else its address. */
+/** What a person calls a session, or the one that a record is about. */
 export function called(row) {
-  return short(row.routing_id || row.peer || row.session || "");
+  return short(calledBy(row));
 }
 
 /** What a member of the object network wants to receive, in words. */
@@ -129,7 +126,7 @@ export function interest(wanted) {
 
 /** The traffic of a session. */
 export function traffic(row) {
-  const one = (objects, size) => `${count(objects ?? 0)} objects, ${bytes(size ?? 0)}`;
+  const one = (objects, size) => `${many(objects ?? 0, "object")}, ${bytes(size ?? 0)}`;
   return { received: one(row.objects_in, row.bytes_in), sent: one(row.objects_out, row.bytes_out) };
 }
 

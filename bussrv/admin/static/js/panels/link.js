@@ -4,9 +4,9 @@
 
 import { fill, h } from "../dom.js";
 import { eachFrame } from "../frame.js";
-import { ago, count, timeOfDay } from "../format.js";
+import { count, timeOfDay } from "../format.js";
 import { name } from "../names.js";
-import { badge, facts, nothing, section, time } from "../parts.js";
+import { badge, facts, nothing, section, since, time } from "../parts.js";
 import { gravity, line, remark } from "../words.js";
 
 /** Why a link is down; null: it is not. */
@@ -48,8 +48,8 @@ function about(link) {
     ["State", badge(link.state, STATES[link.state])],
     ["Address", name(link.address)],
     ["Dialed", link.dialed ? "by this server" : link.address ? "by the other one" : null],
-    ["Since", link.since ? [time(timeOfDay(link.since), link.since), `, ${ago(link.since)}`] : null],
-    ["Lost", link.lost && link.reason ? [time(timeOfDay(link.lost), link.lost), `, ${ago(link.lost)}`] : null],
+    ["Since", link.since ? since(link.since) : null],
+    ["Lost", link.lost && link.reason ? since(link.lost) : null],
     ["Reason", why(link)],
     ["Sessions", count(link.sessions)],
     ["Its neighbours", link.neighbors?.length ? link.neighbors.map((each) => [name(each, 60), h("br")]) : "none"],

@@ -3,9 +3,10 @@
  */
 
 import { h } from "../dom.js";
-import { bytes, timeOfDay } from "../format.js";
+import { bytes, many, timeOfDay } from "../format.js";
 import { name, visible } from "../names.js";
 import { facts, nothing, time } from "../parts.js";
+import { called } from "../words.js";
 
 /** Characters of a payload that are shown. */
 const MOST = 20000;
@@ -27,7 +28,7 @@ export function objectPanel(app, number) {
           ? h(
               "a",
               { href: app.router.address("tap", { session: from.session }) },
-              name(from.routing_id ?? from.session),
+              name(called(from)),
             )
           : null,
       ],
@@ -36,7 +37,7 @@ export function objectPanel(app, number) {
       ["Event", found.event ? name(found.event) : null],
       ["Type", found.type ? name(found.type) : null],
       ["Size", bytes(found.bytes)],
-      ["Given to", `${found.to_count} sessions`],
+      ["Given to", many(found.to_count, "session")],
     ]),
     found.metadata ? [h("h3", {}, "Metadata"), block(JSON.stringify(found.metadata, null, 2))] : null,
     found.payload ? [h("h3", {}, "Payload"), block(decoded(found.payload))] : null,

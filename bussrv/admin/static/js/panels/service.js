@@ -4,12 +4,12 @@
 
 import { Changes } from "../changes.js";
 import { h, refill } from "../dom.js";
-import { count, moment } from "../format.js";
+import { count } from "../format.js";
 import { name } from "../names.js";
-import { badge, button, nothing, section } from "../parts.js";
+import { badge, button, nothing, section, since } from "../parts.js";
 import { Poll } from "../poll.js";
 import { trafficSection } from "../traffic.js";
-import { interest } from "../words.js";
+import { called, interest } from "../words.js";
 
 const PAUSE = 2000;
 /** Sessions of a side that are listed. */
@@ -94,7 +94,6 @@ function row(app, each, further) {
     each.home ? `of ${each.home}` : null,
     interest(each.interest),
     each.pattern ? `by ${each.pattern}` : null,
-    each.since ? `since ${moment(each.since)}` : null,
   ];
   return h(
     "li",
@@ -105,10 +104,10 @@ function row(app, each, further) {
       h(
         "a",
         { href: app.router.address(app.router.view, { session: each.session }) },
-        name(each.routing_id || each.session, 60),
+        name(called(each), 60),
       ),
       " ",
-      h("span", { class: "soft" }, name(details.filter(Boolean).join(" · "))),
+      h("span", { class: "soft" }, name(details.filter(Boolean).join(" · ")), each.since ? [" ", since(each.since)] : null),
     ),
     further,
   );

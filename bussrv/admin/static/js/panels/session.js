@@ -7,7 +7,7 @@ import { fill, h, refill, setText } from "../dom.js";
 import { eachFrame } from "../frame.js";
 import { ago, bytes, duration, moment, timeOfDay } from "../format.js";
 import { name } from "../names.js";
-import { badge, button, facts, nothing, section, time } from "../parts.js";
+import { badge, button, copied, facts, nothing, section, since, time } from "../parts.js";
 import { Poll } from "../poll.js";
 import { trafficSection } from "../traffic.js";
 import { called, gravity, interest, line, remark, traffic } from "../words.js";
@@ -15,7 +15,7 @@ import { called, gravity, interest, line, remark, traffic } from "../words.js";
 /** The format of the sessions that the server itself has. */
 const OWN = "bus";
 /** Who it is: what a name that somebody has opened must not be closed for, unless it changes. */
-const IDENTITY = ["protocol", "routing_id", "routing_ids", "actor", "claimed", "peer", "home", "persistent", "state"];
+const IDENTITY = ["protocol", "routing_id", "routing_ids", "actor", "claimed", "name", "peer", "home", "persistent", "state"];
 const PAUSE = 2000;
 const PAGE = 200;
 /** Pages of a history that are read at most to find how it ended. */
@@ -195,7 +195,7 @@ class SessionPanel {
       h(
         "p",
         { class: "soft" },
-        time(`${moment(closed.time)}`, closed.time),
+        since(closed.time),
         `, after ${duration(closed.duration / 1e6)}`,
       ),
     ];
@@ -210,15 +210,16 @@ class SessionPanel {
     const opened = this.#opened;
     return facts([
       ["Format", last.protocol],
-      ["Routing id", last.routing_id ? name(last.routing_id) : null],
       ["Further ids", last.routing_ids?.length ? last.routing_ids.map((each) => [name(each, 60), " "]) : null],
       ["User", last.actor ? [name(last.actor), " ", badge("proved", "good")] : null],
-      ["Says it is", last.claimed ? name(last.claimed) : null],
+      ["User it claims", last.claimed ? [name(last.claimed), " ", badge("claimed", "odd")] : null],
+      ["Program", last.name ? [name(last.name), " ", badge("claimed", "odd")] : null],
       ["Address", last.peer ? name(last.peer) : null],
       ["Server", last.home ? name(last.home) : null],
-      ["Opened", opened ? time(moment(opened), opened) : null],
+      ["Opened", opened ? since(opened) : null],
       ["Persistent", last.persistent ? "outlives a restart" : null],
       ["Session", h("code", {}, this.id)],
+      ["Routing id", last.routing_id ? copied(last.routing_id) : null],
     ]);
   }
 

@@ -3,7 +3,7 @@
  */
 
 import { brief, bytes, count } from "../format.js";
-import { short } from "../names.js";
+import { short, shortened } from "../names.js";
 import { choice, nothing } from "../parts.js";
 import { Poll } from "../poll.js";
 import { Table } from "../table.js";
@@ -35,8 +35,16 @@ export function busiestView(app) {
       open: (row) => app.router.open({ session: row.session }),
       empty: nothing("Loading…"),
       columns: [
-        { label: "Name", text: (row) => short(row.name), sort: (row) => row.name },
-        { label: "Routing id", rank: 1, text: (row) => short(row.routing_id), sort: (row) => row.routing_id },
+        { label: "Client", least: 14, text: (row) => short(row.name), sort: (row) => row.name },
+        {
+          label: "Routing id",
+          width: 9,
+          rank: 3,
+          mono: true,
+          text: (row) => short(shortened(row.routing_id ?? "")),
+          hover: (row) => row.routing_id,
+          kind: () => "soft",
+        },
         { label: "Format", width: 6.5, rank: 2, text: (row) => row.protocol, sort: (row) => row.protocol },
         number("Objects", (row) => row.objects),
         size("Bytes", (row) => row.bytes),

@@ -41,7 +41,7 @@ export function closedView(app) {
     empty: nothing("No session closed lately"),
     columns: [
       { label: "Time", width: 7, text: (row) => moment(row.time) },
-      { label: "Routing id", text: called },
+      { label: "Client", least: 14, text: called },
       { label: "Reason", width: 11, mono: true, text: (row) => row.reason ?? "", kind: gravity },
       { label: "Meaning", rank: 3, text: (row) => app.reasons.meaning(row.reason), kind: () => "soft" },
       { label: "Format", width: 6, rank: 1, text: (row) => row.protocol },

@@ -4,7 +4,7 @@
 
 import { h, setText } from "../dom.js";
 import { eachFrame } from "../frame.js";
-import { count, timeOfDay } from "../format.js";
+import { count, dateAndZone, timeOfDay } from "../format.js";
 import { short } from "../names.js";
 import { button, choice, filterInput, nothing } from "../parts.js";
 import { Table } from "../table.js";
@@ -60,10 +60,10 @@ export function eventsView(app) {
     open: (row) => app.router.open({ record: row.seq }),
     empty: nothing("No events yet"),
     columns: [
-      { label: "Time", width: 7.75, text: (row) => timeOfDay(row.time, true), kind: () => "soft" },
+      { label: "Time", width: 7.75, text: (row) => timeOfDay(row.time, true), hover: (row) => dateAndZone(row.time), kind: () => "soft" },
       { label: "Event", width: 10, text: title, kind: gravity },
       { label: "What", text: (row) => short(object(row)) },
-      { label: "Session", width: 11, rank: 1, text: (row) => (row.session || row.peer ? called(row) : "") },
+      { label: "Client", width: 13, rank: 1, text: (row) => (row.session || row.peer ? called(row) : "") },
       { label: "Format", width: 6, rank: 2, text: (row) => row.protocol ?? "" },
       { label: "Details", rank: 2, text: remark, kind: () => "soft" },
       { label: "Address", width: 12.5, rank: 3, mono: true, text: (row) => short(row.peer), kind: () => "soft" },

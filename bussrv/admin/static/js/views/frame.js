@@ -3,18 +3,16 @@
  */
 
 import { h, setText } from "../dom.js";
+import { namesOf } from "../names.js";
 
-/** Whether a text of a row has what was typed: letter case does not matter. */
+/** Whether a text of a row has what was typed: one of these fields, or a name of its session. Case does not matter. */
 export function matching(wanted, fields) {
   const text = wanted.trim().toLowerCase();
-  return text === ""
-    ? null
-    : (row) =>
-        fields.some((field) =>
-          String(row[field] ?? "")
-            .toLowerCase()
-            .includes(text),
-        );
+  const has = (value) =>
+    String(value ?? "")
+      .toLowerCase()
+      .includes(text);
+  return text === "" ? null : (row) => fields.some((field) => has(row[field])) || namesOf(row).some(has);
 }
 
 /**

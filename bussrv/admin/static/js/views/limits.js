@@ -4,7 +4,7 @@
 
 import { h } from "../dom.js";
 import { eachFrame } from "../frame.js";
-import { count } from "../format.js";
+import { bytes, count, duration } from "../format.js";
 import { filterInput, nothing } from "../parts.js";
 import { Poll } from "../poll.js";
 import { Table } from "../table.js";
@@ -26,16 +26,24 @@ export function limitsView(app) {
     sort: "-Reached",
     empty: nothing("Loading…"),
     columns: [
-      { label: "Limit", mono: true, text: (row) => row.name, sort: (row) => row.name },
-      { label: "Meaning", rank: 2, text: (row) => row.help ?? "", kind: () => "soft" },
+      {
+        label: "Limit",
+        mono: true,
+        width: 17,
+        text: (row) => row.name,
+        hover: (row) => `${row.help ?? ""}\nDefault: ${written(row.default, row.unit)}`,
+        sort: (row) => row.name,
+      },
+      { label: "Meaning", rank: 3, text: (row) => row.help ?? "", kind: () => "soft" },
       {
         label: "Value",
         width: 8,
         end: true,
-        text: (row) => written(row.value),
+        text: (row) => written(row.value, row.unit),
+        sort: (row) => row.value ?? -1,
         kind: (row) => (row.value === row.default ? "" : "accent"),
       },
-      { label: "Default", width: 8, rank: 1, end: true, text: (row) => written(row.default), kind: () => "soft" },
+      { label: "Default", width: 8, rank: 1, end: true, text: (row) => written(row.default, row.unit), kind: () => "soft" },
       {
         label: "Reached",
         width: 7,
@@ -52,8 +60,15 @@ export function limitsView(app) {
     sort: "-Count",
     empty: nothing("Nothing was counted yet"),
     columns: [
-      { label: "Counter", mono: true, text: (row) => row.name, sort: (row) => row.name },
-      { label: "Meaning", rank: 1, text: (row) => app.reasons.meaning(row.name), kind: () => "soft" },
+      {
+        label: "Counter",
+        mono: true,
+        width: 14,
+        text: (row) => row.name,
+        hover: (row) => app.reasons.meaning(row.name),
+        sort: (row) => row.name,
+      },
+      { label: "Meaning", rank: 2, text: (row) => app.reasons.meaning(row.name), kind: () => "soft" },
       { label: "Count", width: 7, end: true, text: (row) => count(row.count), sort: (row) => row.count },
     ],
   });
@@ -83,6 +98,10 @@ export function limitsView(app) {
   return { ...view, show: () => poll.start(), hide: () => poll.stop(), filter };
 }
 
-function written(value) {
-  return typeof value === "number" && Number.isInteger(value) ? count(value) : String(value ?? "–");
+/** A value with its unit. */
+function written(value, unit) {
+  if (typeof value !== "number") {
+    return String(value ?? "–");
+  }
+  return unit === "bytes" ? bytes(value) : unit === "seconds" ? duration(value) : count(value);
 }

@@ -7,7 +7,7 @@ import { count, moment } from "../format.js";
 import { short } from "../names.js";
 import { button, choice, filterInput, nothing } from "../parts.js";
 import { Table } from "../table.js";
-import { called, who } from "../words.js";
+import { called } from "../words.js";
 import { frame, matching } from "./frame.js";
 
 const FIELDS = ["id", "routing_id", "actor", "claimed", "peer", "service", "names"];
@@ -102,9 +102,8 @@ const at = (micros) => (Number.isFinite(micros) ? moment(new Date(micros / 1000)
 function table(kind, caption, app) {
   const columns = {
     sessions: [
-      { label: "Routing id", text: called, sort: called },
+      { label: "Client", text: called, sort: called },
       { label: "Format", width: 6, rank: 1, text: (row) => row.protocol ?? "", sort: (row) => row.protocol ?? "" },
-      { label: "User", rank: 1, text: who, sort: who },
       { label: "Address", width: 12.5, rank: 2, mono: true, text: (row) => short(row.peer), sort: (row) => row.peer ?? "" },
       { label: "Opened", width: 7, text: (row) => at(row.opened), sort: (row) => row.opened },
       { label: "Home", rank: 3, text: (row) => short(row.home), sort: (row) => row.home ?? "" },

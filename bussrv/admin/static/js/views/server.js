@@ -3,21 +3,27 @@
  */
 
 import { Changes } from "../changes.js";
-import { fill, h } from "../dom.js";
+import { fill, h, refill } from "../dom.js";
 import { eachFrame } from "../frame.js";
-import { ago, moment } from "../format.js";
-import { name } from "../names.js";
-import { badge, button, choice, facts, nothing, time } from "../parts.js";
+import { bytes, count, duration, many } from "../format.js";
+import { name, natural } from "../names.js";
+import { badge, button, choice, facts, nothing, since } from "../parts.js";
 import { frame } from "./frame.js";
 
 const STATUS = { ok: ["good", "✓"], degraded: ["odd", "!"], failed: ["bad", "✕"] };
+/** A certificate that is valid for fewer days is worth a look. */
+const SOON = 14;
 const LEVELS = ["debug", "info", "warn", "error"];
 
 export function serverView(app) {
   const about = h("div", { class: "card" });
   const checks = h("div", { class: "card" });
   const control = h("div", { class: "card" });
-  const content = h("div", { class: "scroll" }, h("div", { class: "cards" }, about, checks, control));
+  const use = h("div", { class: "card" });
+  const certificates = h("div", { class: "card" });
+  const configuration = h("div", { class: "card" });
+  const cards = [about, checks, use, control, certificates, configuration];
+  const content = h("div", { class: "scroll" }, h("div", { class: "cards" }, cards));
   const view = frame({ title: "Server", content, fixed: true });
   let shown = "";
   const draw = eachFrame(() => {
@@ -27,6 +33,8 @@ export function serverView(app) {
     }
     fill(about, h("h2", {}, "This server"), details(server));
     fill(checks, h("h2", {}, "Checks"), list(app.health));
+    fill(certificates, h("h2", {}, "Certificates"), expiring(server.certificates ?? []));
+    refill(configuration, server.configuration, () => [h("h2", {}, "Configuration"), configured(server.configuration)]);
     // Made anew only if it changed: a choice that somebody is making must not go away under the hand.
     const now = JSON.stringify([server.log_level, server.draining, app.may("write")]);
     if (now !== shown) {
@@ -34,9 +42,59 @@ export function serverView(app) {
       fill(control, h("h2", {}, "Control"), controls(app, server));
     }
   });
+  const drawUse = eachFrame(() => view.element.isConnected && fill(use, h("h2", {}, "Use"), used(app.figures)));
+  app.figures.changed.listen(drawUse);
   app.server.changed.listen(draw);
   app.health.changed.listen(draw);
-  return { ...view, show: draw };
+  return {
+    ...view,
+    show() {
+      draw();
+      drawUse();
+    },
+  };
+}
+
+/** What the process takes of the machine. */
+function used(figures) {
+  const latest = figures.latest ?? {};
+  const share = figures.lately("cpu") * 100;
+  return facts([
+    ["Memory", bytes(latest.memory_bytes ?? NaN)],
+    ["CPU", Number.isFinite(share) ? `${share.toFixed(share < 10 ? 1 : 0)} % of one core` : "–"],
+    ["CPU time", duration(latest.cpu_seconds ?? NaN)],
+    ["Open descriptors", count(latest.descriptors ?? NaN)],
+    ["Waiting for clients", bytes(latest.waiting_bytes ?? NaN)],
+    ["Record", count(latest.seq)],
+  ]);
+}
+
+function expiring(certificates) {
+  if (certificates.length === 0) {
+    return nothing("None", "No port of this server has TLS.");
+  }
+  return facts(
+    certificates.map(({ name: port, file, days_left: days }) => [
+      port,
+      [
+        badge(lasting(days), days === null || days < SOON ? "bad" : "good"),
+        " ",
+        h("code", {}, name(file)),
+      ],
+    ]),
+  );
+}
+
+function lasting(days) {
+  return days === null ? "not known" : days < 0 ? "expired" : `${many(days, "day")} left`;
+}
+
+/** The options that differ from their defaults. */
+function configured(options = {}) {
+  const rows = Object.entries(options).sort(([one], [other]) => natural(one, other));
+  return rows.length
+    ? facts(rows.map(([option, value]) => [h("code", {}, `--${option}`), name([value].flat().join(", "), 200)]))
+    : nothing("As by default", "No setting has another value than its default.");
 }
 
 function details(server) {
@@ -46,7 +104,7 @@ function details(server) {
     ["Version", server.version],
     [
       "Started",
-      [time(moment(server.started), server.started), h("span", { class: "soft" }, `, ${ago(server.started)} ago`)],
+      since(server.started),
     ],
     ["Formats", formats.map(([format, address]) => h("div", {}, badge(format), " ", h("code", {}, name(address))))],
     ["Identity", server.identity ? badge("on", "good") : badge("off", "odd")],
@@ -62,12 +120,18 @@ function list(health) {
   if (health.checks.length === 0) {
     return health.state === null ? nothing("Not known") : nothing("Ready");
   }
-  return h("ul", { class: "checks" }, health.checks.map(line));
+  const wrong = health.checks.filter(({ status }) => status !== "ok");
+  const well = health.checks.filter(({ status }) => status === "ok").map((each) => each.name);
+  const amount = wrong.length ? `${count(well.length)} of ${many(health.checks.length, "check")}` : `All ${count(well.length)} checks`;
+  return [
+    h("ul", { class: "checks" }, wrong.map(line)),
+    well.length ? h("p", {}, badge("✓", "good"), ` ${amount} are well: `, h("span", { class: "soft" }, well.join(", "))) : null,
+  ];
 }
 
 function line({ name: check, status, message }) {
   const [kind, sign] = STATUS[status] ?? STATUS.failed;
-  const text = h("span", { class: "soft" }, name(message || "well", 300));
+  const text = h("span", { class: "soft" }, name(message, 300));
   return h("li", { class: kind }, h("span", { "aria-hidden": "true" }, sign), h("b", {}, check), text);
 }
 
@@ -77,7 +141,7 @@ function controls(app, server) {
       h(
         "p",
         { class: "soft" },
-        "You may look, and change nothing. Whoever may is offered to reload, seal, drain, and set the log level here.",
+        "You may only look. Users with the right to write can reload, seal, drain and set the log level here.",
       ),
       button("Sign in…", () => app.signInForMore()),
     ];

@@ -4,7 +4,7 @@
 
 import { eachFrame } from "../frame.js";
 import { brief, bytes, count } from "../format.js";
-import { short } from "../names.js";
+import { calledBy, short, shortened } from "../names.js";
 import { filterInput, nothing } from "../parts.js";
 import { Poll } from "../poll.js";
 import { Table } from "../table.js";
@@ -82,7 +82,8 @@ export function servicesView(app) {
 
   async function ask() {
     const found = await app.api.all("services");
-    items = found.items.map(row);
+    const names = new Map(app.sessions.values().map((each) => [each.routing_id, calledBy(each)]));
+    items = found.items.map((each) => row(names, each));
     problem = null;
     draw();
   }
@@ -113,7 +114,7 @@ export function servicesView(app) {
   };
 }
 
-function row({ service, providers, subscribers, formats, first_providers: first, ...rates }) {
+function row(names, { service, providers, subscribers, formats, first_providers: first, ...rates }) {
   const { objects_per_second: objects, bytes_per_second: size } = rates;
   return {
     service,
@@ -123,6 +124,6 @@ function row({ service, providers, subscribers, formats, first_providers: first,
     bytes: size,
     from: formats.providers.join(", "),
     to: formats.subscribers.join(", "),
-    first: first.map((each) => short(each, 60)).join(", ") + (providers > first.length ? ", …" : ""),
+    first: first.map((each) => short(names.get(each) ?? shortened(each), 60)).join(", ") + (providers > first.length ? ", …" : ""),
   };
 }

@@ -3,14 +3,14 @@
  */
 
 import { eachFrame } from "../frame.js";
-import { count } from "../format.js";
-import { short } from "../names.js";
+import { count, dateAndZone } from "../format.js";
+import { provided, short, shortened } from "../names.js";
 import { choice, filterInput, nothing } from "../parts.js";
 import { Table } from "../table.js";
-import { called, presence, who } from "../words.js";
+import { called, presence } from "../words.js";
 import { frame, matching } from "./frame.js";
 
-const FIELDS = ["routing_id", "actor", "claimed", "peer", "session", "home", "state"];
+const FIELDS = ["state"];
 /** Milliseconds between two looks at a list that changes all the time. */
 const CALM = 400;
 
@@ -34,16 +34,14 @@ export function sessionsView(app) {
     open: (row) => app.router.open({ session: row.session }),
     empty: nothing("No sessions", "Clients show up here as they connect."),
     columns: [
-      { label: "Routing id", text: called, sort: called },
+      { label: "Client", least: 16, text: called, sort: called },
       { label: "Format", width: 6, text: (row) => row.protocol, sort: (row) => row.protocol },
-      { label: "User", width: 11, rank: 2, text: who, sort: who, kind: (row) => (row.actor ? "" : "soft") },
       { label: "Address", width: 12.5, rank: 1, mono: true, text: (row) => short(row.peer), sort: (row) => row.peer },
       {
         label: "Services",
-        width: 6,
+        width: 11,
         rank: 2,
-        end: true,
-        text: (row) => some(row.services),
+        text: servicesOf,
         sort: (row) => row.services,
       },
       {
@@ -61,6 +59,7 @@ export function sessionsView(app) {
         text: presence,
         sort: (row) => -Date.parse(row.opened),
         kind: (row) => (row.state === "away" ? "odd" : ""),
+        hover: (row) => dateAndZone(row.away_since ?? row.opened),
       },
       {
         label: "Server",
@@ -70,6 +69,15 @@ export function sessionsView(app) {
         kind: (row) => (row.home ? "" : "soft"),
       },
       { label: "Session", width: 12, rank: 3, mono: true, text: (row) => row.session, kind: () => "soft" },
+      {
+        label: "Routing id",
+        width: 9,
+        rank: 4,
+        mono: true,
+        text: (row) => short(shortened(row.routing_id ?? "")),
+        hover: (row) => row.routing_id,
+        kind: () => "soft",
+      },
     ],
   });
   const view = frame({ title: "Sessions", tools: [protocols, filter], content: table.element, fixed: true });
@@ -93,6 +101,12 @@ export function sessionsView(app) {
 
   app.sessions.changed.listen(draw);
   return { ...view, show: draw, tick: () => table.draw(), filter };
+}
+
+/** The first service, and how many more there are. */
+function servicesOf(row) {
+  const [first] = provided(row);
+  return first && row.services > 1 ? `${short(first, 40)} +${count(row.services - 1)}` : short(first ?? "");
 }
 
 function some(number) {

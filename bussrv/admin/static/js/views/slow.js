@@ -22,7 +22,7 @@ export function slowView(app) {
     open: (row) => app.router.open({ session: row.session }),
     empty: nothing("Loading…"),
     columns: [
-      { label: "Routing id", text: called, sort: called },
+      { label: "Client", least: 14, text: called, sort: called },
       { label: "Format", width: 6, rank: 1, text: (row) => row.protocol, sort: (row) => row.protocol },
       { label: "Address", width: 13, rank: 1, mono: true, text: (row) => short(row.peer), sort: (row) => row.peer },
       {
