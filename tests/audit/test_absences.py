@@ -39,18 +39,21 @@ def said(place: Path, collected: activities.Collected, since: int | None = None)
 
 
 def test_a_plain_program_says_the_same(tmp_path: Path) -> None:
-    collected = activities.drawn(sized(80, 3))
+    collected = activities.drawn(sized(80))
+    collected.add(returns("ann", "ann", "returned", pause=10), [])
     for name, since in (("whole", None), ("later", MIDDLE)):
         wanted = expected(collected, since)
         assert {row[2 + COMPARED.index("outcome")] for row in wanted} == {"resumed", "closed", "away"}
         assert said(tmp_path / name, collected, since) == wanted
 
 
-def returns(actor: str | None, back: str | None) -> list[Record]:
-    writer = Writer()
+def returns(actor: str | None, back: str | None, server: str = "hall", *, pause: int = 0) -> list[Record]:
+    """:param pause: how many steps pass before the client leaves."""
+    writer = Writer(server)
     writer.start()
     session, about = writer.id(1), {"protocol": "mqtt", "peer": "192.0.2.1:5"}
     writer.open(session, persistent=True, expiry=STEP, actor=actor, **about)
+    writer.seq += pause
     writer.write(ev.SessionLeft(session=session, until=START + 9 * STEP, actor=actor, **about))
     writer.write(ev.SessionResumed(session=session, expiry=STEP, actor=back, **{**about, "peer": "192.0.2.9:7"}))
     writer.close(session, protocol="mqtt", actor=back, duration=3 * STEP)

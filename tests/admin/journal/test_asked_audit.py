@@ -45,7 +45,8 @@ def test_an_audit_ends_with_its_server(tmp_path: Path) -> None:
         client.call("POST", "/audit")
         assert server.stop() == 0
     mine = str(tmp_path / "journal.audit").encode()
-    end = time.monotonic() + 20
+    # It is as nice as can be: on a busy machine, its end takes a while.
+    end = time.monotonic() + 100
     while any(mine in each for each in arguments()):
         assert time.monotonic() < end, "the audit goes on"
 

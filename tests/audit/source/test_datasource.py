@@ -48,7 +48,7 @@ def test_a_table_has_a_partition_for_each_segment(registered: SparkSession, whol
 class Stream:
     """A job of a user, which is started again and again."""
 
-    def __init__(self, spark: SparkSession, place: Path, *journals: Path, most: int = 500_000) -> None:
+    def __init__(self, spark: SparkSession, place: Path, *journals: Path, most: int = 400_000) -> None:
         self._spark = spark
         self._place = place
         self._journals = journals
