@@ -20,6 +20,14 @@ STRICT: Mapping[str, tuple[str, ...]] = {
     "docs/how-to/plugins.md": (),
     "docs/tutorial": CLIENTS,
     "examples": CLIENTS,
+    # A tour with servers and clients of its own, like `make demo`.
+    "examples/incident": (
+        *CLIENTS,
+        "bussrv.demo",
+        "bussrv.cli",
+        "bussrv.policy.logins.users.hash_secret",
+        "bussrv.wire.spp",
+    ),
     "contrib": CLIENTS,
     # It shows that the contract is enough for a whole format. Its codec, and that of the WebSockets that it goes over.
     "bussrv/formats/mqtt": (
@@ -115,10 +123,13 @@ def imported(source: str) -> Iterator[str]:
 
 
 def sources(place: str) -> Iterator[tuple[str, str]]:
-    """Every program of a file or a directory: where it is, and its text."""
+    """Every program of a file or a directory that has no row of its own: where it is, and its text."""
     root = ROOT / place
+    apart = [ROOT / each for each in STRICT if each.startswith(f"{place}/")]
     for path in [root] if root.is_file() else sorted(root.rglob("*")):
         file = str(path.relative_to(ROOT))
+        if any(path.is_relative_to(each) for each in apart):
+            continue
         if path.suffix == ".py":
             yield file, path.read_text("utf-8")
         elif path.suffix == ".md":
