@@ -29,7 +29,7 @@ export function limitsView(app) {
       {
         label: "Limit",
         mono: true,
-        width: 17,
+        least: 17,
         text: (row) => row.name,
         hover: (row) => `${row.help ?? ""}\nDefault: ${written(row.default, row.unit)}`,
         sort: (row) => row.name,
@@ -37,7 +37,7 @@ export function limitsView(app) {
       { label: "Meaning", rank: 3, text: (row) => row.help ?? "", kind: () => "soft" },
       {
         label: "Value",
-        width: 8,
+        width: 6,
         end: true,
         text: (row) => written(row.value, row.unit),
         sort: (row) => row.value ?? -1,
@@ -46,7 +46,7 @@ export function limitsView(app) {
       { label: "Default", width: 8, rank: 1, end: true, text: (row) => written(row.default, row.unit), kind: () => "soft" },
       {
         label: "Reached",
-        width: 7,
+        width: 6,
         end: true,
         text: (row) => count(row.count ?? 0),
         sort: (row) => row.count ?? 0,
@@ -63,7 +63,7 @@ export function limitsView(app) {
       {
         label: "Counter",
         mono: true,
-        width: 14,
+        least: 14,
         text: (row) => row.name,
         hover: (row) => app.reasons.meaning(row.name),
         sort: (row) => row.name,
