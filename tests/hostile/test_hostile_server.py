@@ -119,7 +119,9 @@ def expect(vocabulary: Vocabulary, row: Row, told: list[dict[str, Any]]) -> None
     """What the intruder was told is what the row says, and behind it, unless it was closed, the answer to its probe."""
     outcome = row.outcome
     if isinstance(outcome, Closed):
-        assert [(fields["event"], fields["reason"]) for fields in told] == [("error", outcome.reason)], row.name
+        # A member may be told before that somebody came or went.
+        said = told[-1:] if row.member and not any("in-reply-to" in each for each in told[:-1]) else told
+        assert [(fields["event"], fields.get("reason")) for fields in said] == [("error", outcome.reason)], row.name
         return
     assert (told[-1]["event"], told[-1]["in-reply-to"]) == (vocabulary.joined, "probe"), row.name
     answers = Counter(fields.get("reason", fields["event"]) for fields in told[:-1] if "in-reply-to" in fields)
