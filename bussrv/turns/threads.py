@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
+from threading import Thread
 from typing import Any, TypeVar
 
 from twisted.internet.defer import Deferred
@@ -33,6 +35,8 @@ class Threads:
         """Call a function off the reactor's thread. :returns: its result."""
         if self._pool is None:
             self._pool = ThreadPool(0, self._most, self._name)
+            # If a start fails, the reactor never runs, and its shutdown ends no thread: none may hold the process up.
+            self._pool.threadFactory = partial(Thread, daemon=True)  # type: ignore[assignment]
             self._pool.start()
             self._reactor.addSystemEventTrigger("during", "shutdown", self._pool.stop)
         return deferToThreadPool(self._reactor, self._pool, _politely, function, *arguments)

@@ -84,7 +84,6 @@ class Admin(Network):
 
     def __init__(self, *, rows: Iterable[Route] = ROUTES, **settings: Any) -> None:
         super().__init__(**settings)
-        self.reactor.running = True  # type: ignore[attr-defined]
         self.calls: list[str] = []
         self.view = view = AdminView(
             bus=self.bus,

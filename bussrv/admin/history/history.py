@@ -95,8 +95,6 @@ class History:
         if not self._looking.running:
             return succeed(None)
         self._looking.stop()
-        if not self._server.reactor.running:
-            return succeed(None)  # The start failed: there is nothing to save, and nobody who would end a thread.
         saving = self._saving or succeed(None)
         return saving.addCallback(lambda _: self._save())
 
