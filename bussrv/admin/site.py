@@ -149,7 +149,7 @@ class AdminSite(Factory):
         server.bus.identity.changed.append(self._end_streams)
 
     def use(self, *, hosts: Iterable[str], audit_summary: Path | None, peers: Iterable[AskedServer] = ()) -> None:
-        """What the configuration says from now on.
+        """Take the configuration that holds from now on.
 
         :param hosts: further names of this server.
         :param audit_summary: the summary of the last audit of its journal.

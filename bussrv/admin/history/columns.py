@@ -39,7 +39,7 @@ class Sample(NamedTuple):
 
 
 class Point(NamedTuple):
-    """What was between two moments.
+    """The figures between two moments.
 
     :ivar time: its end, UTC microseconds.
     :ivar seconds: its length.

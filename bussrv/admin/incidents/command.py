@@ -101,7 +101,7 @@ class _Run(ProcessProtocol):
             os.kill(pid, signal.SIGKILL)
 
     def processExited(self, reason: Failure) -> None:
-        """The command has ended. What it left behind must not hold its output open."""
+        """The command has ended. Programs that it started must not hold its output open."""
         if self.transport is not None:
             self.transport.loseConnection()
 

@@ -1,6 +1,6 @@
 """Tells others of incidents: one message after the other, with retries, not too often, and never more than wait.
 
-What is sent never delays the server: a queue that is full drops the oldest message, and counts it.
+Messages never delay the server: a queue that is full drops the oldest one, and counts it.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ class IncidentWatch:
         server.journal.follow(self._written)
 
     def _take_registry(self, are_hidden: bool) -> None:
-        """What the journal says that there was before this boot."""
+        """Take in the sessions and services that the journal has from before this boot."""
         state, presence = self._server.bus.registry.state, self._sums.presence
         for each in state.sessions.values():
             owner = UNKNOWN if are_hidden else each.actor

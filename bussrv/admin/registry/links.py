@@ -105,7 +105,7 @@ def _up(server: AdministeredServer, link: LinkFacts) -> LinkItem:
 
 
 def lag(bus: IBus, link: LinkFacts) -> dict[str, Any]:
-    """How far a link is behind: the bytes that wait, and the round trip on the network."""
+    """The lag of a link: the bytes that wait, and the round trip on the network."""
     way = bus.link_of(link.session_id)
     return {
         "waiting_bytes": None if way is None else way.waiting,

@@ -71,7 +71,7 @@ class SessionItem(_Session, frozen=True, kw_only=True):
 
     @property
     def called(self) -> str:
-        """What a person calls it."""
+        """The name by which a person knows it."""
         return called(self)
 
 

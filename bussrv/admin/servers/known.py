@@ -23,7 +23,7 @@ def pair(one: str, other: str) -> Pair:
 
 
 class Known:
-    """What is known, when all of :meth:`look` is done.
+    """The servers that are known, when all of :meth:`look` is done.
 
     :ivar links: between other servers.
     :ivar sessions: how many sessions of clients each other server advertises, by its routing id. Each counts once,

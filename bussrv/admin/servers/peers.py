@@ -66,7 +66,7 @@ class Peers:
         return iter(self._peers)
 
     def use(self, asked: Iterable[AskedServer]) -> None:
-        """Ask these from now on. What is known of those that stay is kept."""
+        """Ask these from now on. Answers of those that stay are kept."""
         known = {each.url: each for each in self._peers}
         peers = []
         for each in asked:

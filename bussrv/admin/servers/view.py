@@ -151,7 +151,7 @@ def _linked(name: str, sessions: int | None) -> ServerItem:
 
 
 def _links_of(peers: Iterable[Peer]) -> dict[str, list[LinkSummary]]:
-    """What peers say of their links; those that do not answer say nothing."""
+    """The links that peers tell of; those that do not answer tell of none."""
     answers = (each.answered.summary for each in peers if each.answered is not None)
     return {each.server: each.links for each in answers if each is not None}
 

@@ -102,7 +102,7 @@ class AbsenceRow(Struct, frozen=True, kw_only=True):
 
     @property
     def client(self) -> str:
-        """What a person calls the client."""
+        """The name by which a person knows the client."""
         return called(self)
 
 
@@ -337,7 +337,7 @@ class Orphan(Struct, frozen=True, kw_only=True):
 
     @property
     def client(self) -> str:
-        """What a person calls the client."""
+        """The name by which a person knows the client."""
         return called(self)
 
 

@@ -157,7 +157,7 @@ class Lease(Struct, frozen=True, kw_only=True):
 
     @property
     def holder(self) -> str:
-        """What a person calls the client."""
+        """The name by which a person knows the client."""
         return called({"routing_id": self.routing_id, "session": self.session, "peer": self.address})
 
 

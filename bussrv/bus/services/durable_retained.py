@@ -51,7 +51,7 @@ class DurableRetained:
         return None
 
     def unread(self, failure: Failure) -> None:
-        """What was retained cannot be read."""
+        """The retained publications cannot be read."""
 
     # Earlier boots.
 

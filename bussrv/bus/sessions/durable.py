@@ -122,7 +122,7 @@ class DurableSessions(Generic[AnySession]):
         raise NotImplementedError
 
     def kept(self, session: AnySession) -> Sequence[Change]:
-        """What is in the spool for a session from its beginning on, besides messages: entries with keys."""
+        """Entries with keys that the spool has for a session from its beginning on, besides messages."""
         return ()
 
     async def read(self, session: AnySession) -> None:
