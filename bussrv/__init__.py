@@ -11,6 +11,7 @@ From what everybody uses to what uses everything:
 - ``patterns``: patterns of any text that take no text long to compare
 - ``terminal``: text of strangers, made fit for a terminal
 - ``toml_lines``: TOML documents with line numbers
+- ``transparency``: open formats of transparency logs: Merkle trees, signed notes, checkpoints, proofs
 - ``compiled``: the compiled module, if it is there
 - ``turns``: clocks, slices of work, reactor turns
 - ``counts``: counting: how many, how long, how often
