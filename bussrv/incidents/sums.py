@@ -4,7 +4,7 @@ A table that is full drops the entry that was used longest ago. So neither a tho
 names of users take more memory, and the address that goes on is not the one that is dropped. What the tables had no
 room for is counted.
 
-An incident ends when nothing more of it happened for a while (``QUIET``). An audit judges a whole period at once, as if
+An incident ends when nothing more of it happened for a while (:data:`~bussrv.incidents.tally.QUIET`). An audit judges a whole period at once, as if
 that while had no end.
 """
 
@@ -18,13 +18,10 @@ from msgspec import Struct, field
 from bussrv import events as ev
 from bussrv.events import Event, event_name
 from bussrv.incidents.judging import MOST_SOURCES, NOTABLE, SOURCES, STORM, Incident, is_incident
-from bussrv.incidents.tally import Table, Tally, cut
+from bussrv.incidents.tally import Table, Tally, cut, is_quiet
 from bussrv.incidents.use import Presence
 from bussrv.incidents.vocabulary import LOGIN, REFUSALS, address_of
 from bussrv.journal.record import Record
-
-QUIET = 600
-"""Seconds without anything new after which an incident is over."""
 
 MOST_ADDRESSES = 4_096
 """The most addresses that are kept apart."""
@@ -277,17 +274,17 @@ class Sums:
         # Both tables are in the order of use.
         guessed = {name for name, _ in self._guessed()}
         for address, found in self._addresses.items():
-            if found.end >= before:
+            if not is_quiet(found.end, before):
                 break
             self._addresses.forget(address)
             for row in self._of_address(address, found, guessed):
                 self._is_over(row)
         for name, user in self._users.items():
-            if (user.tally.end or 0) >= before:
+            if not is_quiet(user.tally.end or 0, before):
                 break
             self._users.forget(name)
             self._is_over(self._guessing(name, user))
-        if self._crashes.number and (self._crashes.end or 0) < before:
+        if self._crashes.number and is_quiet(self._crashes.end or 0, before):
             self._is_over(self._crash())
             self._crashes, self._down = Tally(), None
         self.presence.forget(before)

@@ -9,6 +9,9 @@ from msgspec import Struct
 
 from bussrv.journal.record import Record
 
+QUIET = 600
+"""Seconds without anything new after which an incident is over."""
+
 LONGEST = 256
 """The most characters of a name that are kept. Strangers choose names."""
 
@@ -104,6 +107,17 @@ class Tally(Struct):
     def actor(self) -> str | None:
         """The user that all of them proved to be."""
         return _name(self.acted_by)
+
+
+def is_quiet(end: int, before: int) -> bool:
+    """Whether something is over, of which nothing happened since a moment.
+
+    A clock that was set back by more than ``QUIET`` leaves times in the future. What happened then is over, too:
+    otherwise it would go on until the clock comes there again.
+
+    :param end: the last time at which it happened. ``before``: that moment, ``QUIET`` seconds ago.
+    """
+    return not before <= end <= before + 2 * QUIET * 1_000_000
 
 
 def cut(name: str | None) -> str | None:

@@ -1,6 +1,6 @@
-"""Who used a routing id, who came back to a durable session, and who provided a service at which time.
+"""Who came back to a durable session, and who provided a service at which time.
 
-All tables are bounded. Records say what the audit sees in them: see ``identities``, ``absences`` and ``uptimes`` in
+All tables are bounded. Records say what the audit sees in them: see ``absences`` and ``uptimes`` in
 :mod:`bussrv.audit.sql`.
 """
 
@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator
 from msgspec import Struct
 
 from bussrv import events as ev
+from bussrv.incidents.identities import Identities
 from bussrv.incidents.judging import Incident
-from bussrv.incidents.tally import Table, Tally, cut, least, most
+from bussrv.incidents.tally import Table, Tally, cut, is_quiet
 from bussrv.incidents.vocabulary import LEFT, address_of
 from bussrv.journal.pseudonyms import is_pseudonym
 from bussrv.journal.record import Record
@@ -21,8 +22,8 @@ from bussrv.journal.record import Record
 MOST_SESSIONS = 100_000
 """The most open sessions that are followed."""
 
-MOST_IDS = MOST_SESSIONS
-"""The most routing ids, and the most services, that are followed."""
+MOST_SERVICES = MOST_SESSIONS
+"""The most services that are followed."""
 
 MOST_RETURNS = 1_000
 """The most sessions that another user came back to."""
@@ -40,6 +41,7 @@ class OpenSession(Struct):
     """A session that is open.
 
     :ivar owner: the user that it belongs to.
+    :ivar routing_id: the one that it said last.
     :ivar services: those that it provides.
     """
 
@@ -51,26 +53,6 @@ class OpenSession(Struct):
     services: dict[str, None] | None = None
 
 
-class IdUse(Struct):
-    """The use of a routing id.
-
-    :ivar sessions: how many sessions had it. ``present``: how many of them are open.
-    :ivar overlaps: how often one was opened while the one before it was open.
-    :ivar last: the last one. ``last_closed``: when it was closed.
-    :ivar followed: when the next session was opened, by a session that was open then.
-    """
-
-    sessions: int = 0
-    present: int = 0
-    overlaps: int = 0
-    begin: int | None = None
-    end: int | None = None
-    last: str | None = None
-    last_opened: int = -1
-    last_closed: int | None = None
-    followed: dict[str, int] = {}
-
-
 class ServiceUse(Struct):
     """The times at which a service was provided.
 
@@ -80,6 +62,7 @@ class ServiceUse(Struct):
         and goes at the same moment has not provided it.
     :ivar lost: whether a provider was lost then, and did not leave.
     :ivar last_end: when a provider went last. ``is_last_lost``: whether one was lost at that time.
+    :ivar seen: the latest time at which it was still down, whichever way the clock was set since.
     :ivar outages: how many times without a provider are over; of these the ``longest`` in microseconds.
     """
 
@@ -87,6 +70,7 @@ class ServiceUse(Struct):
     down_since: int | None = None
     up_since: int | None = None
     lost: bool = False
+    seen: int = 0
     last_end: int = -1
     is_last_lost: bool = False
     outages: int = 0
@@ -120,13 +104,11 @@ class Presence:
         self.sessions: dict[str, OpenSession] = {}
         self._not_kept = not_kept
         self._over = over
-        # What a look has to look at: of very many ids and services, few.
-        self._contested: dict[str, None] = {}
-        self._idle: dict[str, None] = {}
+        # What a look has to look at: of very many services, few.
         self._lost: dict[str, None] = {}
         self._unprovided: dict[str, None] = {}
-        self._ids: Table[str, IdUse] = Table(MOST_IDS, IdUse, self._drop_id)
-        self._services: Table[str, ServiceUse] = Table(MOST_IDS, ServiceUse, self._drop_service)
+        self._ids = Identities(server, not_kept, over)
+        self._services: Table[str, ServiceUse] = Table(MOST_SERVICES, ServiceUse, self._drop_service)
         self._returns: Table[str, tuple[Tally, list[str | None]]] = Table(
             MOST_RETURNS, lambda: (Tally(), []), self._drop_return
         )
@@ -167,24 +149,13 @@ class Presence:
 
     def _has_id(self, session: str, routing_id: str | None) -> None:
         found = self.sessions[session]
-        if routing_id is None or found.routing_id is not None or found.is_far:
+        name = cut(routing_id)
+        if name is None or name == found.routing_id or found.is_far:
             return
-        name = found.routing_id = cut(routing_id) or ""
-        use = self._ids.used(name)
-        use.sessions += 1
-        use.present += 1
-        self._idle.pop(name, None)
-        use.begin, use.end = least(use.begin, found.opened), most(use.end, found.opened)
-        before = use.last
-        if before is not None and found.opened >= use.last_opened:
-            if use.last_closed is None:
-                use.followed[before] = found.opened
-                self._contested[name] = None
-            elif use.last_closed > found.opened:
-                use.overlaps += 1
-                self._contested[name] = None
-        if found.opened >= use.last_opened:
-            use.last, use.last_opened, use.last_closed = session, found.opened, None
+        if found.routing_id is not None:
+            self._ids.leave(found.routing_id, found.opened, session)
+        found.routing_id = name
+        self._ids.take(name, found.opened, session)
 
     def closed(self, record: Record) -> None:
         """A session is closed. It provides nothing any more."""
@@ -197,17 +168,8 @@ class Presence:
         for service in tuple(found.services or ()):
             self._withdraw(session, service, record.time, event.reason)
         del self.sessions[session]
-        use = None if found.routing_id is None else self._ids.get(found.routing_id)
-        if use is None:
-            return
-        use.present -= 1
-        use.end = most(use.end, record.time)
-        following = use.followed.pop(session, None)
-        use.overlaps += following is not None and record.time > following
-        if use.last == session:
-            use.last_closed = record.time
-        if not use.present:
-            self._idle[found.routing_id or ""] = None
+        if found.routing_id is not None:
+            self._ids.close(found.routing_id, found.opened, session, record.time)
 
     def left(self, record: Record) -> None:
         """The client of a durable session is gone."""
@@ -272,7 +234,7 @@ class Presence:
         self._unprovided[service] = None
         use.settle(time)
         if use.up_since is None:
-            use.down_since, use.lost = time, use.is_last_lost
+            use.down_since, use.lost, use.seen = time, use.is_last_lost, time
         elif time == use.down_since:
             use.lost = use.lost or use.is_last_lost
         use.up_since = None
@@ -283,10 +245,7 @@ class Presence:
 
     def rows(self, now: int) -> Iterator[Incident]:
         """The sums at a moment, UTC microseconds."""
-        for routing_id in self._contested:
-            use = self._ids.get(routing_id)
-            if use is not None and (use.overlaps or use.followed):
-                yield self._identity(routing_id, use)
+        yield from self._ids.rows()
         for session, returns in self._returns.items():
             yield self._takeover(session, returns)
         for service in self._lost:
@@ -294,18 +253,6 @@ class Presence:
             row = None if provided is None else self._outage(service, provided, now)
             if row is not None:
                 yield row
-
-    def _identity(self, routing_id: str, use: IdUse) -> Incident:
-        number = use.overlaps + len(use.followed)
-        return Incident(
-            what="identity",
-            server=self.server,
-            subject=routing_id,
-            number=number,
-            others=use.sessions,
-            begin=use.begin,
-            end=use.end,
-        )
 
     def _takeover(self, session: str, returns: tuple[Tally, list[str | None]]) -> Incident:
         tally, addresses = returns
@@ -324,10 +271,11 @@ class Presence:
         """The longest outage. ``None``: there was none."""
         use.settle(now)
         number, longest, begin, end, lasts = use.outages, use.longest, use.begin, use.end, False
-        if use.down_since is not None and use.lost and now > use.down_since:
+        use.seen = max(use.seen, now)
+        if use.down_since is not None and use.lost and use.seen > use.down_since:
             number += 1
-            if now - use.down_since > longest:
-                longest, begin, end, lasts = now - use.down_since, use.down_since, now, True
+            if use.seen - use.down_since > longest:
+                longest, begin, end, lasts = use.seen - use.down_since, use.down_since, use.seen, True
         if not number:
             return None
         return Incident(
@@ -343,45 +291,25 @@ class Presence:
 
     def forget(self, before: int) -> None:
         """Forget what is over since a moment."""
-        self._forget_ids(before)
+        self._ids.forget(before)
         for session, returns in self._returns.items():
-            if (returns[0].end or 0) < before:
+            if is_quiet(returns[0].end or 0, before):
                 self._returns.forget(session)
                 self._drop_return(session, returns, is_kept=True)
         self._forget_services(before)
-
-    def _forget_ids(self, before: int) -> None:
-        """Those that have no session are in the order in which they lost the last one."""
-        for routing_id in tuple(self._contested):
-            use = self._ids.get(routing_id)
-            if use is None:
-                del self._contested[routing_id]
-            elif use.present and use.overlaps and not use.followed and (use.end or 0) < before:
-                self._over(self._identity(routing_id, use))
-                use.overlaps, use.sessions, use.begin = 0, use.present, use.last_opened
-                del self._contested[routing_id]
-        for routing_id in tuple(self._idle):
-            use = self._ids.get(routing_id)
-            if use is not None and (use.end or 0) >= before:
-                break
-            del self._idle[routing_id]
-            self._contested.pop(routing_id, None)
-            self._ids.forget(routing_id)
-            if use is not None:
-                self._drop_id(routing_id, use, is_kept=True)
 
     def _forget_services(self, before: int) -> None:
         for service in tuple(self._lost):
             use = self._services.get(service)
             if use is None:
                 del self._lost[service]
-            elif use.providers and use.end < before:
+            elif use.providers and is_quiet(use.end, before):
                 self._over_outage(service, use)
                 use.outages = use.longest = 0
                 del self._lost[service]
         for service in tuple(self._unprovided):
             use = self._services.get(service)
-            if use is not None and use.last_end >= before:
+            if use is not None and not is_quiet(use.last_end, before):
                 break
             if use is not None and use.lost:
                 continue  # It is down until it is provided again.
@@ -389,11 +317,6 @@ class Presence:
             self._services.forget(service)
             if use is not None:
                 self._over_outage(service, use)
-
-    def _drop_id(self, routing_id: str, use: IdUse, *, is_kept: bool = False) -> None:
-        self._not_kept["ids"] += not is_kept
-        if use.overlaps or use.followed:
-            self._over(self._identity(routing_id, use))
 
     def _drop_return(self, session: str, returns: tuple[Tally, list[str | None]], *, is_kept: bool = False) -> None:
         self._not_kept["returns"] += not is_kept

@@ -83,7 +83,7 @@ def play(office: Office, stack: ExitStack, is_quick: bool) -> None:
     office.cable.mend()
     until(office, "cellar", "links", lambda found: all(each["state"] == "up" for each in found))
     pause(began, 0 if is_quick else OUTAGE_LASTS)
-    wanted = {"address", "logins"} if is_quick else {"address", "logins", "outage"}
+    wanted = {"address", "logins", "identity"} | (set() if is_quick else {"outage"})
     until(office, "hall", "incidents", lambda found: wanted <= {each["kind"] for each in found})
     ask(LOOK)
     say("The boiler is back:")

@@ -51,6 +51,8 @@ STEPS = st.one_of(
         st.sampled_from((1, 59, 60, 61, 120)),
         st.booleans(),
     ),
+    st.tuples(st.just("say"), st.integers(0, 9), st.sampled_from(IDS)),
+    st.tuples(st.just("steal"), st.sampled_from(IDS[:2]), st.sampled_from((0, 30)), st.booleans(), st.integers(0, 3)),
     st.tuples(st.just("take_over"), st.sampled_from(USERS), st.integers(1, 2)),
 )
 
@@ -62,6 +64,7 @@ EVERY_KIND: list[list[tuple[Any, ...]]] = [
     [("refuse", "access.denied", ADDRESSES[0], "ann", 10, None)],
     [("boot", False)],
     [("open", None, "tv", "said", 2)],
+    [("steal", "tv", 30, True, 1)],
     [("take_over", "ben", 1)],
     [("lose", "lamp", "connection-lost", 61, True)],
     [("lose", "lamp", "connection-lost", 61, False)],
@@ -141,6 +144,32 @@ class History:
     def _open_some(self, peer: str | None, routing_id: str | None, how: str, times: int) -> None:
         for _ in range(times):
             self._open_one(peer, routing_id, how)
+
+    def _say(self, number: int, routing_id: str | None) -> None:
+        """A session says again who it is, perhaps with another id."""
+        session = self._pick(number)
+        if session is not None:
+            self._identify(session, routing_id or session)
+
+    def _identify(self, session: str, routing_id: str) -> None:
+        about = self._open[session]
+        own = {name: about[name] for name in ("session", "protocol", "peer")}
+        self._write(ev.SessionIdentified(**own, routing_id=routing_id))
+
+    def _steal(self, routing_id: str, seconds: int, comes_back: bool, further: int) -> None:
+        """A session that is there before takes the id of one that ends, and perhaps gives it away again."""
+        self._open_one("192.0.2.5:1", None, "said")
+        thief = [*self._open][-1]
+        self._open_one("192.0.2.6:1", routing_id, "said")
+        owner = [*self._open][-1]
+        self._wait(seconds)
+        self._end(owner, "client-closed")
+        self._identify(thief, routing_id)
+        self._open_some("192.0.2.6:1", routing_id, "identified", further)
+        if comes_back:
+            self._identify(thief, "thief")
+            self._open_one("192.0.2.6:1", routing_id, "said")
+        self._identify(thief, routing_id)
 
     def _pick(self, number: int, *, away: bool = False) -> str | None:
         found = [each for each in self._open if (each in self._away) == away]

@@ -10,7 +10,8 @@ import pytest
 from bussrv import events as ev
 from bussrv.incidents import sums as tables
 from bussrv.incidents.judging import Incident, id_of, key_of
-from bussrv.incidents.sums import MOST_ADDRESSES, MOST_GUESSING, QUIET, Sums
+from bussrv.incidents.sums import MOST_ADDRESSES, MOST_GUESSING, Sums
+from bussrv.incidents.tally import QUIET
 from bussrv.journal.record import Record
 from tests.incidents.histories import EVERY_KIND, SECOND, START, records
 

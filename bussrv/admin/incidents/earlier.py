@@ -12,7 +12,8 @@ from bussrv import events as ev
 from bussrv.admin.incidents.known import KnownIncidents
 from bussrv.events import event_name
 from bussrv.incidents.judging import is_incident
-from bussrv.incidents.sums import JUDGED, QUIET, Sums
+from bussrv.incidents.sums import JUDGED, Sums
+from bussrv.incidents.tally import QUIET
 from bussrv.journal.lines import LinesAfter
 from bussrv.journal.record import decode
 

@@ -18,7 +18,8 @@ from bussrv.admin.incidents.known import KnownIncidents
 from bussrv.admin.incidents.troubles import Troubles
 from bussrv.admin.interfaces import AdministeredServer
 from bussrv.incidents.judging import is_incident
-from bussrv.incidents.sums import QUIET, Sums
+from bussrv.incidents.sums import Sums
+from bussrv.incidents.tally import QUIET
 from bussrv.incidents.use import UNKNOWN
 from bussrv.journal.record import Record
 from bussrv.journal.recovery import Recovered

@@ -12,7 +12,8 @@ from bussrv.admin.incidents.troubles import SETTLED, Troubles
 from bussrv.admin.incidents.watch import IncidentWatch
 from bussrv.errors import JournalUnavailable
 from bussrv.incidents.judging import Incident, is_incident
-from bussrv.incidents.sums import QUIET, Sums
+from bussrv.incidents.sums import Sums
+from bussrv.incidents.tally import QUIET
 from bussrv.incidents.words import WELL
 from bussrv.journal.record import Record
 from bussrv.journal.recovery import Recovered
