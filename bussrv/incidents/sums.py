@@ -4,7 +4,7 @@ A table that is full drops the entry that was used longest ago. So neither a tho
 names of users take more memory, and the address that goes on is not the one that is dropped. What the tables had no
 room for is counted.
 
-An incident ends when nothing more of it happened for a while (:data:`~bussrv.incidents.tally.QUIET`). An audit judges a whole period at once, as if
+An incident ends when nothing more of it happened for a while (``QUIET``). An audit judges a whole period at once, as if
 that while had no end.
 """
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 from collections import Counter
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -75,10 +76,7 @@ class Model:
         for routing_id in "ab":
             those = [each for each in self.sessions if each["id"] == routing_id]
             those.sort(key=lambda each: (each["opened"], each["session"]))
-            number = sum(
-                one["closed"] is None or one["closed"] > two["opened"]
-                for one, two in zip(those, those[1:], strict=False)
-            )
+            number = sum(one["closed"] is None or one["closed"] > two["opened"] for one, two in pairwise(those))
             times = [moment for each in those for moment in (each["opened"], each["closed"]) if moment is not None]
             if number:
                 found[routing_id] = (number, len(those), min(each["opened"] for each in those), max(times))

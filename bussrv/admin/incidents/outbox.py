@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
-from twisted.internet.defer import CancelledError, Deferred, succeed
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
@@ -54,21 +54,19 @@ COMMAND = Receiver("command", "incident-command-sent", "incident-command-failed"
 
 
 class Outbox:
-    """The messages to one receiver.
+    """The messages to one receiver. Until it is told how to send, it takes none.
 
     :param counters: those of the server.
     """
 
-    def __init__(self, receiver: Receiver, send: Send, reactor: Any, counters: Counter[str]) -> None:
+    def __init__(self, receiver: Receiver, reactor: Any, counters: Counter[str]) -> None:
         self._receiver = receiver
-        self._send = send
+        self._send: Send | None = None
         self._reactor = reactor
         self._counters = counters
         self._waiting: deque[tuple[bytes, str]] = deque()
         self._attempts: deque[float] = deque(maxlen=A_MINUTE)
-        self._working: Deferred[None] = succeed(None)
-        self._is_working = False
-        self._is_stopped = False
+        self._working: Deferred[None] | None = None
 
     def follow(self, known: KnownIncidents) -> None:
         """Tell of each incident that begins, and of each that is over."""
@@ -78,37 +76,58 @@ class Outbox:
         event = "over" if is_over else "began"
         self.put(message(known, event), event)
 
+    def use(self, send: Send | None) -> None:
+        """Send in another way from now on. What waits is sent so, too, and at once; an attempt that goes on is ended.
+
+        :param send: ``None``: messages are not sent. What waits is dropped, and counted.
+        """
+        self._send = send
+        self._pause()
+        if send is None:
+            self._counters[self._receiver.dropped] += len(self._waiting)
+            self._waiting.clear()
+        self._go_on()
+
     def put(self, text: bytes, event: str) -> None:
         """Send a message in its turn."""
-        if self._is_stopped:
+        if self._send is None:
             return
-        if len(self._waiting) >= MOST_WAITING:
-            self._waiting.popleft()
+        if len(self._waiting) > MOST_WAITING:
+            # The first one is on its way.
+            del self._waiting[1]
             self._counters[self._receiver.dropped] += 1
         self._waiting.append((text, event))
-        if not self._is_working:
-            self._is_working = True
-            self._working = Deferred.fromCoroutine(self._work())
-            self._working.addErrback(lambda failure: failure.trap(CancelledError))
+        self._go_on()
 
     def stop(self) -> None:
         """Send nothing more."""
-        self._is_stopped = True
+        self._send = None
+        self._pause()
         self._waiting.clear()
-        self._working.cancel()
 
-    async def _work(self) -> None:
-        try:
-            while self._waiting:
-                await self._deliver(*self._waiting.popleft())
-        finally:
-            self._is_working = False
+    def _go_on(self) -> None:
+        if self._working is None and self._waiting and self._send is not None:
+            working = self._working = Deferred.fromCoroutine(self._work(self._send))
+            working.addErrback(lambda failure: failure.trap(CancelledError))
+            if working.called:
+                self._working = None
 
-    async def _deliver(self, text: bytes, event: str) -> None:
+    def _pause(self) -> None:
+        working, self._working = self._working, None
+        if working is not None:
+            working.cancel()
+
+    async def _work(self, send: Send) -> None:
+        while self._waiting:
+            await self._deliver(send, *self._waiting[0])
+            self._waiting.popleft()
+        self._working = None
+
+    async def _deliver(self, send: Send, text: bytes, event: str) -> None:
         for pause in (*PAUSES, None):
             await self._pace()
             try:
-                await self._send(text, event)
+                await send(text, event)
             except CancelledError:
                 raise
             except Exception as error:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from bussrv.terminal import word
+from bussrv.registry.state.naming import called, named
+from bussrv.terminal import cleaned, word
 
 if TYPE_CHECKING:
     from bussrv.why.answer import Answer, LinkState, ServerMoment, Verdict
@@ -17,8 +18,8 @@ def lines(shown: Answer) -> Iterator[str]:
     """The lines."""
     yield from map(_moment, shown.moments)
     sender = shown.sender
-    name = sender.actor or sender.claimed or sender.name or sender.routing_id
-    yield f"from {'somebody' if sender.session is None else word(name or sender.session)} of {word(sender.server)}"
+    name = "somebody" if sender.session is None else cleaned(called(sender))
+    yield f"from {name} of {word(sender.server)}"
     if sender.refused is not None:
         yield f"refused: {sender.refused}"
     for answer in ORDER:
@@ -40,13 +41,12 @@ def _moment(each: ServerMoment) -> str:
 
 
 def _session(each: Verdict) -> str:
-    user = each.actor or (None if each.claimed is None else f"({each.claimed})")
-    called = [word(part) for part in (user, each.name) if part]
-    about = [*(called or [word(each.routing_id)]), each.protocol, word(each.peer)]
+    name, place = named(each), f"{word(each.peer)} over {each.protocol}"
+    about = place if name is None else f"{cleaned(name)}, {place}"
     # What says when a link was down names that record.
-    record = "" if each.seq is None or each.reason == "link-down" else f" (record {each.seq})"
-    since = f" (since {each.time})" if each.seq is None and each.time is not None else ""
-    return f"{each.answer:<7} {' '.join(about)} at {word(each.server)}: {each.why}{record or since}"
+    record = "" if each.seq is None or each.reason == "link-down" else f"; record {each.seq}"
+    since = f"; since {each.time}" if each.seq is None and each.time is not None else ""
+    return f"{each.answer:<7} {about}, at {word(each.server)}: {each.why}{record or since}"
 
 
 def _link(each: LinkState) -> str:

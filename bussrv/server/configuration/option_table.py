@@ -221,7 +221,6 @@ class ServerOptions:
         "certificate is checked. The URL may hold a secret: the log has its host only.",
         unset="none",
         example="https://alerts.example/bussrv",
-        reloadable=False,
     )
     on_incident: tuple[str, ...] | None = ADMIN.option(
         CommandWords(),
@@ -230,7 +229,6 @@ class ServerOptions:
         "incident is in the variable `BUSSRV_INCIDENT` of its environment, as JSON.",
         unset="none",
         example=["/usr/local/bin/page-somebody"],
-        reloadable=False,
     )
     journal: Path | None = JOURNAL.option(
         JournalDirectory(),

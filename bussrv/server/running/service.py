@@ -227,7 +227,13 @@ class BusService(Service):
         self._admin = AdminInterface(self._config, self._view, faults)
         self._stop_admin = self._admin.stop
         # Sessions of removed users end first. So nothing is withdrawn from them one by one.
-        self._parts = (self._checkers.prepare, self._policy.prepare, self._links.prepare_token, self._admin.prepare)
+        self._parts = (
+            self._checkers.prepare,
+            self._policy.prepare,
+            self._links.prepare_token,
+            self._admin.prepare,
+            self._incidents.prepare,
+        )
         parts: list[Callable[[], Use]] = [partial(each, self._config) for each in self._parts]
         parts.append(partial(self._links.prepare, self._config.link, self._config.place("link")))
         uses = prepare_all(parts, faults)

@@ -21,9 +21,10 @@ class Scene:
         self.counters: Counter[str] = Counter()
         self.sent: list[tuple[float, bytes]] = []
         self.answers: list[Deferred[None]] = []
-        self.outbox = Outbox(WEBHOOK, self._send, self.clock, self.counters)
+        self.outbox = Outbox(WEBHOOK, self.clock, self.counters)
+        self.outbox.use(self.send)
 
-    def _send(self, text: bytes, event: str) -> Deferred[None]:
+    def send(self, text: bytes, event: str) -> Deferred[None]:
         self.sent.append((self.clock.seconds(), text))
         return self.answers.pop(0) if self.answers else succeed(None)
 
@@ -83,6 +84,31 @@ def test_nothing_is_sent_after_the_end() -> None:
     scene.pump(300)
     assert [text for _, text in scene.sent] == [b"a"]
     assert not scene.clock.getDelayedCalls()
+
+
+def test_another_receiver_gets_what_waits_and_at_once() -> None:
+    """The first one hangs, or fails and is paused for: neither holds the new one up."""
+    for first in (Deferred(), fail(NotSent("503"))):
+        scene = Scene()
+        scene.answers = [first]
+        scene.put(b"a", b"b")
+        found: list[bytes] = []
+        scene.outbox.use(lambda text, event, found=found: succeed(found.append(text)))
+        scene.put(b"c")
+        assert ([text for _, text in scene.sent], found) == ([b"a"], [b"a", b"b", b"c"])
+        assert (scene.counters["incident-webhook-sent"], scene.clock.getDelayedCalls()) == (3, [])
+
+
+def test_without_a_receiver_nothing_is_kept() -> None:
+    scene = Scene()
+    scene.answers = [Deferred()]
+    scene.put(b"a", b"b")
+    scene.outbox.use(None)
+    scene.put(b"c")
+    assert scene.counters == {"incident-webhook-dropped": 2}
+    scene.outbox.use(scene.send)
+    scene.put(b"d")
+    assert [text for _, text in scene.sent] == [b"a", b"d"]
 
 
 def test_a_message_has_no_character_that_a_terminal_obeys() -> None:
