@@ -23,7 +23,7 @@ class Receiver(Resource):
     :ivar posted: the path, the event, and the kind of the incident.
     """
 
-    isLeaf = True
+    isLeaf = True  # noqa: N815 - the name is that of Twisted
 
     def __init__(self) -> None:
         super().__init__()
