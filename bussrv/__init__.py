@@ -34,6 +34,7 @@ From what everybody uses to what uses everything:
 - ``why``: why a session was given an object, or was not
 - ``admin``: the admin interface, over HTTP
 - ``server``: configuration, log, start, reload and stop
+- ``embedding``: a server inside another Twisted program
 - ``profiles``: the file of profiles, and addresses of servers as people write them
 - ``client``: clients for programs and devices, for asyncio and without it
 - ``uplink``: programs beside a server that join it to an engine: NATS or Kafka

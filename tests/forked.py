@@ -169,7 +169,7 @@ def refused(directory: Path, *options: str) -> str:
 
 _IMPORTED = (
     *("twisted.scripts.twistd", "twisted.scripts._twistd_unix", "twisted.internet.epollreactor", "twisted.plugins"),
-    *("twisted.internet.endpoints", "bussrv.server.running.service"),
+    *("twisted.internet.endpoints", "bussrv.server.running.twistd"),
     *(
         f"bussrv.formats.{name}"
         for name in ("objects.object_system", "objects.business", "inbus.server", "spp.protocol")

@@ -107,6 +107,7 @@ BESIDE: Table = {
     ),
     "bussrv.cli": ("bussrv",),
     "bussrv.demo": (*BASE, "bussrv.wire", "bussrv.journal.reading", "bussrv.client", "bussrv.cli", "bussrv.testing"),
+    "bussrv.embedding": ("bussrv", PLUGIN),
     "bussrv.testing": ("bussrv",),
 }
 

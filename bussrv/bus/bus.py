@@ -64,6 +64,7 @@ from bussrv.registry.interfaces import IRegistryObserver
 from bussrv.registry.state.session import Session
 from bussrv.settings import Settings
 from bussrv.spool.file import SpoolFile
+from bussrv.spool.interfaces import ISpool
 from bussrv.spool.spool import Spool
 from bussrv.turns.clock import Clock
 from bussrv.turns.slices import Slices
@@ -82,7 +83,7 @@ class Bus:
     :param reactor: calls later.
     :param access: the permissions of each session; by default all.
     :param ids: of objects that come without one.
-    :param spool: the place of what wire formats keep; by default in memory.
+    :param spool: makes the spool, with the counters of the bus; by default one in memory.
     :param audience: makes what says who gets an object.
     """
 
@@ -111,7 +112,7 @@ class Bus:
         *,
         access: Access | None = None,
         ids: ObjectIds | None = None,
-        spool: SpoolFile | None = None,
+        spool: Callable[[Counter[str]], ISpool] | None = None,
         audience: type[Audience] = Audience,
     ) -> None:
         self.registry, self.settings, self.server_id = registry, settings, server_id
@@ -120,7 +121,11 @@ class Bus:
         self.counters: Counter[str] = Counter()
         self.utc = clock.utc
         self.slices: Slices = Slices(reactor, settings.slice_seconds, self.counters)
-        self.spool = Spool(SpoolFile(None) if spool is None else spool, settings, self.counters, clock, reactor)
+        self.spool: ISpool
+        if spool is None:
+            self.spool = Spool(SpoolFile(None), settings, self.counters, clock, reactor)
+        else:
+            self.spool = spool(self.counters)
         self._new_id, self._ids = new_id, ObjectIds() if ids is None else ids
         generation = Generation()
         shared = Shared(

@@ -172,6 +172,11 @@ class FileJournal:
         self._turn.hurry()
         return self._closed
 
+    def abandon(self) -> None:
+        """Stop at once, because the server could not start. When this returns, the thread has ended."""
+        self.close()
+        self._thread.join()
+
     def _collect(self, entry: BatchEntry | None) -> None:
         if entry is not None:
             bodies = entry.bodies

@@ -22,6 +22,8 @@ NICENESS = 10
 class Threads:
     """A pool of threads. The first one begins when it is needed.
 
+    :param reactor: one of tests, which has no threads, has a method ``compute`` instead: it takes a function and its
+        arguments, and returns a Deferred.
     :param most: the most threads.
     """
 
@@ -33,13 +35,24 @@ class Threads:
 
     def __call__(self, function: Callable[..., Any], *arguments: Any) -> Deferred[Any]:
         """Call a function off the reactor's thread. :returns: its result."""
+        compute = getattr(self._reactor, "compute", None)
+        if compute is not None:
+            done: Deferred[Any] = compute(function, *arguments)
+            return done
         if self._pool is None:
             self._pool = ThreadPool(0, self._most, self._name)
             # If a start fails, the reactor never runs, and its shutdown ends no thread: none may hold the process up.
             self._pool.threadFactory = partial(Thread, daemon=True)  # type: ignore[assignment]
             self._pool.start()
-            self._reactor.addSystemEventTrigger("during", "shutdown", self._pool.stop)
+            self._trigger = self._reactor.addSystemEventTrigger("during", "shutdown", self._pool.stop)
         return deferToThreadPool(self._reactor, self._pool, _politely, function, *arguments)
+
+    def stop(self) -> None:
+        """End the threads, and wait for what they compute. The next call begins others."""
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            self._reactor.removeSystemEventTrigger(self._trigger)
+            pool.stop()
 
 
 def _politely(function: Callable[..., T], *arguments: Any) -> T:

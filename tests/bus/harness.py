@@ -17,9 +17,9 @@ from bussrv.formats.spp.protocol import SppInfo
 from bussrv.registry.changes.registry import Registry
 from bussrv.registry.state.session import Claims
 from bussrv.settings import Settings
+from bussrv.testing.journal import SteeredJournal
 from bussrv.values import Publication, Traffic
 from bussrv.wire.objects import ObjectReader, encode, encode_json
-from tests.journal.steered import SteeredJournal
 
 SERVER = "hall"
 LIMITS = Settings()

@@ -29,11 +29,11 @@ from bussrv.policy.logins.identity import UsersOfNetworks
 from bussrv.registry.changes.registry import Registry
 from bussrv.registry.state.state import RegistryState
 from bussrv.settings import Settings
+from bussrv.testing.journal import SteeredJournal
+from bussrv.testing.spool import PromptSpool
 from bussrv.wire import inbus, spp
 from bussrv.wire.objects import ObjectReader, encode
-from tests.journal.steered import SteeredJournal
 from tests.journal.support import fold
-from tests.spool.prompt import PromptSpool
 
 SERVER = "hall"
 Said = tuple[dict[str, Any], bytes]

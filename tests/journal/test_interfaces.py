@@ -6,7 +6,7 @@ from zope.interface.verify import verifyClass, verifyObject
 from bussrv.errors import JournalUnavailable
 from bussrv.journal.interfaces import IJournal
 from bussrv.journal.writer import FileJournal
-from tests.journal.steered import SteeredJournal
+from bussrv.testing.journal import SteeredJournal
 from tests.journal.support import PATIENCE, every_record, note, writer
 
 

@@ -2,7 +2,7 @@
 
 from bussrv.errors import JournalUnavailable
 from bussrv.journal.memory import MemoryJournal
-from tests.journal.steered import SteeredJournal
+from bussrv.testing.journal import SteeredJournal
 from tests.journal.support import note
 
 

@@ -10,8 +10,8 @@ from bussrv.registry.changes.registry import Registry
 from bussrv.registry.interfaces import IRegistryObserver
 from bussrv.registry.outcome import as_deferred
 from bussrv.registry.state.state import RegistryState
+from bussrv.testing.journal import SteeredJournal
 from bussrv.values import ModeInterest, Traffic
-from tests.journal.steered import SteeredJournal
 from tests.journal.support import FakeClock
 
 SERVER = "server-id"

@@ -9,7 +9,7 @@ from bussrv.plugin import CheckerFactory, HostedService, WireFormat
 
 bussrv = ServiceMaker(
     "bussrv",
-    "bussrv.server.running.service",
+    "bussrv.server.running.twistd",
     "A message bus server: six wire formats, one registry, one journal.",
     "bussrv",
 )

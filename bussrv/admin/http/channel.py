@@ -252,7 +252,7 @@ class AdminChannel(http.HTTPChannel):
         fields = (b"%b: %b\r\n" % (name, value) for name, values in headers.getAllRawHeaders() for value in values)
         self.transport.write(b"HTTP/1.1 %b %b\r\n%b\r\n" % (code, reason, b"".join(fields)))
 
-    def writeSequence(self, iovec: Any) -> None:  # noqa: N802 - called by Twisted
+    def writeSequence(self, iovec: Any) -> None:
         """Send a chunk of an answer."""
         self.transport.write(b"".join(iovec))
 

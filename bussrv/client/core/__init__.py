@@ -4,6 +4,7 @@
 - ``framing``: how objects travel: as they are, or in messages of a WebSocket
 - ``inbox``: the bounded queue of a subscription
 - ``inbus``: the core of Inbus
+- ``making``: makes the core of a wire format
 - ``membership``: the subscription of a member of the object network: wanted, asked for, and granted
 - ``names``: names of services as programs give them, perhaps with wildcards
 - ``objects``: the core of Object System, Business Object and WebSocket

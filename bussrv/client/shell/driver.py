@@ -10,15 +10,12 @@ import re
 import socket
 import ssl
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 from bussrv.client.address import Address
-from bussrv.client.core.base import Core, Tell, lost_error
-from bussrv.client.core.framing import PlainFraming, WebSocketFraming
+from bussrv.client.core.base import Core, lost_error
 from bussrv.client.core.inbus import InbusCore
-from bussrv.client.core.objects import ObjectsCore
-from bussrv.client.core.spp import SppCore
+from bussrv.client.core.making import make_core
 from bussrv.client.errors import BadLogin, BusError, Closed, Offline
 from bussrv.client.events import Down, Refusal, Restored, State, Up
 from bussrv.client.settings import Backoff, Settings
@@ -64,7 +61,7 @@ class Driver:
         reconnect: Backoff | None,
         observe: Callable[[State], None],
     ) -> None:
-        self.core: Core = _make_core(addresses[0], settings, self._tell)
+        self.core: Core = make_core(addresses[0], settings, self._tell)
         self.core.resume = self._read_on
         self.is_closed = False
         self._addresses = addresses
@@ -423,16 +420,6 @@ class _Datagrams(_Stream, asyncio.DatagramProtocol):
 
     def end(self, farewell: bytes) -> None:
         self.transport.close()
-
-
-def _make_core(address: Address, settings: Settings, tell: Tell) -> Core:
-    """The core of the wire format of an address."""
-    if address.format == "spp":
-        return SppCore(settings, tell)
-    if address.format == "inbus":
-        return InbusCore(settings, tell)
-    framing = partial(WebSocketFraming, address) if address.format == "websocket" else PlainFraming
-    return ObjectsCore(settings, tell, partial(framing, settings.max_payload), address.format)
 
 
 def _keep_alive(sock: socket.socket | None, silence: float) -> None:

@@ -20,6 +20,9 @@ from bussrv.settings import Settings
 ADMIN = "admin"
 """The option of the admin interface."""
 
+JOURNAL_OPTION = "journal"
+"""The option of the journal directory."""
+
 CONFIG = "config"
 """The option that names the configuration file."""
 
@@ -33,6 +36,7 @@ class Config(ServerOptions):
     :ivar values: the settings of all options that the configuration file may set, by name.
     :ivar places: the place of the value of each option that a source sets, by name.
     :ivar without_effect: a sentence for each option that another one makes void.
+    :ivar is_embedded: whether the server is a part of another program, which may be its only client.
     """
 
     services: tuple[str, ...]
@@ -41,6 +45,7 @@ class Config(ServerOptions):
     values: dict[str, Any]
     places: dict[str, str]
     without_effect: tuple[str, ...]
+    is_embedded: bool = False
 
     @property
     def journal_config(self) -> JournalConfig | None:
@@ -99,34 +104,44 @@ class Built(NamedTuple):
 
 
 def build(
-    given: Mapping[str, GivenValue], formats: Iterable[IWireFormat], services: Iterable[IHostedService] = ()
+    given: Mapping[str, GivenValue],
+    formats: Iterable[IWireFormat],
+    services: Iterable[IHostedService] = (),
+    *,
+    is_embedded: bool = False,
 ) -> Config:
     """The configuration that values of options stand for, by name. Other options have their defaults.
 
     If ``config`` is among them, that file is read; ``given`` overrides it.
 
     :param services: those that are installed.
+    :param is_embedded: the server is a part of another program. It opens no port and writes no journal that the values
+        do not name, and may have no port at all.
     :raises ConfigError: has a sentence for each fault, with the place of the value.
     """
-    built = build_as_far_as_possible(given, formats, services)
+    built = build_as_far_as_possible(given, formats, services, is_embedded=is_embedded)
     if built.faults:
         raise ConfigError(*built.faults)
     return built.config
 
 
 def build_as_far_as_possible(
-    given: Mapping[str, GivenValue], formats: Iterable[IWireFormat], services: Iterable[IHostedService] = ()
+    given: Mapping[str, GivenValue],
+    formats: Iterable[IWireFormat],
+    services: Iterable[IHostedService] = (),
+    *,
+    is_embedded: bool = False,
 ) -> Built:
     """The same, with the faults of values, so that the other values can be judged as well."""
     formats, services = list(formats), list(services)
     options = table(formats, services)
     wrong: dict[str, str] = {}
     read = _file(given, options, wrong)
-    merged = {**read.given, **given}
+    merged = {**(_nothing_open(formats) if is_embedded else {}), **read.given, **given}
     found = {each.name: _setting(each, merged, wrong) for each in options}
     endpoints = {each.name: found[each.name] for each in formats if found[each.name] is not None}
     faults = [*read.faults, *wrong.values()]
-    if not endpoints and not faults:
+    if not (endpoints or faults or is_embedded):
         faults.append("every wire format is off: there is nothing to serve")
     own = {each.sets: found[each.name] for each in rows(ServerOptions)}
     if own["services"] is None:
@@ -137,9 +152,16 @@ def build_as_far_as_possible(
         settings=Settings(**{each.sets: found[each.name] for each in rows(Settings)}),
         values={each.name: found[each.name] for each in options if each.in_file},
         places={name: each.place for name, each in merged.items()},
-        without_effect=_without_journal(merged) if own["journal"] is None and "journal" in merged else (),
+        without_effect=_without_journal(merged) if own["journal"] is None and JOURNAL_OPTION in merged else (),
+        is_embedded=is_embedded,
     )
     return Built(config, tuple(dict.fromkeys(faults)), frozenset(wrong))
+
+
+def _nothing_open(formats: Iterable[IWireFormat]) -> dict[str, GivenValue]:
+    """Every port and the journal are off."""
+    names = (*(each.name for each in formats), ADMIN, JOURNAL_OPTION)
+    return {name: GivenValue("off", f"{name}, which no setting names,") for name in names}
 
 
 def _file(given: Mapping[str, GivenValue], options: Iterable[Option], wrong: dict[str, str]) -> OptionsFile:
@@ -180,6 +202,6 @@ def _default(option: Option) -> Any:
 
 
 def _without_journal(given: Mapping[str, GivenValue]) -> tuple[str, ...]:
-    names = [each.name for each in rows(ServerOptions) if each.group is JOURNAL and each.name != "journal"]
-    off = given["journal"].place
+    names = [each.name for each in rows(ServerOptions) if each.group is JOURNAL and each.name != JOURNAL_OPTION]
+    off = given[JOURNAL_OPTION].place
     return tuple(f"{given[name].place}: has no effect: {off} is off" for name in names if name in given)

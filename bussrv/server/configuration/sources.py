@@ -13,6 +13,7 @@ are the long names of the options::
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -45,6 +46,25 @@ def of_option(name: str) -> str:
 def of_command_line(values: Mapping[str, Any]) -> dict[str, GivenValue]:
     """Values of options by name, as the command line gives them."""
     return {name: GivenValue(value, of_option(name)) for name, value in values.items()}
+
+
+def of_settings(values: Mapping[str, Any], table: Iterable[Option]) -> dict[str, GivenValue]:
+    """Values of options that a program gives, by name, each of the type that a configuration file has for it.
+
+    :raises ConfigError: names those that are no options.
+    """
+    known = {each.name for each in table}
+    unknown = [name for name in values if name not in known]
+    if unknown:
+        raise ConfigError(*(f"settings: there is no option {shown(name)}{suggestion(name, known)}" for name in unknown))
+    return {name: GivenValue(_plain(value), f"settings: {name}") for name, value in values.items()}
+
+
+def _plain(value: Any) -> Any:
+    """A value of a program as a file would have it: a path is a text there, and a tuple a list."""
+    if isinstance(value, (list, tuple)):
+        return [_plain(each) for each in value]
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
 def of_environment(variables: Mapping[str, str], table: Iterable[Option]) -> dict[str, GivenValue]:

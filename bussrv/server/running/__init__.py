@@ -15,6 +15,7 @@
 - ``reload``: the configuration is read again while the server runs
 - ``service``: the composition root: starts and stops all parts of a server in order
 - ``signals``: stop the server in an orderly way, re-open its log file, or have it read its configuration again
+- ``twistd``: the ``twistd bussrv`` command: a process that is a server
 
 Tests: ``tests/server/running``.
 """

@@ -38,7 +38,10 @@ from bussrv.registry.state.state import RegistryState
 from bussrv.server.configuration.faults import noting
 from bussrv.server.configuration.rehearsal import why_not_made
 from bussrv.server.configuration.sources import of_option
+from bussrv.settings import Settings
 from bussrv.spool.file import SpoolFile
+from bussrv.spool.interfaces import ISpool
+from bussrv.spool.spool import Spool
 from bussrv.turns.clock import Clock
 
 SPOOL_SUFFIX = ".spool"
@@ -84,9 +87,9 @@ class NoJournal:
     def abandon(self) -> None:
         """Nothing was opened."""
 
-    def spool_file(self) -> SpoolFile:
-        """The place of the spool: in memory."""
-        return SpoolFile(None)
+    def spool(self, settings: Settings, counters: Counter[str], clock: Clock, reactor: Any) -> ISpool:
+        """A spool in memory."""
+        return Spool(SpoolFile(None), settings, counters, clock, reactor)
 
     def count_in(self, counters: Counter[str]) -> None:
         """Nobody changes it."""
@@ -220,11 +223,12 @@ class JournalPlace:
         self._journal = FileJournal(writer, self._reactor, upkeep, hide)
         return self._journal
 
-    def spool_file(self) -> SpoolFile:
-        """The place of the spool: beside the journal, named after it. Copies of a journal have no payloads."""
+    def spool(self, settings: Settings, counters: Counter[str], clock: Clock, reactor: Any) -> ISpool:
+        """The spool: beside the journal, named after it. Copies of a journal have no payloads."""
         directory = self._config.directory
         space = Space(directory, self._config.min_free, self._clock)
-        return SpoolFile(directory.with_name(directory.name + SPOOL_SUFFIX), space)
+        file = SpoolFile(directory.with_name(directory.name + SPOOL_SUFFIX), space)
+        return Spool(file, settings, counters, clock, reactor)
 
     def count_in(self, counters: Counter[str]) -> None:
         """Count changes of other programs in these counters; see :meth:`FileJournal.count_in`."""
@@ -303,9 +307,8 @@ class JournalPlace:
         if self._upkeep is not None:
             self._upkeep.stop()
         if self._journal is not None:
-            self._journal.close()
-        self._background.shutdown(cancel_futures=True)
-        self._lock.release()
+            self._journal.abandon()
+        self._let_go(None)
 
     def _let_go(self, result: Any) -> Any:
         # Work that has not begun is left to the next boot.

@@ -60,7 +60,7 @@ def open_ports(
             opened[name] = listener
     if len(faults) > before:
         return
-    if not opened:
+    if not (opened or config.is_embedded):
         faults.append("no wire format can be served")
     with collecting(faults):
         check_opened(config, opened)

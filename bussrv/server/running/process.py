@@ -7,13 +7,15 @@ import resource
 import socket
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
+from bussrv.server.log.text import say_aside
+from bussrv.server.running.signals import stop
 from bussrv.settings import Settings
 
 YOUNG = 20_000
@@ -99,9 +101,11 @@ class Fitting(NamedTuple):
     limit: int
 
 
-def fitting(wanted: Settings) -> Fitting:
-    """The settings, with no more sessions than this process can have. Raises its limit of open files first."""
-    limit = raise_limit(wanted.max_sessions)
+def fitting(wanted: Settings, limit: int) -> Fitting:
+    """The settings, with no more sessions than a process can have.
+
+    :param limit: how many files it may open.
+    """
     most = most_sessions(wanted.max_sessions, limit)
     return Fitting(replace(wanted, max_sessions=most), most_connections(limit), limit)
 
@@ -116,6 +120,64 @@ def warn_of_fewer(wanted: Settings, fits: Fitting) -> None:
             wanted=wanted.max_sessions,
             limit=fits.limit,
         )
+
+
+class SharedProcess:
+    """A process that belongs to another program, of which the server is a part: it is left as it is."""
+
+    def fitting(self, wanted: Settings) -> Fitting:
+        """The settings, with no more sessions than this process can have."""
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        return fitting(wanted, wanted.max_sessions + RESERVE if soft == resource.RLIM_INFINITY else soft)
+
+    def say_aside(self, sentence: str) -> None:
+        """Tell whoever starts the process, and does not see its log. Here, the program has the log."""
+
+    def ready(self) -> None:
+        """The server is ready."""
+
+    def stopping(self) -> None:
+        """The server begins to stop."""
+
+    def end(self, asked_to_stop: Callable[[], object], stop_service: Callable[[], object]) -> None:
+        """Stop the server, because an operator asked for it through the admin interface.
+
+        :param asked_to_stop: is called before.
+        :param stop_service: stops the server alone.
+        """
+        asked_to_stop()
+        stop_service()
+
+
+class OwnProcess(SharedProcess):
+    """A process that is the server.
+
+    :param environment: the variables of the process.
+    """
+
+    def __init__(self, environment: Mapping[str, str], reactor: Any) -> None:
+        self._reactor = reactor
+        self._supervisor = Supervisor(environment, reactor)
+
+    def fitting(self, wanted: Settings) -> Fitting:
+        """The same. Raises the limit of open files of the process first."""
+        return fitting(wanted, raise_limit(wanted.max_sessions))
+
+    def say_aside(self, sentence: str) -> None:
+        """Write a line to standard error."""
+        say_aside(sentence)
+
+    def ready(self) -> None:
+        """Tell the service manager."""
+        self._supervisor.ready()
+
+    def stopping(self) -> None:
+        """Tell the service manager."""
+        self._supervisor.stopping()
+
+    def end(self, asked_to_stop: Callable[[], object], stop_service: Callable[[], object]) -> None:
+        """Stop the reactor, and with it the server."""
+        stop(self._reactor, asked_to_stop)
 
 
 class Supervisor:

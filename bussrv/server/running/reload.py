@@ -36,7 +36,7 @@ from bussrv.server.log.text import Threshold, one_line
 from bussrv.server.running.links import DialedLinks
 from bussrv.server.running.policy import in_effect
 from bussrv.server.running.ports import warn_of_expiry
-from bussrv.server.running.process import Fitting, fitting, warn_of_fewer
+from bussrv.server.running.process import Fitting, SharedProcess, warn_of_fewer
 
 log = Logger()
 
@@ -73,6 +73,7 @@ class Reload:
     :param formats: the wire formats that are on.
     :param threshold: the threshold of the log.
     :param parts: further parts of the server that depend on reloadable options, in the order of their changes.
+    :param process: the process of the server.
     """
 
     def __init__(
@@ -86,7 +87,9 @@ class Reload:
         threshold: Threshold,
         parts: Iterable[Prepare],
         reactor: Any,
+        process: SharedProcess,
     ) -> None:
+        self._process = process
         self._values = dict(config.values)
         self._endpoints = config.endpoints
         self._admin = config.admin
@@ -133,7 +136,7 @@ class Reload:
         if faults:
             raise ConfigError(*dict.fromkeys(faults))
         changed = tuple(each for each in names if each in _RELOADABLE)
-        fits = fitting(config.settings)
+        fits = self._process.fitting(config.settings)
         if "max-sessions" in changed:
             warn_of_fewer(config.settings, fits)
         return PreparedReload(config, fits, changed, restart, tuple(uses))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import secrets
 from collections.abc import Callable, Iterable, Mapping
@@ -11,8 +10,8 @@ from typing import Any
 
 import twisted
 from twisted.application.service import Service
-from twisted.internet.defer import Deferred, DeferredList, maybeDeferred, succeed
-from twisted.logger import ILogObserver, Logger, globalLogPublisher
+from twisted.internet.defer import Deferred, DeferredList, fail, maybeDeferred, succeed
+from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from bussrv import events as ev
@@ -30,11 +29,8 @@ from bussrv.server.configuration.check import check_places
 from bussrv.server.configuration.config import ADMIN, Config
 from bussrv.server.configuration.exposure import check_endpoints, warn_of_exposed
 from bussrv.server.configuration.faults import prepare_all
-from bussrv.server.configuration.options import BusOptions, Options, StartError
-from bussrv.server.log.json import json_observer
 from bussrv.server.log.refusals import Refusals
-from bussrv.server.log.repeats import Repeats
-from bussrv.server.log.text import Threshold, escape_log, one_line, say_aside
+from bussrv.server.log.text import Threshold
 from bussrv.server.running.admin import AdminInterface, AdminView
 from bussrv.server.running.identity import Checkers
 from bussrv.server.running.incidents import IncidentsInEffect
@@ -42,16 +38,13 @@ from bussrv.server.running.journal import JournalPlace, NoJournal
 from bussrv.server.running.links import DialedLinks
 from bussrv.server.running.policy import PolicyInEffect, in_effect
 from bussrv.server.running.ports import make_listeners, open_ports, warn_of_expiry
-from bussrv.server.running.process import Supervisor, fitting, run_on_monotonic_clock, tune_collector, warn_of_fewer
+from bussrv.server.running.process import SharedProcess, warn_of_fewer
 from bussrv.server.running.reload import Reload
-from bussrv.server.running.signals import obey_signals, stop
 from bussrv.services.discovery.home_assistant import HomeAssistant
 from bussrv.services.discovery.presence import Presence
 from bussrv.services.hosting import HostedServices
 from bussrv.turns.clock import Clock, SystemClock
 from bussrv.version import VERSION
-
-__all__ = ["BusService", "Options", "makeService"]
 
 log = Logger()
 
@@ -80,8 +73,12 @@ class BusService(Service):
     :param services: the services of the server itself that are installed.
     :param read: reads the configuration again; ``None``: it cannot be read again.
     :param threshold: the threshold of the log.
-    :param observer: writes the log; ``None``: as ``twistd`` does.
+    :param process: the process of the server.
+    :param place: the place of the journal; ``None``: as the configuration says.
+    :param fresh_id: makes unique ids.
+    :param boot: the id of this boot; ``None``: any.
     :ivar bus: the bus, once the server is started.
+    :ivar further: what else is closed when the server stops, by its name in the log.
     """
 
     name = "bussrv"
@@ -97,70 +94,104 @@ class BusService(Service):
         services: Iterable[IHostedService] = (),
         read: Callable[[], Config] | None = None,
         threshold: Threshold | None = None,
-        observer: ILogObserver | None = None,
+        process: SharedProcess | None = None,
+        place: NoJournal | None = None,
+        fresh_id: Callable[[], str] = new_id,
+        boot: str | None = None,
     ) -> None:
+        self._boot = boot or secrets.token_hex(6)
         self.listeners: dict[str, IListener] = {}
+        self.further: dict[str, Callable[[], Deferred[Any]]] = {}
         self._config = config
         self._read = read
         self._reload: Reload | None = None
         self._threshold = threshold or Threshold()
-        self._observer = observer
+        self._process = process or SharedProcess()
+        self._fresh_id = fresh_id
         self._installed = list(formats)
         self._formats = [each for each in self._installed if each.name in config.endpoints]
         self._services = [each for each in services if each.name in config.services]
         self._reactor = reactor
         self._clock: Clock = SystemClock() if clock is None else clock
-        self._place: JournalPlace | NoJournal = NoJournal()
-        self._supervisor = Supervisor(os.environ, reactor)
+        self._given_place = place
+        self._place: JournalPlace | NoJournal = NoJournal() if place is None else place
+        self._is_ready = False
+        self._awaiting_ready: list[Deferred[None]] = []
+        self._has_begun = False
+        self._undos: list[Callable[[], object]] = []
+        self._stopped: Deferred[None] | None = None
         self._stop_admin: Callable[[], Deferred[Any]] = lambda: succeed(None)
         self._discovery: HomeAssistant | None = None
         self._hurry: Deferred[None] | None = None
         self._drains = False
         self._left_open: int | None = None  # sessions that the last boot did not close
 
-    def setServiceParent(self, parent: Any) -> None:
-        """Belong to the application that ``twistd`` runs; it asks that for the observer of the log."""
-        super().setServiceParent(parent)
-        if self._observer is not None:
-            parent.setComponent(ILogObserver, self._observer)
-
     def startService(self) -> None:
         """Replay the journal, open the ports, and close what the last boot left open.
 
-        :raises StartError: has a sentence for each fault; nothing is left open then.
+        :raises ConfigError: has a sentence for each fault; nothing is left open then.
+        :raises RuntimeError: it was started before. A server starts once.
         """
+        if self._has_begun:
+            raise RuntimeError("a server starts once: make another one")
+        self._has_begun = True
         try:
             self._start()
-        except (JournalError, ConfigError) as error:
-            for listener in self.listeners.values():
-                maybeDeferred(listener.stopService)
-            self._stop_admin()
-            self._place.abandon()
+        except BaseException as error:
+            self._stopped = succeed(None)
+            self._undo_start()
+            if not isinstance(error, (JournalError, ConfigError)):
+                raise
             sentences = error.sentences if isinstance(error, ConfigError) else [str(error)]
             # A start ends at the first part that cannot be used, and names the faults of all others, too.
             others = check_places(self._config, self._installed, self._reactor)
-            raise StartError(*dict.fromkeys([*others, *sentences])) from error
+            raise ConfigError(*dict.fromkeys([*others, *sentences])) from error
         super().startService()
+
+    def _undo_start(self) -> None:
+        """Stop what was begun. Nothing was journaled yet, and nobody is connected."""
+        for listener in self.listeners.values():
+            maybeDeferred(listener.stopService)
+        self._stop_admin()
+        for undo in reversed(self._undos):
+            undo()
+        self._place.abandon()
 
     def _start(self) -> None:
         journal_config = self._config.journal_config
-        if journal_config is not None:
+        if journal_config is not None and self._given_place is None:
             self._place = JournalPlace(journal_config, self._clock, self._reactor, self._config.place)
         recovered = self._place.recovered
         server_id = self._config.server_id or recovered.server or f"bussrv-{secrets.token_hex(4)}"
-        boot = secrets.token_hex(6)
+        boot = self._boot
         journal = self._place.open(server_id, boot)
-        self._fits = fitting(self._config.settings)
+        self._fits = self._process.fitting(self._config.settings)
         settings = self._fits.settings
         self.registry = Registry(
-            journal, self._clock, new_id, server_id=server_id, boot=boot, state=self._place.state, settings=settings
+            journal,
+            self._clock,
+            self._fresh_id,
+            server_id=server_id,
+            boot=boot,
+            state=self._place.state,
+            settings=settings,
         )
-        spool = self._place.spool_file()
-        self.bus = Bus(self.registry, settings, server_id, new_id, self._clock, self._reactor, spool=spool)
+        clock, reactor = self._clock, self._reactor
+        self.bus = Bus(
+            self.registry,
+            settings,
+            server_id,
+            self._fresh_id,
+            clock,
+            reactor,
+            spool=lambda counters: self._place.spool(settings, counters, clock, reactor),
+        )
         self._place.count_in(self.bus.counters)
+        self._undos += [self.bus.links.stop, self.bus.spool.close, self.bus.identity.stop]
         self._refusals = Refusals(self._reactor)
         self.registry.refusal_observers.append(self._refusals.add)
         self._checkers = Checkers(self.bus.identity, self.bus, self._reactor)
+        self._undos += [self._refusals.stop, self._checkers.stop]
         if self._config.journal is not None:
             self.bus.report("journal", lambda: self._place.outlook().report())
         self.bus.streams.most_connections = self._fits.most_connections
@@ -182,7 +213,7 @@ class BusService(Service):
             threshold=self._threshold,
             is_draining=lambda: self._drains,
             reload=self.reload,
-            drain=partial(stop, self._reactor, partial(self.asked_to_stop, drain=True)),
+            drain=partial(self._process.end, partial(self.asked_to_stop, drain=True), self.stopService),
         )
         self._incidents = IncidentsInEffect(self._config, self._view, recovered)
         self._open()
@@ -208,6 +239,7 @@ class BusService(Service):
                 threshold=self._threshold,
                 parts=self._parts,
                 reactor=self._reactor,
+                process=self._process,
             )
         self._reactor.callWhenRunning(self._show_banner, server_id)
         # Ready: the reactor runs, so that a signal stops the server in an orderly way, and its own services are
@@ -222,7 +254,7 @@ class BusService(Service):
             if name in self._config.named_services:
                 faults.append(sentence)
             else:
-                say_aside(sentence)
+                self._process.say_aside(sentence)
         listeners = make_listeners(self._formats, self._config, self.bus, self._reactor, faults)
         self._admin = AdminInterface(self._config, self._view, faults)
         self._stop_admin = self._admin.stop
@@ -261,6 +293,8 @@ class BusService(Service):
             self.registry.note(ev.ServerRecovered(sessions_closed=left_open, torn_bytes=recovered.torn_bytes))
 
     def _show_banner(self, server_id: str) -> None:
+        if self._stopped is not None:
+            return
         python = platform.python_version()
         log.info(
             "bussrv {version}, server id {server_id} (Python {python}, Twisted {twisted}, hot path in {hot_path})",
@@ -271,8 +305,7 @@ class BusService(Service):
             twisted=twisted.__version__,
             hot_path=HOT_PATH,
         )
-        ports = {**self.listeners, **({} if self._admin.port is None else {ADMIN: self._admin.port})}
-        for name, listener in ports.items():
+        for name, listener in self.ports.items():
             log.info("{protocol:>9} on {address}", event="server.listening", protocol=name, address=listener.address)
         if self._admin.dashboard is not None:
             log.info("dashboard at {url}", event="server.dashboard", url=self._admin.dashboard)
@@ -295,12 +328,36 @@ class BusService(Service):
                 sessions="session is" if self._left_open == 1 else "sessions are",
             )
         warn_of_fewer(self._config.settings, self._fits)
-        warn_of_exposed(ports, self._config)
+        warn_of_exposed(self.ports, self._config)
         warn_of_expiry(self.bus.streams.certificates)
 
+    @property
+    def ports(self) -> dict[str, IListener]:
+        """The ports that are open, by the name of their option."""
+        admin = self._admin.port
+        return {**self.listeners, **({} if admin is None else {ADMIN: admin})}
+
     def _say_ready(self, _: object) -> None:
+        if self._stopped is not None:
+            return
         log.info("bussrv is ready", event="server.ready")
-        self._supervisor.ready()
+        self._process.ready()
+        self._is_ready = True
+        awaiting, self._awaiting_ready = self._awaiting_ready, []
+        for each in awaiting:
+            each.callback(None)
+
+    def when_ready(self) -> Deferred[None]:
+        """Wait until the services of the server itself are offered, which is the last thing of a start.
+
+        :returns: fires then; fails with ``RuntimeError`` if the server stops before.
+        """
+        if self._stopped is not None:
+            return fail(_stopped_early())
+        if self._is_ready:
+            return succeed(None)
+        self._awaiting_ready.append(Deferred())
+        return self._awaiting_ready[-1]
 
     def asked_to_stop(self, *, drain: bool) -> None:
         """Begin to stop, after a signal. A second signal ends a drain immediately.
@@ -337,7 +394,10 @@ class BusService(Service):
             late.cancel()
 
     async def _stop(self) -> None:
-        self._supervisor.stopping()
+        awaiting, self._awaiting_ready = self._awaiting_ready, []
+        for each in awaiting:
+            each.errback(_stopped_early())
+        self._process.stopping()
         if self._discovery is not None:
             self._discovery.stop()
         if self._drains and self._hurry is not None:
@@ -347,11 +407,12 @@ class BusService(Service):
         self.bus.links.stop()
         listeners = {name: listener.stopService for name, listener in reversed(tuple(self.listeners.items()))}
         links = {"link": lambda: Deferred.fromCoroutine(self._links.stop())}
-        await self._all_stopped({**links, **listeners, ADMIN: self._stop_admin})
+        await self._all_stopped({**links, **listeners, **self.further, ADMIN: self._stop_admin})
         await self.bus.links.finish()
         self._hosted.stop()
         self._refusals.stop()
         await self.bus.spool.close()
+        self.bus.identity.stop()
         self.bus.uses.stop()
         self.registry.note(ev.ServerStopped())
         await self._place.close()
@@ -380,31 +441,24 @@ class BusService(Service):
         log.failure("{protocol} failed to close", failure, event="server.port-not-closed", protocol=name)
 
     def stopService(self) -> Deferred[None]:
-        """Close every session, then the journal."""
+        """Close every session, then the journal. :returns: fires when that is done, however often this is called."""
         super().stopService()
-        return Deferred.fromCoroutine(self._stop())
+        if not self._has_begun:
+            return succeed(None)
+        if self._stopped is None:
+            # It is known to be stopping before the first step of it.
+            self._stopped = Deferred()
+            Deferred.fromCoroutine(self._stop()).chainDeferred(self._stopped)
+        done: Deferred[None] = Deferred()
+        self._stopped.addBoth(_tell, done)
+        return done
 
 
-def makeService(options: BusOptions) -> BusService:
-    """The service that ``twistd bussrv`` runs."""
-    from twisted.internet import reactor
+def _tell(outcome: Any, waiting: Deferred[Any]) -> Any:
+    """Tell another one who waits for the same outcome."""
+    waiting.callback(outcome)  # a failure is passed on as one
+    return None if isinstance(outcome, Failure) else outcome
 
-    threshold, repeats = Threshold(options.config.log_level), Repeats(reactor)
-    escape_log(globalLogPublisher, threshold)
-    globalLogPublisher.addObserver(repeats)
-    reactor.callWhenRunning(repeats.start)
-    for sentence in options.warnings:
-        log.warn("{sentence}", event="config.without-effect", sentence=one_line(sentence))
-    run_on_monotonic_clock(reactor)
-    reactor.callWhenRunning(tune_collector)
-    service = BusService(
-        options.config,
-        options.formats,
-        reactor,
-        services=options.services,
-        read=options.read,
-        threshold=threshold,
-        observer=json_observer(options.parent or {}) if options.config.log_format == "json" else None,
-    )
-    obey_signals(reactor, service.asked_to_stop, service.reload)
-    return service
+
+def _stopped_early() -> RuntimeError:
+    return RuntimeError("the server stopped before it was ready")

@@ -52,7 +52,7 @@ def _call_on(number: int, call: Callable[[], None], reactor: Any) -> None:
     signal.signal(number, lambda *_: reactor.callFromThread(call))
 
 
-def stop(reactor: Any, asked_to_stop: Callable[[], None]) -> None:
+def stop(reactor: Any, asked_to_stop: Callable[[], object]) -> None:
     """Stop the reactor, and with it the server.
 
     :param asked_to_stop: is called before.

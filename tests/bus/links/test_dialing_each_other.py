@@ -10,8 +10,8 @@ from twisted.internet.task import Clock
 from bussrv import events as ev
 from bussrv.journal.interfaces import Waiter
 from bussrv.journal.record import Stamped
+from bussrv.testing.journal import SteeredJournal
 from tests.bus.links.fabric import LATENCY, Fabric
-from tests.journal.steered import SteeredJournal
 from tests.size import sized
 
 LONG = 10.0

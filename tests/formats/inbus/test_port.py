@@ -21,9 +21,9 @@ from bussrv.formats.inbus.subscribers import UNREACHABLE_GRACE, LedgerEntry
 from bussrv.net.transport import icmp
 from bussrv.registry.changes.registry import Registry
 from bussrv.settings import Settings
+from bussrv.testing.journal import SteeredJournal
 from bussrv.turns.clock import SystemClock
 from bussrv.wire import inbus as wire
-from tests.journal.steered import SteeredJournal
 
 reactor: Any = the_reactor
 PATIENCE = 10.0

@@ -14,8 +14,8 @@ from msgspec import UNSET
 from bussrv import events as ev
 from bussrv.registry.limits import deferred_openings
 from bussrv.registry.state.session import Claims
+from bussrv.testing.journal import SteeredJournal
 from bussrv.values import ModeInterest, Traffic
-from tests.journal.steered import SteeredJournal
 from tests.journal.support import fold
 from tests.registry.support import SERVER, Bench, Watcher
 

@@ -15,8 +15,8 @@ from bussrv.registry.changes.registry import Registry
 from bussrv.registry.interfaces import IRegistry, IRegistryObserver
 from bussrv.registry.state.session import Claims, ISession, Session
 from bussrv.settings import Settings
+from bussrv.testing.journal import SteeredJournal
 from bussrv.values import Traffic
-from tests.journal.steered import SteeredJournal
 from tests.journal.support import fold
 from tests.registry.support import EVERYTHING, NOTHING, SERVER, Bench, close, outcome_of, unregister_all
 

@@ -3,7 +3,7 @@
 import pytest
 
 from bussrv.registry.state.session import Claims
-from tests.journal.steered import SteeredJournal
+from bussrv.testing.journal import SteeredJournal
 from tests.journal.support import fold
 from tests.registry.support import EVERYTHING, close, outcome_of, unregister_all
 

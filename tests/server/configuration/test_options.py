@@ -13,7 +13,7 @@ from bussrv.server.configuration.check import check
 from bussrv.server.configuration.options import Options, StartError
 from bussrv.server.configuration.sources import of_command_line
 from bussrv.server.log.text import one_line
-from bussrv.server.running.service import BusService
+from bussrv.server.running.twistd import ProcessService
 from tests.certificates import self_signed
 from tests.server.configs import FORMATS, SERVICES, configured
 from tests.size import sample
@@ -72,7 +72,7 @@ def faults_of_start(options: dict[str, Any]) -> tuple[str, ...]:
         built = configured(options)
     except ConfigError as error:
         return tuple(map(one_line, error.sentences))
-    server = BusService(built, FORMATS, reactor, services=[])
+    server = ProcessService(built, FORMATS, reactor, services=[])
     try:
         server.startService()
     except StartError as error:

@@ -9,10 +9,10 @@ import pytest_twisted
 from twisted.internet import reactor
 
 from bussrv.cli.main import main
+from bussrv.errors import ConfigError
 from bussrv.policy.permissions.permissions import NOTHING
 from bussrv.policy.permissions.rules import Rules
 from bussrv.server.configuration import config
-from bussrv.server.configuration.options import StartError
 from bussrv.server.configuration.sources import of_command_line
 from bussrv.server.running.service import BusService
 from tests.server.running.test_reload import FILE, FORMATS, FREE, SERVICES, Running
@@ -76,7 +76,7 @@ def test_a_server_does_not_start_with_a_bad_policy(tmp_path: Path) -> None:
     (tmp_path / FILE).write_text(policy_file(tmp_path, BAD) + 'link = ["tcp:a:99999"]')
     given = of_command_line({**FREE, "journal": "off", "config": str(tmp_path / FILE)})
     server = BusService(config.build(given, FORMATS, SERVICES), FORMATS, reactor, services=SERVICES)
-    with pytest.raises(StartError) as refused:
+    with pytest.raises(ConfigError) as refused:
         server.startService()
     first, second, third = refused.value.sentences
     assert first == f"{tmp_path}/policy.toml:2: users: 7 is not a text"

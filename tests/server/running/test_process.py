@@ -130,10 +130,9 @@ def test_the_limit_is_raised_as_far_as_is_needed_and_allowed(
 
 def test_the_log_says_once_that_there_may_be_fewer_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
-    monkeypatch.setattr(process, "raise_limit", lambda _: 1024)
     monkeypatch.setattr(process.log, "warn", lambda text, **_: said.append(text))
     wanted = replace(Settings(), max_sessions=50_000)
-    fits = fitting(wanted)
+    fits = fitting(wanted, 1024)
     assert fits.settings.max_sessions == 1024 - RESERVE
     warn_of_fewer(fits.settings, fits)
     assert not said

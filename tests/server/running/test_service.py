@@ -13,6 +13,7 @@ from twisted.internet.protocol import Protocol
 from twisted.logger import LogEvent, capturedLogs, globalLogPublisher
 
 from bussrv import events as ev
+from bussrv.errors import ConfigError
 from bussrv.interfaces import IHostedService
 from bussrv.journal.files import Files
 from bussrv.journal.reading import read_journal
@@ -21,6 +22,7 @@ from bussrv.server.configuration.options import StartError
 from bussrv.server.configuration.sources import of_command_line
 from bussrv.server.running import service as module
 from bussrv.server.running.service import BusService
+from bussrv.server.running.twistd import ProcessService
 from bussrv.spool.entries import Append, Claim
 from bussrv.wire.objects import BusObject, ObjectReader, encode
 from tests.server.configs import FORMATS, SERVICES
@@ -53,9 +55,11 @@ class Client(Protocol):
         self.gone.callback(None)
 
 
-def service(journal: Path | str, services: Sequence[IHostedService] = (), **options: str) -> BusService:
+def service(
+    journal: Path | str, services: Sequence[IHostedService] = (), kind: type[BusService] = BusService, **options: str
+) -> BusService:
     values = of_command_line({**FREE, "journal": str(journal), **options})
-    return BusService(config.build(values, FORMATS, services), FORMATS, reactor, services=services)
+    return kind(config.build(values, FORMATS, services), FORMATS, reactor, services=services)
 
 
 @pytest_twisted.ensureDeferred
@@ -178,7 +182,7 @@ async def test_no_port_keeps_the_server_from_ending_its_journal(
 
 def test_no_port_is_opened_if_a_file_of_another_is_unusable(tmp_path: Path) -> None:
     failed = service("off", objects=f"unix:{tmp_path}/socket", spp="ssl:0:privateKey=none")
-    with pytest.raises(StartError, match="none: cannot be read"):
+    with pytest.raises(ConfigError, match="none: cannot be read"):
         failed.startService()
     assert (failed.listeners, list(tmp_path.iterdir())) == ({}, [])
 
@@ -188,7 +192,7 @@ async def test_a_start_that_fails_leaves_nothing_open(tmp_path: Path, capfd: pyt
     first = service("off")
     first.startService()
     busy = first.listeners["spp"].address.rpartition(":")[2]
-    second = service(tmp_path / "journal", spp=busy)
+    second = service(tmp_path / "journal", kind=ProcessService, spp=busy)
     with pytest.raises(StartError, match=f"port {busy}: Address already in use"):
         second.startService()
     assert capfd.readouterr().err.count("\n") == 1

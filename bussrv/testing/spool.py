@@ -1,4 +1,4 @@
-"""A spool without a thread, for servers in memory: what is asked for is done at once, and told in the next turn."""
+"""A spool without a thread, for servers in memory: work is done at once, and its outcome told in the next turn."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, succeed
 from twisted.internet.task import Clock
 from zope.interface import implementer
 
@@ -20,7 +20,10 @@ from bussrv.spool.store import SpoolStore
 
 @implementer(ISpool)
 class PromptSpool:
-    """:ivar fails: whether changes are refused, as by a disk that fails.
+    """A spool in memory.
+
+    :ivar store: its entries.
+    :ivar fails: whether changes are refused, as by a disk that fails.
     :ivar reactor: calls later. Calls of one that nobody advances any more are lost.
     :ivar delay: seconds until what was asked for is told.
     """
@@ -37,10 +40,21 @@ class PromptSpool:
         self.damage_observers: list[Callable[[], object]] = []
         self._counters = counters
         self.reactor = reactor
+        self._boot = 0
 
     def restart(self, reactor: Clock) -> None:
         """The server is another one: what was to be told is lost."""
         self.reactor, self._due = reactor, 0.0
+
+    def begin_boot(self, counters: Counter[str]) -> None:
+        """The server starts again: what was to be told is lost, and nobody is told of damage any more."""
+        self._boot += 1
+        self._counters, self._due = counters, 0.0
+        self.damage_observers = []
+
+    def close(self) -> Deferred[None]:
+        """Nothing waits."""
+        return succeed(None)
 
     def damage(self) -> None:
         """Everything in it is lost."""
@@ -50,14 +64,17 @@ class PromptSpool:
 
     @property
     def unavailable(self) -> SpoolUnavailable | None:
+        """See :class:`ISpool`."""
         return SpoolUnavailable("full") if self.fails else None
 
     def append_changes(self, changes: Sequence[Change], waiter: SpoolWaiter) -> None:
+        """See :class:`ISpool`."""
         outcome = self.unavailable or self._do(lambda: self.store.apply(changes))
         tell = waiter.errback if isinstance(outcome, Exception) else waiter.callback
         self._tell(tell, outcome)
 
     def write(self, changes: Sequence[Change]) -> Deferred[Written]:
+        """See :class:`ISpool`."""
         done: Deferred[Written] = Deferred()
         self.append_changes(changes, done)
         return done
@@ -65,15 +82,19 @@ class PromptSpool:
     def page(
         self, owner: str, kind: str, *, after: int = 0, most: int = 100, most_bytes: int = 1 << 20
     ) -> Deferred[Page]:
+        """See :class:`ISpool`."""
         return self._read(lambda: self.store.page(owner, kind, after, most, most_bytes))
 
     def owner(self, owner: str) -> Deferred[Owner | None]:
+        """See :class:`ISpool`."""
         return self._read(lambda: self.store.owner(owner))
 
     def owners(self, *, after: str = "", most: int = 1000) -> Deferred[tuple[str, ...]]:
+        """See :class:`ISpool`."""
         return self._read(lambda: self.store.owners(after, most))
 
     def entries_of(self, owner: str) -> int:
+        """See :class:`ISpool`."""
         found = self._do(lambda: self.store.owner(owner))
         return 0 if found is None else sum(found.kinds.values())
 
@@ -86,7 +107,11 @@ class PromptSpool:
         """In the order of the calls."""
         now = self.reactor.seconds()
         self._due = max(self._due, now + self.delay)
-        self.reactor.callLater(self._due - now, tell, outcome)
+        self.reactor.callLater(self._due - now, self._tell_in, self._boot, tell, outcome)
+
+    def _tell_in(self, boot: int, tell: Callable[[Any], object], outcome: Any) -> None:
+        if boot == self._boot:
+            tell(outcome)
 
     def _do(self, work: Callable[[], Any]) -> Any:
         self.store.begin()

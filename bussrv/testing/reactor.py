@@ -1,0 +1,228 @@
+"""A reactor for tests: its clock is moved by the test, and its ports are in memory.
+
+It has what a server asks of a reactor: calls later, TCP, UDP and UNIX ports, and threads, whose work is done in the
+next turn.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from twisted.internet.address import IPv4Address, IPv6Address, UNIXAddress
+from twisted.internet.defer import Deferred, maybeDeferred, succeed
+from twisted.internet.error import CannotListenError
+from twisted.internet.interfaces import IListeningPort
+from twisted.internet.task import Clock
+from zope.interface import implementer
+
+from bussrv.addresses import UNIX, peer_text
+
+FIRST_FREE = 49_152
+"""The first port that is given to who asks for any."""
+
+MOST_TURNS = 100_000
+"""After so many turns without a pause, what happens is taken for endless."""
+
+Opened = TypeVar("Opened", bound="StreamPort | DatagramPort")
+Address = IPv4Address | IPv6Address | UNIXAddress
+
+
+class MemoryReactor(Clock):
+    """A reactor that the test drives; all that it asks of one is :meth:`advance`.
+
+    :ivar ports: those that are open, by kind (``TCP``, ``UDP`` or ``UNIX``) and number or path.
+    :ivar receivers: are given the datagrams that are sent to an address, by its host and port.
+    :ivar started: the time of day at its second 0, in UTC microseconds. A test that sets the clock of the machine
+        changes this.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ports: dict[tuple[str, int | str], StreamPort | DatagramPort] = {}
+        self.started = 1_700_000_000_000_000
+        self.receivers: dict[tuple[str, int], Callable[[bytes], object]] = {}
+        self._next_port = FIRST_FREE
+
+    # Time.
+
+    def advance(self, amount: float = 0.0) -> None:
+        """Let time pass, and do what is due, in the order of its times; at least what is due now.
+
+        :raises RuntimeError: something happens again and again without a pause.
+        """
+        end, turns = self.rightNow + amount, 0
+        while (due := self.next_due()) is not None and due <= end:
+            turns = 0 if due > self.rightNow else turns + 1
+            if turns > MOST_TURNS:
+                raise RuntimeError(f"{MOST_TURNS} turns without a pause, the next would call {self.calls[0]}")
+            self.rightNow = max(self.rightNow, due)
+            self.turn()
+        self.rightNow = end
+
+    def turn(self) -> None:
+        """One turn of the reactor: do what is due when it begins."""
+        for call in [each for each in self.calls if each.getTime() <= self.rightNow]:
+            if call.active():
+                self.calls.remove(call)
+                call.called = 1
+                call.func(*call.args, **call.kw)
+
+    def next_due(self) -> float | None:
+        """When the next call is due, in seconds; ``None``: there is none."""
+        return min((each.getTime() for each in self.calls), default=None)
+
+    def forget(self) -> None:
+        """Forget all calls and ports, as if the process had been killed."""
+        self.calls.clear()
+        self.ports.clear()
+
+    def utc(self) -> int:
+        """The time of day, UTC microseconds."""
+        return self.started + self.mono()
+
+    def mono(self) -> int:
+        """The monotonic time, microseconds."""
+        return round(self.rightNow * 1_000_000)
+
+    # It always runs, and has no threads.
+
+    def callWhenRunning(self, call: Callable[..., object], *arguments: Any, **named: Any) -> None:  # noqa: N802
+        """Call now."""
+        call(*arguments, **named)
+
+    def callFromThread(self, call: Callable[..., object], *arguments: Any, **named: Any) -> None:  # noqa: N802
+        """Call in the next turn."""
+        self.callLater(0, call, *arguments, **named)
+
+    def compute(self, function: Callable[..., Any], *arguments: Any) -> Deferred[Any]:
+        """Call a function in the next turn, instead of in a thread. :returns: its result."""
+        done: Deferred[Any] = Deferred()
+        self.callLater(0, lambda: maybeDeferred(function, *arguments).chainDeferred(done))
+        return done
+
+    def addSystemEventTrigger(self, *_: Any, **__: Any) -> object:  # noqa: N802
+        """The reactor is never stopped, so nobody is told of that."""
+        return object()
+
+    def removeSystemEventTrigger(self, trigger: object) -> None:  # noqa: N802
+        """Nobody would have been told."""
+
+    # Ports.
+
+    def listenTCP(self, port: int, factory: Any, backlog: int = 50, interface: str = "") -> StreamPort:  # noqa: N802
+        """Open a TCP port; 0: any."""
+        return self._open(StreamPort(self, self._address("TCP", port, interface), factory))
+
+    def listenUNIX(self, address: Any, factory: Any, *_: Any, **__: Any) -> StreamPort:  # noqa: N802
+        """Open the port of a UNIX socket. There is no such file."""
+        return self._open(StreamPort(self, UNIXAddress(os.fsencode(address)), factory))
+
+    def listenUDP(  # noqa: N802
+        self,
+        port: int,
+        protocol: Any,
+        interface: str = "",
+        maxPacketSize: int = 8192,  # noqa: N803
+    ) -> DatagramPort:
+        """Open a UDP port; 0: any."""
+        return self._open(DatagramPort(self, self._address("UDP", port, interface), protocol))
+
+    def _address(self, kind: Any, port: int, interface: str) -> Address:
+        made = IPv6Address if ":" in interface else IPv4Address
+        if port == 0:
+            while (kind, self._next_port) in self.ports:
+                self._next_port += 1
+            port = self._next_port
+            self._next_port += 1
+        return made(kind, interface or "0.0.0.0", port)
+
+    def _open(self, port: Opened) -> Opened:
+        if port.key in self.ports:
+            why = OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
+            raise CannotListenError(port.interface, port.key[1], why)
+        self.ports[port.key] = port
+        port.startListening()
+        return port
+
+
+class _Port:
+    def __init__(self, reactor: MemoryReactor, address: Address) -> None:
+        self._reactor = reactor
+        self._address = address
+        self.interface = getattr(address, "host", None)
+
+    @property
+    def key(self) -> tuple[str, int | str]:
+        """The kind and the number or path."""
+        if isinstance(self._address, UNIXAddress):
+            return "UNIX", os.fsdecode(self._address.name or b"")
+        return self._address.type, self._address.port
+
+    @property
+    def text(self) -> str:
+        """The address as a server tells it."""
+        return peer_text(self._address).removeprefix(f"{UNIX}:")
+
+    def getHost(self) -> Any:
+        """The address that it listens on."""
+        return self._address
+
+    def _close(self) -> bool:
+        """:returns: whether it was open."""
+        return self._reactor.ports.pop(self.key, None) is not None
+
+
+@implementer(IListeningPort)
+class StreamPort(_Port):
+    """A port that clients connect to.
+
+    :param factory: makes the protocols of its connections.
+    """
+
+    def __init__(self, reactor: MemoryReactor, address: Address, factory: Any) -> None:
+        super().__init__(reactor, address)
+        self.factory = factory
+
+    def startListening(self) -> None:  # noqa: N802
+        """Open it."""
+        self.factory.doStart()
+
+    def stopListening(self) -> Deferred[None]:  # noqa: N802
+        """Close it. Its connections stay."""
+        if self._close():
+            self.factory.doStop()
+        return succeed(None)
+
+
+@implementer(IListeningPort)
+class DatagramPort(_Port):
+    """A port that datagrams come to. It is the transport of its protocol.
+
+    :ivar failing: what the system says of everything that is sent; ``None``: it takes it.
+    """
+
+    def __init__(self, reactor: MemoryReactor, address: Address, protocol: Any) -> None:
+        super().__init__(reactor, address)
+        self.protocol = protocol
+        self.failing: OSError | None = None
+
+    def startListening(self) -> None:  # noqa: N802
+        """Open it."""
+        self.protocol.makeConnection(self)
+
+    def stopListening(self) -> Deferred[None]:  # noqa: N802
+        """Close it."""
+        if self._close():
+            self.protocol.doStop()
+        return succeed(None)
+
+    def write(self, datagram: bytes, address: tuple[str, int]) -> None:
+        """Send a datagram. Without a receiver there it is lost."""
+        if self.failing is not None:
+            raise self.failing
+        receive = self._reactor.receivers.get(address[:2])
+        if receive is not None:
+            receive(datagram)
