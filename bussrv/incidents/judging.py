@@ -10,7 +10,12 @@ An incident that is about no finding of an audit is one of these:
 5. ``takeover``: the returns to one durable session of another user than its own.
 6. ``outage``: the outages of one service that began when a provider was lost, if one took ``LONG``. If its last
    provider left by itself, that is none.
-7. ``trouble``: a condition of a running server that its health, or its clock, is not well. An audit knows none.
+
+A running server knows conditions besides. An audit knows none of them:
+
+7. ``link``: the link to one server, which should be there and is not, or over which objects were lost.
+8. ``clock``: the clock of another server is not that of this one.
+9. ``trouble``: a check of its health fails, or its clock was set.
 """
 
 from __future__ import annotations
@@ -45,19 +50,20 @@ MOST_SOURCES = 8
 class Incident(Struct, frozen=True, kw_only=True):
     """Findings and events that belong together. Moments are UTC microseconds since 1970.
 
-    :ivar what: ``guessing``, ``address``, ``crash``, ``identity``, ``takeover``, ``outage`` or ``trouble``; of findings
-        of an audit ``damage`` or ``session``.
+    :ivar what: a key of :data:`RULES`; of findings of an audit ``damage`` or ``session``.
     :ivar severity: of the worst finding; ``event`` if it is about no finding.
     :ivar number: of findings, of refusals, of crashes, of sessions at the same time, of takeovers, of outages, or how
-        often a trouble began.
-    :ivar others: of addresses that guessed; of sessions in storms; of sessions that the findings are about.
+        often a condition began.
+    :ivar others: of addresses that guessed; of sessions in storms; of objects that were lost between servers, at
+        least; of sessions that the findings are about.
     :ivar kinds: the kinds of findings, or the events of refusals.
     :ivar seconds: the longest outage, or the longest time without the server.
-    :ivar lasts: whether that outage, or the trouble, is not over at the last record.
+    :ivar lasts: whether that outage, or the condition, is not over at the last record.
     :ivar journal, segment, first_seq, last_seq: the place; without a number the time is the place.
-    :ivar subject: the routing id, the session that was taken over, the service, or the name of the check.
+    :ivar subject: the routing id, the session that was taken over, the service, the other server, or the name of the
+        check.
     :ivar sources: some of the addresses that guessed.
-    :ivar detail: a sentence about a trouble.
+    :ivar detail: a sentence about a condition.
     """
 
     what: str
@@ -119,9 +125,14 @@ RULES: Mapping[str, Rule] = {
     "identity": Rule(lambda row: row.number > 0, lambda row: row.number),
     "takeover": Rule(lambda row: row.number > 0, lambda row: row.number),
     "outage": Rule(lambda row: (row.seconds or 0) >= LONG, lambda row: row.seconds or 0),
+    "link": Rule(lambda row: row.number + row.others > 0, lambda row: row.lasts),
+    "clock": Rule(lambda row: row.number > 0, lambda row: row.lasts),
     "trouble": Rule(lambda row: row.number > 0, lambda row: row.lasts),
 }
 """The rule of each kind, in the order in which they are shown."""
+
+CONDITIONS = frozenset({"link", "clock", "trouble"})
+"""The kinds that only a running server knows."""
 
 
 def is_incident(row: Incident) -> bool:
@@ -158,7 +169,9 @@ def order(row: Incident) -> tuple[Any, ...]:
 def key_of(row: Incident) -> tuple[str | None, ...]:
     """What an incident is about. Two that go on at the same time differ in it."""
     user = row.claimed if row.what == "guessing" else None
-    return row.what, row.server, row.subject, row.address, user, LOGIN if LOGIN in row.kinds else None
+    # The address of another server is not the same each time.
+    address = None if row.what in CONDITIONS else row.address
+    return row.what, row.server, row.subject, address, user, LOGIN if LOGIN in row.kinds else None
 
 
 def id_of(row: Incident) -> str:
@@ -172,11 +185,15 @@ def id_of(row: Incident) -> str:
 
 GRAVE, SERIOUS, MINOR = 3, 2, 1
 
+WEIGHT_NAMES = {GRAVE: "grave", SERIOUS: "serious", MINOR: "minor"}
+
 WEIGHTS = {
     "takeover": GRAVE,
     "guessing": GRAVE,
     "crash": SERIOUS,
     "outage": SERIOUS,
+    "link": SERIOUS,
+    "clock": SERIOUS,
     "trouble": SERIOUS,
     "identity": SERIOUS,
     "address": MINOR,

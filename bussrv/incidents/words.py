@@ -16,8 +16,13 @@ NEXT = {
     "identity": "Find out which of these clients should have the id.",
     "takeover": "A server gives a session back to its own user only. Find out who could change its records.",
     "outage": "The history says which client left, and why.",
+    "link": "`bussrv links` says since when and why. Look at the other server, and at the network.",
+    "clock": "Have all servers take the time from one source. Until then, times of their records differ.",
 }
 """What to do, by kind."""
+
+KINDS = (*NEXT, "trouble")
+"""Every kind of a running server, as :func:`kind_of` says it."""
 
 NAMES = {
     "guessing": ("user whose secret was guessed at", "users whose secrets were guessed at"),
@@ -26,6 +31,8 @@ NAMES = {
     "identity": ("contested routing id", "contested routing ids"),
     "takeover": ("session that another user took over", "sessions that other users took over"),
     "outage": ("service that was down", "services that were down"),
+    "link": ("link to another server that was lost", "links to other servers that were lost"),
+    "clock": ("other server with another time", "other servers with another time"),
     "trouble": ("trouble of the server", "troubles of the server"),
 }
 """One and several of a kind."""
@@ -35,6 +42,7 @@ _TITLES = {
     "crash": "The server crashed",
     "identity": "Several sessions had one routing id at the same time",
     "takeover": "Another user took over a session",
+    "clock": "The clock of another server differs",
 }
 
 _TROUBLES = {
@@ -44,7 +52,6 @@ _TROUBLES = {
     "spool": ("Nothing more is kept for sessions that are away", "Look at the disk of the spool."),
     "reload": ("The last reload failed", "`bussrv check` names the faults of the configuration. Then reload."),
     "certificates": ("A certificate is about to expire", "Replace the file of the certificate, and reload."),
-    "links": ("A link to another server is lost", "`bussrv links` says since when and why. Look at the other server."),
     "connections": ("No descriptors are left", "Raise the limit of open files of the server, or lower its sessions."),
     "limits": (
         "Clients are refused, although they are within their limits",
@@ -72,6 +79,10 @@ def title(incident: Incident) -> str:
         if LOGIN in incident.kinds:
             return "An address failed to log in again and again"
         return "An address was refused again and again" if incident.kinds else "An address reconnected again and again"
+    if incident.what == "link":
+        if not incident.number:
+            return "Objects of another server were lost"
+        return f"A link to another server {'is' if incident.lasts else 'was'} lost"
     return _TITLES.get(incident.what, incident.what)
 
 
@@ -88,6 +99,8 @@ def what_happened(incident: Incident) -> str:
         "outage": ("the only outage" if number == 1 else f"the longest of {many(number, 'outage')}")
         + " after a lost provider"
         + ("; still down at the last record" if incident.lasts else ""),
+        "link": _link(incident),
+        "clock": incident.detail or "",
         "trouble": incident.detail or "",
     }.get(incident.what, "")
 
@@ -96,6 +109,12 @@ def _refusals(incident: Incident) -> str:
     if incident.kinds == (LOGIN,):
         return many(incident.number, "failed login")
     return f"{many(incident.number, 'refusal')} ({', '.join(incident.kinds)})"
+
+
+def _link(incident: Incident) -> str:
+    times = f"{many(incident.number, 'loss', 'losses')}" if incident.number > 1 else ""
+    objects = f"at least {many(incident.others, 'object')} lost" if incident.others else ""
+    return "; ".join(filter(None, (incident.detail, times, objects)))
 
 
 def what_to_do(incident: Incident) -> str:

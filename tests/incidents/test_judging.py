@@ -27,6 +27,8 @@ ROWS = {
     "identity": (Incident(what="identity", number=1), "number"),
     "takeover": (Incident(what="takeover", number=1), "number"),
     "outage": (Incident(what="outage", number=1, seconds=float(LONG)), "seconds"),
+    "link": (Incident(what="link", number=1, subject="attic", detail="attic is not linked"), "number"),
+    "clock": (Incident(what="clock", number=1, subject="attic", detail="it is 5.0 s ahead"), "number"),
     "trouble": (Incident(what="trouble", number=1, subject="disk"), "number"),
 }
 """The least incident of each kind, and what it is too little without."""

@@ -7,8 +7,8 @@ ready either as long as it refuses clients that are within their limits.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Literal
+from collections.abc import Callable, Iterator
+from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
@@ -126,21 +126,43 @@ def _certificates(server: AdministeredServer, figures: Figures) -> Check:
     return Check("degraded", f"{'; '.join(said)}{more}: replace the file, and reload", are_over)
 
 
-def _links(server: AdministeredServer, figures: Figures) -> Check:
+class MissingLink(NamedTuple):
+    """A server that this one should be linked with, and is not.
+
+    :ivar server: its routing id, or the address that is dialed if it never answered.
+    :ivar lost: what is known of the link; ``None``: it was never there.
+    """
+
+    server: str
+    lost: LostLink | None
+
+    @property
+    def sentence(self) -> str:
+        """What is missing, and why."""
+        if self.lost is None:
+            return f"{self.server} is not linked"
+        if self.lost.reason is None:
+            return f"{self.server} was never linked since the start, {format_time(self.lost.time)}"
+        return f"{self.server} is not linked since {format_time(self.lost.time)}, {self.lost.reason}"
+
+
+def missing_links(server: AdministeredServer) -> Iterator[MissingLink]:
+    """The links that are not there, although they should be."""
     missing = server.bus.links.missing()
     known = {*server.bus.links.neighbors(), *(each.server_id for each in missing)}
-    said = [_missing(each) for each in missing]
-    said += [f"{each.server or each.address} is not linked" for each in server.dialed() if each.server not in known]
+    for lost in missing:
+        yield MissingLink(lost.server_id, lost)
+    for dialed in server.dialed():
+        if dialed.server not in known:
+            yield MissingLink(dialed.server or dialed.address, None)
+
+
+def _links(server: AdministeredServer, figures: Figures) -> Check:
+    said = [each.sentence for each in missing_links(server)]
     if not said:
         return OK
     more = f"; and {len(said) - MOST_NAMED} more" if len(said) > MOST_NAMED else ""
     return Check("degraded", f"{'; '.join(said[:MOST_NAMED])}{more}: see `bussrv links`")
-
-
-def _missing(lost: LostLink) -> str:
-    if lost.reason is None:
-        return f"{lost.server_id} was never linked since the start, {format_time(lost.time)}"
-    return f"{lost.server_id} is not linked since {format_time(lost.time)}, {lost.reason}"
 
 
 def _connections(server: AdministeredServer, figures: Figures) -> Check:

@@ -1,7 +1,7 @@
 """``/metrics``: figures of the server for Prometheus.
 
-:data:`METRICS` is the one table of them. Labels have fixed sets of values: wire formats, codes, names of checks. They
-never hold the name of a user or service, or an address.
+:data:`METRICS` is the one table of them. Labels have fixed sets of values: wire formats, codes, names of checks, kinds
+and weights of incidents. They never hold the name of a user or service, or an address.
 
 Figures are computed for each request. The collector registry belongs to one server: there is no global one.
 """
@@ -9,6 +9,7 @@ Figures are computed for each request. The collector registry belongs to one ser
 from __future__ import annotations
 
 import platform
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate
 from typing import Any, Literal
@@ -28,6 +29,8 @@ from bussrv.bus.sessions.totals import Total
 from bussrv.compiled import HOT_PATH
 from bussrv.counts.histogram import SECONDS, Histogram
 from bussrv.errors import COUNTERS, REASONS
+from bussrv.incidents.judging import WEIGHT_NAMES, weight_of
+from bussrv.incidents.words import KINDS, kind_of
 from bussrv.journal.condition import ShippingCondition
 from bussrv.version import VERSION
 
@@ -104,6 +107,18 @@ def _incidents(moment: ServerAtMoment) -> Iterator[Sample]:
     counters = moment.server.bus.counters
     for code in CODES:
         yield (code,), float(counters.get(code, 0))
+
+
+def _open_incidents(moment: ServerAtMoment) -> Iterator[Sample]:
+    found = Counter(kind_of(each.row) for each in moment.server.incidents if not each.is_over)
+    for kind in KINDS:
+        yield (kind,), float(found[kind])
+
+
+def _unacknowledged(moment: ServerAtMoment) -> Iterator[Sample]:
+    found = Counter(weight_of(each.row) for each in moment.server.incidents if each.needs_look)
+    for weight, name in WEIGHT_NAMES.items():
+        yield (name,), float(found[weight])
 
 
 def _checks(moment: ServerAtMoment) -> Iterator[Sample]:
@@ -191,6 +206,18 @@ METRICS: tuple[Metric, ...] = (
         help="Things that were dropped, refused or odd, by code.",
         labels=("code",),
         samples=_incidents,
+    ),
+    Metric(
+        name="bussrv_incidents_open",
+        help="Incidents that go on, by kind.",
+        labels=("kind",),
+        samples=_open_incidents,
+    ),
+    Metric(
+        name="bussrv_incidents_unacknowledged",
+        help="Incidents that nobody took note of, also those that are over, by weight.",
+        labels=("weight",),
+        samples=_unacknowledged,
     ),
     _one(
         "bussrv_outbound_waiting_bytes",

@@ -24,15 +24,16 @@ MOST_NOTE = 500
 class IncidentItem(Struct, frozen=True, kw_only=True):
     """An incident.
 
-    :ivar kind: ``guessing``, ``logins``, ``address``, ``crash``, ``identity``, ``takeover``, ``outage`` or ``trouble``.
+    :ivar kind: ``guessing``, ``logins``, ``address``, ``crash``, ``identity``, ``takeover``, ``outage``, ``link``,
+        ``clock`` or ``trouble``.
     :ivar weight: 3: grave; 2: serious; 1: minor.
     :ivar needs_look: whether nobody took note of it.
     :ivar over: whether nothing more of it happens.
     :ivar title: its heading, without names.
     :ivar what: the numbers in words. ``next``: what to do.
     :ivar since: when it began. ``until``: when something of it happened last.
-    :ivar number: of refusals, failed logins, crashes, overlaps, returns, outages, or of times that a check failed.
-    :ivar subject: the routing id, the session, the service, or the name of the check.
+    :ivar number: of refusals, failed logins, crashes, overlaps, returns, outages, or of times that a condition began.
+    :ivar subject: the routing id, the session, the service, the other server, or the name of the check.
     :ivar claimed: the user that clients claimed to be. ``actor``: the user that they proved to be.
     :ivar sources: some of the addresses of failed logins as one user.
     :ivar first_seq: the number of its first record, if that is known.

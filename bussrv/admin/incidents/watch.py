@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,12 @@ from twisted.python.failure import Failure
 
 from bussrv import events as ev
 from bussrv.admin.figures.figures import Figures
-from bussrv.admin.figures.health import readiness
+from bussrv.admin.incidents.conditions import failing
 from bussrv.admin.incidents.earlier import MOST_RECORDS, read_earlier
 from bussrv.admin.incidents.known import KnownIncidents
 from bussrv.admin.incidents.troubles import Troubles
 from bussrv.admin.interfaces import AdministeredServer
+from bussrv.admin.servers.peers import Peer
 from bussrv.incidents.judging import is_incident
 from bussrv.incidents.sums import Sums
 from bussrv.incidents.tally import QUIET
@@ -38,12 +40,22 @@ class IncidentWatch:
     """Judges a running server.
 
     :param before: the journal as the server found it.
+    :param peers: the servers of ``--admin-peer``.
     :param are_hidden: whether the journal has pseudonyms, and the registry the names.
     :ivar known: the incidents.
     """
 
-    def __init__(self, server: AdministeredServer, clock: Clock, before: Recovered, *, are_hidden: bool) -> None:
+    def __init__(
+        self,
+        server: AdministeredServer,
+        clock: Clock,
+        before: Recovered,
+        *,
+        peers: Callable[[], Iterable[Peer]] = tuple,
+        are_hidden: bool,
+    ) -> None:
         self._server = server
+        self._peers = peers
         self._figures = Figures(server)
         self.known = server.incidents
         self._troubles = Troubles(server.bus.server_id, clock.utc, clock.mono)
@@ -92,13 +104,15 @@ class IncidentWatch:
     def _written(self, records: list[Record]) -> None:
         self._sums.take(records)
         for each in records:
-            if isinstance(each.event, ev.IncidentAcknowledged):
+            event = each.event
+            if isinstance(event, ev.IncidentAcknowledged):
                 self.known.note(each)
+            elif isinstance(event, ev.LinkGap) and event.routing_id is not None:
+                self._troubles.lose(event.routing_id, event.lost, each.time)
 
     def _look(self) -> None:
         now = self._server.bus.utc()
-        checks = readiness(self._server, self._figures).checks
-        self._troubles.look({name: each.message for name, each in checks.items() if each.status != "ok"})
+        self._troubles.look(failing(self._server, self._figures, self._peers()))
         self._sums.forget(now - QUIET * _SECOND)
         self._troubles.forget(now - QUIET * _SECOND)
         rows = [*self._sums.rows(now), *self._troubles.rows()]

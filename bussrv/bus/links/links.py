@@ -278,7 +278,7 @@ class Links:
         self._fanout.flush_group(link.group)
         is_missed = not (self._is_stopping or link.is_released)
         if is_missed:
-            self._lost.add(link, reason, time)
+            self._lost.add(link, reason, time, max(0, self.paths.count_over(session_id) - 1))
         level = LogLevel.warn if is_missed and reason != REPLACED else LogLevel.info
         self._note(level, link, "link.down", f"down: {reason}")
         # The server itself at once: its routing id is free now.

@@ -18,6 +18,7 @@ class LostLink(Struct, frozen=True, kw_only=True):
     :ivar dialed: whether this server had dialed it.
     :ivar time: when the link was lost, UTC microseconds; of a server that was never linked, the start of this one.
     :ivar reason: see :data:`bussrv.errors.REASONS`; ``None``: it was never linked.
+    :ivar sessions: how many sessions were known over it, besides the server itself.
     """
 
     server_id: str
@@ -25,6 +26,7 @@ class LostLink(Struct, frozen=True, kw_only=True):
     dialed: bool = False
     time: int
     reason: str | None = None
+    sessions: int = 0
 
 
 class LostLinks:
@@ -41,10 +43,13 @@ class LostLinks:
         self._lost: dict[str, LostLink] = {}
         self._on_nets: set[str] = set()
 
-    def add(self, link: LinkFacts, reason: str, time: int) -> None:
-        """A link is lost."""
-        server_id = link.server_id
-        self._add(LostLink(server_id=server_id, peer=link.peer, dialed=link.dialed, time=time, reason=reason))
+    def add(self, link: LinkFacts, reason: str, time: int, sessions: int = 0) -> None:
+        """A link is lost.
+
+        :param sessions: how many sessions were known over it.
+        """
+        server_id, peer, dialed = link.server_id, link.peer, link.dialed
+        self._add(LostLink(server_id=server_id, peer=peer, dialed=dialed, time=time, reason=reason, sessions=sessions))
 
     def _add(self, lost: LostLink) -> None:
         self._lost.pop(lost.server_id, None)

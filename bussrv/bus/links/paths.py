@@ -139,6 +139,10 @@ class Paths:
         """The routing ids of the sessions advertised over a link."""
         return list(self._by_link.get(link, ()))
 
+    def count_over(self, link: str) -> int:
+        """How many sessions are advertised over a link; one of them is the server at its other end."""
+        return len(self._by_link.get(link, ()))
+
     def over(self, link: str) -> list[RemoteSession]:
         """The sessions advertised over a link."""
         return list(self._by_link.get(link, {}).values())

@@ -7,7 +7,7 @@ at the start if it is not there: a random token, mode 0600.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,7 @@ from bussrv.admin.http.login import Login
 from bussrv.admin.incidents.known import KnownIncidents
 from bussrv.admin.interfaces import Reloaded
 from bussrv.admin.servers.asking import AskedServer
+from bussrv.admin.servers.peers import Peer
 from bussrv.admin.site import AdminPort
 from bussrv.bus.interfaces import Effects, IBus, Use
 from bussrv.errors import ConfigError
@@ -169,6 +170,11 @@ class AdminInterface:
         kind, _, address = ("", "", "") if self.port is None else self.port.address.partition(" ")
         scheme = {"tcp": "http", "tcp6": "http", "ssl": "https"}.get(kind)
         return None if scheme is None else f"{scheme}://{address}/"
+
+    @property
+    def peers(self) -> Iterable[Peer]:
+        """The servers of ``--admin-peer``, if the interface is on."""
+        return () if self.port is None else self.port.site.shared.peers
 
     def prepare(self, config: Config) -> Use:
         """Read the admin token file, which is made if it is not there. Nothing changes yet.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from bussrv.admin.incidents.command import Command
 from bussrv.admin.incidents.outbox import COMMAND, WEBHOOK, Outbox
 from bussrv.admin.incidents.watch import IncidentWatch
 from bussrv.admin.incidents.webhook import Webhook
+from bussrv.admin.servers.peers import Peer
 from bussrv.bus.interfaces import Use
 from bussrv.journal.recovery import Recovered
 from bussrv.server.configuration.config import Config
@@ -18,10 +20,12 @@ class IncidentsInEffect:
     """The incidents of a running server.
 
     :param before: the journal as the server found it.
+    :param peers: the servers of ``--admin-peer``, and what they say.
     """
 
-    def __init__(self, config: Config, view: AdminView, before: Recovered) -> None:
-        self._watch = IncidentWatch(view, view.clock, before, are_hidden=config.journal_pseudonyms is not None)
+    def __init__(self, config: Config, view: AdminView, before: Recovered, peers: Callable[[], Iterable[Peer]]) -> None:
+        are_hidden = config.journal_pseudonyms is not None
+        self._watch = IncidentWatch(view, view.clock, before, peers=peers, are_hidden=are_hidden)
         self._reactor = view.reactor
         self._webhook = Outbox(WEBHOOK, view.reactor, view.bus.counters)
         self._command = Outbox(COMMAND, view.reactor, view.bus.counters)

@@ -215,7 +215,7 @@ class BusService(Service):
             reload=self.reload,
             drain=partial(self._process.end, partial(self.asked_to_stop, drain=True), self.stopService),
         )
-        self._incidents = IncidentsInEffect(self._config, self._view, recovered)
+        self._incidents = IncidentsInEffect(self._config, self._view, recovered, lambda: self._admin.peers)
         self._open()
         self._note_start(recovered)
         self.bus.uses.start(self._reactor)

@@ -17,9 +17,11 @@ from bussrv.admin.figures.health import CHECKS, readiness
 from bussrv.admin.figures.limits import limited
 from bussrv.admin.figures.live import INTERVAL, Live, LiveFigures
 from bussrv.admin.figures.metrics import CODES, METRICS, Metrics
-from bussrv.admin.incidents.known import KnownIncidents
+from bussrv.admin.incidents.known import KnownIncidents, Note
 from bussrv.admin.interfaces import Dialed
 from bussrv.counts.histogram import SECONDS, Histogram
+from bussrv.incidents.judging import Incident
+from bussrv.incidents.words import KINDS
 from bussrv.journal.condition import JournalCondition, ShippingCondition
 from bussrv.values import Traffic
 from tests.bus.harness import BusHarness, RecordingLink
@@ -175,6 +177,23 @@ def scraped(server: Server, figures: Figures) -> dict[str, dict[tuple[str, ...],
         for sample in family.samples:
             found.setdefault(sample.name, {})[tuple(sample.labels.values())] = sample.value
     return found
+
+
+def test_metrics_say_how_many_incidents_go_on_and_need_a_look() -> None:
+    server = Server()
+    server.incidents.go_on([
+        Incident(what="address", number=12, address="192.0.2.1", kinds=("auth.failed",)),
+        Incident(what="link", number=1, subject="attic"),
+        Incident(what="link", number=1, subject="shed"),
+    ])  # fmt: skip
+    server.incidents.over(Incident(what="guessing", number=12, others=3, claimed="ann"))
+    noted = next(each for each in server.incidents if each.row.subject == "shed")
+    noted.note = Note(None, "192.0.2.2", 1, None)
+    found = scraped(server, Figures(server))
+    going_on = found["bussrv_incidents_open"]
+    assert {kind for kind, number in going_on.items() if number} == {("logins",), ("link",)}
+    assert (going_on["link",], going_on.keys()) == (2, {(kind,) for kind in KINDS})
+    assert found["bussrv_incidents_unacknowledged"] == {("grave",): 1, ("serious",): 1, ("minor",): 1}
 
 
 def test_metrics_say_what_the_server_has() -> None:

@@ -8,8 +8,10 @@ from typing import Any
 from bussrv import events as ev
 from bussrv.admin.incidents.earlier import read_earlier
 from bussrv.admin.incidents.known import MOST, Known, KnownIncidents
-from bussrv.admin.incidents.troubles import SETTLED, Troubles
+from bussrv.admin.incidents.troubles import SETTLED, About, Failing, Troubles
 from bussrv.admin.incidents.watch import IncidentWatch
+from bussrv.admin.servers.asking import Answered, AskedServer
+from bussrv.admin.servers.peers import Peer
 from bussrv.errors import JournalUnavailable
 from bussrv.incidents.judging import Incident, is_incident
 from bussrv.incidents.sums import Sums
@@ -18,6 +20,7 @@ from bussrv.incidents.words import WELL
 from bussrv.journal.record import Record
 from bussrv.journal.recovery import Recovered
 from tests.admin.scene import BEARER, Admin
+from tests.admin.servers.test_asking import SUMMARY
 from tests.audit.journals import write_journal
 from tests.formats.network import MovedClock
 from tests.incidents.histories import EVERY_KIND, SECOND, records
@@ -98,20 +101,20 @@ class Clocks:
     def look(self, seconds: float, failing: dict[str, str], set_by: float = 0.0) -> list[tuple[str | None, int, bool]]:
         self.mono += int(seconds * SECOND)
         self.utc += int((seconds + set_by) * SECOND)
-        self.troubles.look(failing)
+        self.troubles.look({About("trouble", name): Failing(said) for name, said in failing.items()})
         rows = [row for row in self.troubles.rows() if is_incident(row)]
         return [(row.subject, row.number, row.lasts) for row in rows]
 
 
 def test_a_check_that_fails_for_long_enough_is_an_incident() -> None:
-    clocks, link = Clocks(), {"links": "attic is not linked", "drain": "the server is about to stop"}
+    clocks, link = Clocks(), {"disk": "too little is free"}
     assert clocks.look(1, link) == []
     assert clocks.look(SETTLED - 1, link) == []
-    assert clocks.look(1, link) == [("links", 1, True)]
-    assert clocks.look(1, {}) == [("links", 1, False)]
+    assert clocks.look(1, link) == [("disk", 1, True)]
+    assert clocks.look(1, {}) == [("disk", 1, False)]
     # It is back for a moment only: it is the same incident, and has begun twice.
-    assert clocks.look(1, link) == [("links", 1, True)]
-    assert clocks.look(SETTLED, link) == [("links", 2, True)]
+    assert clocks.look(1, link) == [("disk", 1, True)]
+    assert clocks.look(SETTLED, link) == [("disk", 2, True)]
     clocks.look(1, {})
     clocks.troubles.forget(clocks.utc + 1)
     assert clocks.look(1, {}) == []
@@ -124,6 +127,64 @@ def test_a_clock_that_is_set_is_an_incident() -> None:
     assert clocks.look(2, {}) == [("clock", 1, False)]
     assert clocks.look(2, {}, 5) == [("clock", 2, False)]
     assert [row.detail for row in clocks.troubles.rows()] == ["it was set 5.0 s forward"]
+
+
+def test_a_clock_that_is_set_neither_begins_nor_ends_a_condition() -> None:
+    clocks, disk = Clocks(), {"disk": "too little is free"}
+    clocks.look(1, disk)
+    # It does not last for longer because of that.
+    assert clocks.look(1, disk, 3600) == [("clock", 1, False)]
+    assert clocks.look(1, disk, -7200) == [("clock", 2, False)]
+    # Nor for less: ten seconds have passed.
+    assert clocks.look(SETTLED, disk) == [("disk", 1, True), ("clock", 2, False)]
+    clocks.troubles.forget(clocks.utc)
+    assert clocks.look(1, disk) == [("disk", 1, True)]
+    # What ended before the clock was set back is over all the same.
+    clocks.look(1, {})
+    clocks.utc -= 100 * QUIET * SECOND
+    clocks.troubles.forget(clocks.utc - QUIET * SECOND)
+    assert [*clocks.troubles.rows()] == []
+
+
+def test_each_lost_link_is_an_incident_with_what_was_lost() -> None:
+    server = Watched(expect_link=("shed",))
+    server.calls.append("drain")  # An operator who stops the server knows that.
+    attic = server.server("attic")
+    server.pass_time(SETTLED + 4)
+    (shed,) = server.items()
+    assert (shed["kind"], shed["subject"], shed["over"]) == ("link", "shed", False)
+    assert shed["what"].startswith("shed was never linked since the start, ")
+    server.bus.registry.note(ev.LinkGap(routing_id="attic", origin="barn", lost=3))
+    server.bus.registry.note(ev.LinkGap(routing_id="attic", origin="barn"))
+    server.pass_time(3)
+    gap = next(each for each in server.items() if each["subject"] == "attic")
+    assert (gap["title"], gap["what"]) == ("Objects of another server were lost", "at least 4 objects lost")
+    attic.connection.close()
+    server.pass_time(SETTLED + 4)
+    lost = next(each for each in server.items() if each["subject"] == "attic")
+    assert (lost["title"], lost["address"], lost["id"]) == (
+        "A link to another server is lost", "127.0.0.1:4711", gap["id"]
+    )  # fmt: skip
+    assert lost["what"].endswith("connection-lost; at least 4 objects lost")
+    server.bus.links.forget("attic")
+    server.pass_time(QUIET + 4)
+    assert [(each["subject"], each["over"]) for each in server.items()] == [("attic", True), ("shed", False)]
+
+
+def test_the_clock_of_another_server_is_an_incident() -> None:
+    """Half of the time that its answer took is not known, and is no difference."""
+    server = Watched()
+    asked = AskedServer("https://attic.example:7280", None, None)
+    peer = Peer(asked)
+    server.watch._peers = lambda: [peer]
+    for ahead, round_trip, is_one in ((2.5, 2.0, False), (-1.9, 0.0, False), (None, None, False), (-3.0, 1.0, True)):
+        peer.answered = Answered(SUMMARY, None, round_trip, ahead)
+        server.pass_time(SETTLED + 4)
+        assert [each["kind"] for each in server.items()] == ["clock"] * is_one
+    (shown,) = server.items()
+    assert (shown["subject"], shown["address"], shown["what"]) == (
+        "attic", "https://attic.example:7280", "it is 3.0 s behind, give or take 0.5 s"
+    )  # fmt: skip
 
 
 def known_of(*rows: Incident) -> KnownIncidents:
