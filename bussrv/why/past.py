@@ -19,6 +19,7 @@ from bussrv.journal.moments import Moment
 from bussrv.journal.reading import read_header, segments
 from bussrv.journal.record import format_time
 from bussrv.journal.segment import first_seq
+from bussrv.registry.state.event_fold import CHANGING
 from bussrv.registry.state.fold import RegistryFold
 from bussrv.registry.state.session import Session
 from bussrv.registry.state.state import RegistryState
@@ -220,7 +221,9 @@ class _Reader:
             for part in text.snapshot():
                 take_in(self._fold, part, path)
             self._header = text.header
-        return text.records(self._pause)
+        if self._found is not None:
+            return text.records(self._pause)
+        return text.records(self._pause, text.lines_about(self._moment, self.window, _KINDS, self._pause))
 
     def _note(self, event: ev.Event, place: Place) -> None:
         """Note which record made something so."""
@@ -281,3 +284,6 @@ _NOTES: dict[type[ev.Event], Callable[[Past, ev.Event, Place], None]] = {
     ev.LinkUp: _note_link,
     ev.LinkDown: _note_link,
 }
+
+_KINDS = frozenset(str(each.__struct_config__.tag).encode() for each in CHANGING | _NOTES.keys())
+"""The events that say something about a moment that is after them."""

@@ -186,6 +186,9 @@ _CHANGES: dict[type[ev.Event], Callable[[EventFold, Any, int], None]] = {
     ev.SubscriptionRenewed: EventFold._subscription_renewed,
 }
 
+CHANGING = frozenset(_CHANGES)
+"""The events that change sessions, services or subscriptions."""
+
 
 def is_own(session: Session, service: str) -> bool:
     """Whether ``service``, provided by ``session``, is a service of a client of this server."""
