@@ -19,7 +19,7 @@ from bussrv.values import InEffect
 from bussrv.why.network import Network, Outcome
 from bussrv.why.past import SECOND, Ended, LinkChange, Past
 from bussrv.why.question import Question, is_named
-from bussrv.why.reasons import Case, Reason, in_turn, why_given, why_not
+from bussrv.why.reasons import Case, Reason, in_turn, never_remote, why_given, why_not
 
 Said = Literal["yes", "no", "unknown"]
 
@@ -271,12 +271,15 @@ class _Decided:
         case = self._cases.get(server)
         if case is None:
             return "no", self._not_reached(server)
+        never = never_remote(case, session)
+        if never is not None:
+            return "no", never
         unsure = in_turn(case, session)
         if unsure is not None:
             return "unknown", unsure
         if not self._outcome.forwarded.get(server):
             return "no", Reason("not-forwarded", f"it was not forwarded to {session.home}")
-        text = f"what it wants is in the journal of {session.home} only"
+        text = f"what this session wants is in the journal of {session.home} only: name that journal, too"
         return "unknown", Reason("remote", f"it was forwarded towards {session.home}; {text}")
 
     def _not_reached(self, server: str) -> Reason:

@@ -19,6 +19,9 @@ from bussrv.why.past import Past
 from bussrv.why.records import Place
 from bussrv.why.replica import Replica
 
+NO_REQUESTS = "requests are not in the journal, so it does not tell which one"
+NO_TRAFFIC = "publications are not in the journal, so it does not tell which one"
+
 
 class Reason(Struct, frozen=True):
     """A reason.
@@ -94,7 +97,9 @@ def why_not(case: Case, session: Session) -> Reason:
     if isinstance(plan, Nobody):
         return Reason("reserved-event", f"a client may not send the event {plan.kind.event}")
     if isinstance(plan, Asker):
-        return Reason("reply", "a reply is for the session that asked, and the journal has no requests")
+        return Reason(
+            "reply", f"a reply is for the session that asked, and clients of {session.protocol} ask for nothing"
+        )
     if isinstance(plan, OneByOne) and session.id not in plan.local:
         return Reason("not-addressed", "it is addressed to others")
     if isinstance(plan, OneOf) and session.id in plan.providers:
@@ -194,14 +199,14 @@ def in_turn(case: Case, session: Session) -> Reason | None:
     """Why nobody knows whether a session was given it: it was one of several, of which each has its turn."""
     plan = case.plan
     if isinstance(plan, Asker):
-        return Reason("reply", "a reply is for the session that asked, and the journal has no requests")
+        return _unsure_of_reply(case, session)
     if isinstance(plan, OneOf):
         able = {each.session for each in plan.able}
         if session.id in able and len(able) > 1:
-            text = f"it is one of {len(able)} providers of {quoted(plan.service)}, which are asked in turn"
+            text = f"one of {len(able)} providers of {quoted(plan.service)} is asked, in turn; {NO_REQUESTS}"
             return Reason("in-turn", text, *at(_provided(case, session, plan.service)))
     if isinstance(plan, (OneOf, Everyone)) and plan.kind.event == REQUEST and _may_answer(case, session):
-        text = "whether a client of MQTT answers requests for what it publishes on is not in the journal"
+        text = "a client of MQTT says when it subscribes that it answers requests, and the journal does not have that"
         return Reason("may-answer", text)
     if case.service is None:
         return None
@@ -210,8 +215,37 @@ def in_turn(case: Case, session: Session) -> Reason | None:
     if shared and len(shared) == len(names):
         number = _sharing(case, shared)
         if number > 1:
-            text = f"it shares {quoted(shared[0])} with {number - 1} others, which are given it in turn"
+            text = f"one of {number} sessions that share {quoted(shared[0])} is given it, in turn; {NO_TRAFFIC}"
             return Reason("in-turn", text, *_subscribed(case, session, shared[0]))
+    return None
+
+
+def _unsure_of_reply(case: Case, session: Session) -> Reason | None:
+    """Why nobody knows whether a session is the one that asked; ``None``: it cannot ask, so it is not."""
+    if not is_member(case, session) and session.protocol != "mqtt":
+        return None
+    return Reason("reply", f"a reply is for the session that asked; {NO_REQUESTS}")
+
+
+def is_member(case: Case, session: Session) -> bool:
+    """Whether a session, of this server or another one, is a member of the object network."""
+    return case.replica.state.subscription(session.id, None) is not None
+
+
+def never_remote(case: Case, session: Session) -> Reason | None:
+    """Why a session of another server was not given it, whatever it wants; ``None``: that depends on what it wants."""
+    plan = case.plan
+    if isinstance(plan, OneByOne) and plan.servers is None:
+        to = {plan.to} if isinstance(plan.to, str) else {*plan.to}
+        if to.isdisjoint((session.routing_id, *session.routing_ids)):
+            return Reason("not-addressed", "it is addressed to others")
+    is_asked = isinstance(plan, OneOf) or plan.kind.event == REQUEST
+    if case.service is None and not is_asked and not is_member(case, session):
+        return Reason("no-publication", "it is subscribed to services at most, and this is no publication on one")
+    if isinstance(plan, Asker):
+        return Reason(
+            "reply", f"a reply is for the session that asked, and clients of {session.protocol} ask for nothing"
+        )
     return None
 
 

@@ -83,7 +83,7 @@ def test_an_object_store_gives_what_directories_give(store: Store, tmp_path: Pat
     assert [path for path in read if odd in path] == [f"/bus/{odd}/{last.name}", f"/bus/{odd}/manifest"]
 
 
-def test_a_timeline_reads_there(
+def test_the_past_is_read_there(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name, value in store.variables.items():
@@ -92,12 +92,19 @@ def test_a_timeline_reads_there(
     write_journal(journal, events=500, server="hall")
     store.put(journal, "hall")
     (service, *_) = re.findall(r'"service.registered".*"service":"([^"]+)"', list_segments(journal)[0].read_text())
-    said = []
-    for place in (str(journal), journal.as_uri(), "s3://bus/hall"):
-        assert main(["timeline", service, place]) == 0
-        said.append(capsys.readouterr().out)
-    assert said == [said[0]] * 3
-    assert said[0].count("\n") > 3
+    rows = [
+        ["timeline", service],
+        ["why", "--at", "400", "--service", service, "--json"],
+        ["why", "--object", '{"type":"text/plain"}', "--json"],
+        ["journal", "state", "--at", "400"],
+    ]
+    for row in rows:
+        said = []
+        for place in (str(journal), journal.as_uri(), "s3://bus/hall"):
+            assert main([*row, place]) == 0, row
+            said.append(capsys.readouterr().out)
+        assert said == [said[0]] * 3, row
+        assert len(said[0]) > 300, row
 
 
 def test_what_cannot_be_read_is_one_line(

@@ -30,6 +30,8 @@ from tests.why.written import begin, reload, write
 
 FORMATS = ("objects", "business", "inbus", "spp", "mqtt", "websocket")
 TV, HALL = "tv", "hall/light"
+LARGE = 60_000
+"""Bytes that a datagram of Inbus, as base64, and a packet of SPP here have no room for."""
 LINKING = """
 [[rule]]
 networks = "127.0.0.0/8"
@@ -111,7 +113,9 @@ objects = st.sampled_from(
         {"event": "services/request", "name": TV, "id": 7},
         {"event": "services/request", "name": HALL, "id": "b"},
         {"type": "text/plain", "to": "first"},
+        {"type": "text/plain", "to": ["first", "nobody"]},
         {"type": "text/plain", "to": ["first", "second", "nobody"]},
+        {"type": "text/plain", "sender": TV, "size": LARGE},
     ]
 )
 
@@ -124,7 +128,8 @@ class World:
     """
 
     def __init__(self) -> None:
-        self.fabric = Fabric("hall", "attic", "barn", announce="servers")
+        limits = {"max_packet": LARGE - 1000, "max_addressees": 2}
+        self.fabric = Fabric("hall", "attic", "barn", announce="servers", **limits)
         self.cable = self.fabric.link("hall", "attic")
         self.fabric.link("attic", "barn")
         self.fabric.settle()
@@ -224,10 +229,11 @@ class World:
                     found[name, session.id] = link.traffic.objects_out
         return found
 
-    def ask(self, question: Question) -> Answer:
-        """What ``why`` says, from the journals of all servers."""
+    def ask(self, question: Question, *servers: str) -> Answer:
+        """What ``why`` says, from the journals of these servers, or of all."""
         with TemporaryDirectory() as place:
-            pasts = [past_of(write(each, Path(place) / name), END) for name, each in self.fabric.servers.items()]
+            journals = [write(self.fabric[name], Path(place) / name) for name in servers or self.fabric.servers]
+            pasts = [past_of(each, END) for each in journals]
         return answer(pasts, question)
 
 
@@ -235,6 +241,7 @@ def check(world: World, question: Question, send: Callable[[], object], sender: 
     """Send something, and hold who was given it against what ``why`` says."""
     before = world.counts()
     answered = world.ask(question)
+    alone = world.ask(question, sender[0])
     said = {(each.server, each.session): each for each in answered.sessions if each.reason != "closed"}
     send()
     after = world.counts()
@@ -252,6 +259,19 @@ def check(world: World, question: Question, send: Callable[[], object], sender: 
         event(f"{verdict.answer}: {verdict.reason}")
         if verdict.answer != "unknown":
             assert (verdict.answer == "yes") == (each in given_to), (verdict, question)
+    if answered.sender.refused is None:
+        check_of_one(world, alone, given_to, sender)
+
+
+def check_of_one(world: World, alone: Answer, given_to: set[tuple[str, str]], sender: tuple[str, str]) -> None:
+    """What the journal of the sender's server alone knows of the sessions of others is true, too."""
+    for each in alone.sessions:
+        session = world.fabric[each.server].registry.state.owner(each.routing_id)
+        if each.reason == "closed" or session is None or each.server == sender[0]:
+            continue
+        event(f"of one journal, {each.answer}: {each.reason}")
+        assert each.answer != "yes"
+        assert each.answer == "unknown" or (each.server, session) not in given_to, each
 
 
 @settings(max_examples=sized(60, 10))
