@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import UNSET
 
+from bussrv import events
+from bussrv.bus import uses
 from bussrv.bus.routing.compiled import A_PASS, MOST_PLANS
 from bussrv.bus.routing.compiled_result import CONTINUE, INCOMPLETE, MUST_OPEN, NEEDS_PYTHON, NO_PLAN, ROUTE_CHANGED
 from bussrv.bus.routing.object_ids import ObjectIds
@@ -142,6 +144,7 @@ class Scene:
 
     def __init__(self, make: type[Compiled], limits: dict[str, Any], in_turns: bool) -> None:
         self.network = make(**limits)
+        self.network.bus.uses.start(self.network.reactor)
         for name in ("objects", "business", "spp", "websocket"):
             self.network.factory(name).in_turns = in_turns
         self.clients: list[Connection] = []
@@ -278,7 +281,14 @@ class Scene:
         journal = [record.event for record in network.journal.records]
         aborted = [client.transport.aborted for client in self.clients]
         sent = [given, waiting, rest, lasting, totals, dict(+bus.counters), bus.delivery.counts]
-        return [*sent, journal, aborted, self.shown, network.udp.sent]
+        return [*sent, journal, aborted, self.shown, network.udp.sent, self.used()]
+
+    def used(self) -> set[tuple[str, str]]:
+        """The rights that were used, as the journal sums them up; how often each was depends on what is remembered."""
+        before = len(self.network.journal.records)
+        self.network.reactor.advance(uses.HOUR)
+        written = [record.event for record in self.network.journal.records[before:]]
+        return {(each.action, each.target) for each in written if isinstance(each, events.AccessUsed)}
 
 
 def played(make: type[Compiled], ops: list[Op]) -> list[Any]:

@@ -110,6 +110,7 @@ def test_more_kinds_and_groups_than_a_table_has_room_for(monkeypatch: pytest.Mon
     ops = [("limits", {}, False), *joins, ("say", 3, b"".join(frames), [900, 5000])]
     compiled = played(Compiled, ops)
     assert compiled == played(Pure, ops)
+    assert compiled[-1] >= {("send", f"a/{number}") for number in range(20)}
     assert [given.count(b'"type":"a/7') for given in compiled[0]][7] == 3 * 11
 
 
