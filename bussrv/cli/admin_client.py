@@ -114,6 +114,7 @@ class AdminClient:
     :param user, secret: prove who asks; or
     :param token: the same.
     :param base: the path of the interface at a proxy, such as ``/bus``.
+    :ivar where: the place of the server, for people.
     """
 
     def __init__(
@@ -129,6 +130,7 @@ class AdminClient:
         base: str = "",
     ) -> None:
         self._host, self._port, self._timeout, self._base = host, port, timeout, base.rstrip("/")
+        self.where = place(host, port)
         self._context, self._server_name = secured(tls, host)
         self._headers = {"Accept": "application/json", "User-Agent": "bussrv"}
         if token is not None:
@@ -244,16 +246,16 @@ class AdminClient:
         )
         sent = None if method == "GET" else json.dumps({} if body is None else body).encode()
         fields = {**self._headers, **headers, **({} if sent is None else {"Content-Type": "application/json"})}
-        where, is_tcp = place(self._host, self._port), self._port is not None
+        is_tcp = self._port is not None
         connection = http.client.HTTPConnection(self._host if is_tcp else "localhost", self._port or 80)
         connection.sock = dial(self._host, self._port, self._timeout, self._context, self._server_name)
         with closing(connection):
-            with _plainly(where, f", {PERHAPS_TLS}" if is_tcp and self._context is None else ""):
+            with _plainly(self.where, f", {PERHAPS_TLS}" if is_tcp and self._context is None else ""):
                 connection.request(method, target, sent, fields)
                 answer = connection.getresponse()
             if "text/event-stream" in headers.get("Accept", "") and connection.sock is not None:
                 connection.sock.settimeout(max(self._timeout, SILENCE))
-            with _plainly(where):
+            with _plainly(self.where):
                 yield answer
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -94,7 +97,12 @@ def _left_out(event: ServerSentEvent) -> str:
 
 
 @command(
-    examples=("bussrv tap", "bussrv tap --service 'hall/*' --payload --count 5", "bussrv tap --format inbus --json"),
+    examples=(
+        "bussrv tap",
+        "bussrv tap --service 'hall/*' --payload --count 5",
+        "bussrv tap --format inbus --json",
+        "bussrv tap --payload -w tapped.pcapng --count 5",
+    ),
     statuses={0: "--count objects were shown"},
 )
 @click.option("--service", metavar="NAME", help="Only this service; * stands for any text.")
@@ -106,6 +114,14 @@ def _left_out(event: ServerSentEvent) -> str:
 @click.option("--payload", is_flag=True, help="Show payloads, too.")
 @click.option("-n", "--count", metavar="N", type=whole(1), help="End after so many.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line; payloads are in base64.")
+@click.option(
+    "-w",
+    "--write",
+    "file",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
+    help="Write a packet capture (pcapng) for Wireshark instead, which its owner alone may read; -: to the output.",
+)
 @connects
 def tap(
     connection: ConnectionOptions,
@@ -114,27 +130,61 @@ def tap(
     payload: bool,
     count: int | None,
     as_json: bool,
+    file: Path | None,
     **query: Any,
 ) -> int:
     """Show objects that go through the server, of every wire format: time, sender, number of receivers, event, service
     and type. The server journals the user of the tap, its start and its end. It shows at most --rate objects a second,
     and counts those that it left out. It shows payloads only with --payload.
     """
+    if as_json and file is not None:
+        raise click.UsageError("--json and --write exclude each other.")
+    query |= {"type": content_type, "format": wire_format, "payload": "1" if payload else None}
+    client = admin(connection)
+    with ExitStack() as opened:
+        show = _shown(as_json) if file is None else _captured(file, client.where, opened)
+        left = count
+        for event in client.resuming("/tap", **query):
+            show(event)
+            left = left - 1 if left is not None and event.event == "object" else left
+            if left == 0:
+                break
+    return 0
+
+
+def _shown(as_json: bool) -> Callable[[ServerSentEvent], None]:
+    """Shows events in lines."""
     from bussrv.cli.show import output
 
-    query |= {"type": content_type, "format": wire_format, "payload": "1" if payload else None}
-    left = count
-    for event in admin(connection).resuming("/tap", **query):
+    def show(event: ServerSentEvent) -> None:
         found: Mapping[str, Any] = json.loads(event.data)
         if as_json:
             output.json_line({"kind": event.event, **found})
         else:
             output.line(_object_in_words(event.event, found))
         output.flush()
-        left = left - 1 if left is not None and event.event == "object" else left
-        if left == 0:
-            break
-    return 0
+
+    return show
+
+
+def _captured(file: Path, server: str, opened: ExitStack) -> Callable[[ServerSentEvent], None]:
+    """Writes events to a capture. :param opened: closes its file."""
+    from bussrv.cli.traffic.capture import Capture
+
+    stream = sys.stdout.buffer
+    if str(file) != "-":
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        stream = opened.enter_context(os.fdopen(descriptor, "wb"))
+
+    def write(data: bytes) -> None:
+        try:
+            stream.write(data)
+            stream.flush()
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(file)) from error
+
+    capture = Capture(write, server)
+    return lambda event: capture.add(event.event, event.data)
 
 
 def _object_in_words(kind: str, found: Mapping[str, Any]) -> str:
