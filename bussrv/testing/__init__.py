@@ -1,5 +1,6 @@
 """Helpers for tests of bussrv and of wire formats written for it.
 
+- ``conformance``: the kit that judges wire formats
 - ``journal``: a journal in memory, which the test holds back, slows down, or lets fail
 - ``memory``: a whole server in memory, on a clock that the test moves
 - ``reactor``: its reactor: a clock that is moved, and ports in memory

@@ -1,0 +1,174 @@
+"""What the author of a wire format tells the kit: how a client of the format speaks, and what it cannot say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, TypeAlias
+
+from msgspec import Struct
+
+CAPABILITIES: Mapping[str, str] = {
+    "stream": "Clients send bytes over a connection.",
+    "pipelining": "A client may send its next message before the last one is answered.",
+    "login": "A client can say who it is, with a secret.",
+    "confirm": "A client is told that it is subscribed, or that it provides a service.",
+    "deny": "A client is not told that it is subscribed to a service that it may not watch.",
+    "refuse": "A client is told that a request is refused, and stays connected.",
+    "provide": "A client provides a service by a message of its own, before it publishes.",
+    "publish": "A client can publish.",
+    "unsubscribe": "A client can end a subscription.",
+    "ask": "A client can send a request to a service.",
+    "answer": "A client that provides a service is given requests, and can answer them.",
+    "bytes": "A payload may consist of any bytes.",
+    "empty": "A payload may be empty.",
+    "state": "A new subscriber is first given the present state of the service.",
+}
+"""What a format may be capable of."""
+
+
+class Login(Struct, frozen=True):
+    """A user, and its secret."""
+
+    user: str
+    secret: str
+
+
+class Published(Struct, frozen=True):
+    """The client was given a publication on a service."""
+
+    service: str
+    payload: bytes
+
+
+class Confirmed(Struct, frozen=True):
+    """The client was told that something is done.
+
+    :ivar what: ``login``, ``subscribe``, ``unsubscribe``, ``provide`` or ``publish``.
+    """
+
+    what: str
+
+
+class Refused(Struct, frozen=True):
+    """The client was told that something is refused; ``why``, in any words."""
+
+    why: str
+
+
+class Asked(Struct, frozen=True):
+    """The client was given a request for a service that it provides.
+
+    :ivar key: whatever :meth:`Client.answer` needs to know of it.
+    """
+
+    service: str
+    payload: bytes
+    key: str = ""
+
+
+class Answered(Struct, frozen=True):
+    """The client was given the reply to its request."""
+
+    payload: bytes
+
+
+class Reaction(Struct, frozen=True):
+    """The client has to send this, since the format wants an answer of it: an acknowledgement, for example."""
+
+    data: bytes
+
+
+Said: TypeAlias = Published | Confirmed | Refused | Asked | Answered | Reaction
+
+
+class Client:
+    """One client of the format: makes the bytes that it sends, and reads those that it is sent.
+
+    Override :meth:`read`, :meth:`subscribe`, and the methods of all further capabilities of the format. Each of them
+    returns one message. In a format over datagrams, that is one datagram. A client that cannot say a name raises
+    ``ValueError``.
+
+    :param login: who the client says it is when it joins; ``None``: it does not say.
+    :ivar address: the host and port of the client, for formats whose messages state them. The kit sets it.
+    """
+
+    address: tuple[str, int] = ("127.0.0.1", 4711)
+
+    def __init__(self, login: Login | None = None) -> None:
+        self.login = login
+
+    def join(self) -> bytes:
+        """The first message, which also says who the client is; empty: it has nothing to say."""
+        return b""
+
+    def subscribe(self, service: str) -> bytes:
+        """The client wants the publications on a service."""
+        raise NotImplementedError
+
+    def unsubscribe(self, service: str) -> bytes:
+        """The client does not want them any more."""
+        raise NotImplementedError
+
+    def provide(self, service: str) -> bytes:
+        """The client provides a service."""
+        raise NotImplementedError
+
+    def publish(self, service: str, payload: bytes) -> bytes:
+        """The client publishes on a service, which it provides if the format has the capability ``provide``."""
+        raise NotImplementedError
+
+    def ask(self, service: str, payload: bytes) -> bytes:
+        """The client sends a request to a service."""
+        raise NotImplementedError
+
+    def answer(self, asked: Asked, payload: bytes) -> bytes:
+        """The client answers a request."""
+        raise NotImplementedError
+
+    def unfinished(self, size: int) -> bytes:
+        """A message of about ``size`` bytes, without its end. By default a publication or a subscription."""
+        try:
+            whole = self.publish("lamp", b"x" * size)
+        except NotImplementedError:
+            whole = self.subscribe("x" * size)
+        return whole[:-1]
+
+    def read(self, data: bytes) -> Iterable[Said]:
+        """What the client is told by the next bytes, which may begin and end anywhere; or by one datagram.
+
+        Leave out what has no name here. Raise any exception if it cannot be understood.
+        """
+        raise NotImplementedError
+
+
+class Adapter:
+    """A wire format, for the kit.
+
+    :cvar name: the name of the format, as in its plugin file.
+    :cvar client: the class of its clients.
+    :cvar absent: the capabilities that the format lacks; for each of them the reason, as a sentence.
+    :cvar max_payload: the most bytes of a payload that a client can publish.
+    :cvar settings: options that its port needs, by their names in :class:`bussrv.settings.Settings`.
+    """
+
+    name: ClassVar[str]
+    client: ClassVar[type[Client]]
+    absent: ClassVar[Mapping[str, str]] = {}
+    max_payload: ClassVar[int] = 1 << 20
+    settings: ClassVar[Mapping[str, Any]] = {}
+
+    def __init__(self) -> None:
+        unknown = sorted(self.absent.keys() - CAPABILITIES.keys())
+        if unknown:
+            raise ValueError(f"there is no capability {', '.join(unknown)}; there are {', '.join(CAPABILITIES)}")
+        silent = [name for name, reason in self.absent.items() if not reason.strip()]
+        if silent:
+            raise ValueError(f"say why the format lacks {', '.join(silent)}")
+
+    def why_not(self, needs: Iterable[str]) -> str | None:
+        """The reason why the format lacks one of these capabilities; ``None``: it has them all."""
+        return next((self.absent[each] for each in needs if each in self.absent), None)
+
+    def can(self, capability: str) -> bool:
+        """Whether the format has a capability."""
+        return capability not in self.absent

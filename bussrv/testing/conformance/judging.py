@@ -1,0 +1,103 @@
+"""Judge a format: try every promise, and say what came of it."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable
+from typing import Literal
+
+from msgspec import Struct
+
+from bussrv.errors import ConfigError
+from bussrv.interfaces import IWireFormat
+from bussrv.testing.conformance.adapter import Adapter
+from bussrv.testing.conformance.lab import Restless, Unreadable
+from bussrv.testing.conformance.promises import delivery, exchange, framing, life, limits, rights, writing
+from bussrv.testing.conformance.trial import Broken, Promise, Trial
+
+PROMISES: tuple[Promise, ...] = (
+    *framing.PROMISES,
+    *life.PROMISES,
+    *delivery.PROMISES,
+    *exchange.PROMISES,
+    *writing.PROMISES,
+    *rights.PROMISES,
+    *limits.PROMISES,
+)
+
+Outcome = Literal["kept", "broken", "not applicable"]
+
+
+class Verdict(Struct, frozen=True):
+    """What came of one promise.
+
+    :ivar sentence: what is wrong, or why it does not apply; empty if the promise is kept.
+    :ivar seconds: that it took.
+    """
+
+    promise: Promise
+    outcome: Outcome
+    sentence: str = ""
+    seconds: float = 0.0
+
+
+def installed_format(name: str) -> IWireFormat:
+    """The plugin of a format.
+
+    :raises ConfigError: no plugin of that name is installed.
+    """
+    from bussrv.server.configuration.plugins import installed
+
+    found = installed()
+    for each in found.formats:
+        if each.name == name:
+            return each
+    raise ConfigError(f"no plugin of a wire format named {name!r} is installed", *found.left_out)
+
+
+def judge_one(
+    promise: Promise,
+    adapter: Adapter,
+    installed: Callable[[str], IWireFormat] = installed_format,
+    seed: int = 0,
+    *,
+    thorough: bool = False,
+) -> Verdict:
+    """Try one promise.
+
+    :param seed: of everything that is drawn.
+    :param thorough: whether every place is tried where a sample would take less time.
+    """
+    reason = adapter.why_not(promise.needs)
+    if reason is not None:
+        return Verdict(promise, "not applicable", reason)
+    begun = time.monotonic()
+    trial = Trial(adapter, installed, seed, thorough=thorough)
+    try:
+        sentence = _try(promise, trial)
+    finally:
+        trial.close()
+    return Verdict(promise, "kept" if not sentence else "broken", sentence, time.monotonic() - begun)
+
+
+def _try(promise: Promise, trial: Trial) -> str:
+    """:returns: what is wrong."""
+    try:
+        promise.judge(trial)
+    except Broken as broken:
+        said = str(broken)
+    except Unreadable as error:
+        said = f"a client cannot understand what it is sent: {error}"
+    except Restless as error:
+        said = str(error)
+    except NotImplementedError as error:
+        return f"the adapter has no method for a capability that it does not declare absent: {error or 'see its class'}"
+    except Exception as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        said = f"the trial cannot go on: {type(error).__name__}: {error} ({place.filename}, line {place.lineno})"
+    else:
+        failure = trial.failure()
+        return f"the format fails: {failure}" if failure else ""
+    failure = trial.failure()
+    return f"{said}, since the format fails: {failure}" if failure and failure not in said else said

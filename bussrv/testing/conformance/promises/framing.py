@@ -1,0 +1,178 @@
+"""Promises about input: where it is cut does not matter, and what is no input harms nobody."""
+
+from __future__ import annotations
+
+from bussrv.testing.conformance.adapter import Said
+from bussrv.testing.conformance.lab import Lab, Visitor, shortened
+from bussrv.testing.conformance.trial import OWN, SERVICE, Promise, Trial, conversation, promise
+
+MOST_PLACES = 40
+"""Places at which messages are cut, unless the trial is thorough."""
+
+ROUNDS = 100
+"""Inputs that are drawn for each trial of garbage; ten times as many if it is thorough."""
+
+MOST_PIECES = 200
+"""Chunks that one mutated conversation is sent in."""
+
+Outcome = tuple[list[Said], list[tuple[str, bytes]], int]
+
+
+class _Scene:
+    """A server with a provider and an observer, to which one client after the other says the same."""
+
+    def __init__(self, trial: Trial, **settings: object) -> None:
+        self.lab = trial.lab(**settings)
+        self._trial = trial
+        self._provider = trial.provider(self.lab)
+        self._provider.publish(SERVICE, b"shut")
+        self._observer = trial.observer(self.lab, OWN)
+
+    def visitor(self) -> Visitor:
+        return self.lab.visitor(self._trial.name)
+
+    def outcome(self, visitor: Visitor) -> Outcome:
+        """What came of what a client said: what it was told, what the observer got, how many subscriptions it has."""
+        self._provider.publish(SERVICE, b"open")
+        told = [*visitor.history, *visitor.said()]
+        seen = self._observer.published()
+        subscriptions = sum(len(each) for each in self.lab.state.subscriptions.values())
+        self._provider.publish(SERVICE, b"shut")
+        visitor.leave()
+        self._lapse()
+        return told, seen, subscriptions
+
+    def _lapse(self) -> None:
+        """Nothing is left of the client for the next one."""
+        self._observer.said()
+
+    def whole(self) -> Outcome:
+        """The outcome if each message comes whole."""
+        visitor = self.visitor()
+        for message in conversation(visitor):
+            visitor.tell(message)
+        return self.outcome(visitor)
+
+
+def _difference(expected: Outcome, got: Outcome) -> str:
+    names = ("the client is told", "a subscriber of its service gets", "the number of subscriptions is")
+    for name, before, after in zip(names, expected, got, strict=True):
+        if before != after:
+            return f"{name} {after!r}, not {before!r}"
+    return ""
+
+
+@promise("stream")
+def input_may_be_cut_anywhere(trial: Trial) -> None:
+    """What a client sends means the same wherever its bytes are cut."""
+    scene = _Scene(trial)
+    expected = scene.whole()
+    longest = max(map(len, conversation(trial.adapter)))
+    for place in (0, *trial.some(range(1, longest), MOST_PLACES)):
+        visitor = scene.visitor()
+        for message in conversation(visitor):
+            pieces = [message[:place], message[place:]] if place else [bytes([each]) for each in message]
+            for piece in pieces:
+                visitor.send(piece)
+            visitor.said()
+        got = scene.outcome(visitor)
+        where = f"cut after byte {place}" if place else "sent byte by byte"
+        trial.require(got == expected, f"with each message {where}, {_difference(expected, got)}")
+
+
+@promise("stream", "pipelining")
+def messages_may_come_at_once(trial: Trial) -> None:
+    """Several messages in one chunk are served one after the other, as if each had come alone."""
+    scene = _Scene(trial)
+    expected = scene.whole()
+    visitor = scene.visitor()
+    visitor.tell(b"".join(conversation(visitor)))
+    got = scene.outcome(visitor)
+    trial.require(got == expected, f"with all messages in one chunk, {_difference(expected, got)}")
+
+
+@promise("stream")
+def clients_do_not_mix(trial: Trial) -> None:
+    """The input of one client has nothing to do with that of another."""
+    scene = _Scene(trial)
+    expected = scene.whole()
+    other, visitor = scene.visitor(), scene.visitor()
+    begun = other.client.join() + other.client.subscribe(SERVICE)
+    other.send(begun[: len(begun) // 2])
+    for message in conversation(visitor):
+        for place in range(0, len(message), 7):
+            visitor.send(message[place : place + 7])
+            if place == 0:
+                other.send(begun[len(begun) // 2 :][:1])
+                begun = begun[:-1]
+        visitor.said()
+    other.leave()
+    got = scene.outcome(visitor)
+    trial.require(got == expected, f"while another client sends a message, {_difference(expected, got)}")
+
+
+def _mutated(trial: Trial, data: bytes) -> bytes:
+    draw, mutated = trial.random, bytearray(data)
+    for _ in range(draw.randint(1, 4)):
+        place = draw.randrange(len(mutated) + 1)
+        way = draw.randrange(4)
+        if way == 0:
+            del mutated[place : place + draw.randint(1, 8)]
+        elif way == 1:
+            mutated[place:place] = draw.randbytes(draw.randint(1, 8))
+        elif way == 2 and mutated:
+            mutated[place % len(mutated)] = draw.choice((0, 10, 13, 32, 45, 48, 57, 123, 127, 128, 255))
+        else:
+            mutated[place:place] = mutated[place : place + 16]
+    return bytes(mutated)
+
+
+def _garbage(trial: Trial, visitor: Visitor) -> list[bytes]:
+    messages = list(conversation(visitor))
+    if not trial.adapter.can("stream"):
+        return [_mutated(trial, each) if trial.random.random() < 0.7 else each for each in messages if each]
+    whole = b"".join(messages)
+    if trial.random.random() < 0.2:
+        data = trial.random.randbytes(trial.random.randint(1, 60))
+    elif trial.random.random() < 0.5:
+        data = _mutated(trial, whole)
+    else:  # After a good start, more is in reach.
+        first = len(messages[0])
+        data = whole[:first] + _mutated(trial, whole[first:])
+    size = max(1, trial.random.choice((len(data), 1, 7)), len(data) // MOST_PIECES)
+    return [data[begin : begin + size] for begin in range(0, len(data), size)]
+
+
+@promise()
+def garbage_harms_nobody(trial: Trial) -> None:
+    """Whatever bytes a client sends, the format does not fail, and other clients are served."""
+    lab = trial.lab()
+    rounds = ROUNDS * (10 if trial.thorough else 1)
+    for number in range(rounds):
+        visitor = lab.visitor(trial.name)
+        pieces = _garbage(trial, visitor)
+        for piece in pieces:
+            if visitor.is_open:
+                visitor.send(piece)
+        sent = shortened(b"".join(pieces))
+        failure = trial.failure()
+        trial.require(failure is None, f"the format fails at {sent} (seed {trial.seed}, input {number}): {failure}")
+        visitor.leave()
+    trial.check_served(lab, f"after {rounds} garbled inputs (seed {trial.seed})")
+    _check_left(trial, lab)
+
+
+def _check_left(trial: Trial, lab: Lab) -> None:
+    if not trial.adapter.can("stream"):
+        return
+    lab.wait(120, 10)
+    left = [each for each in lab.state.sessions.values() if each.protocol == trial.name]
+    trial.require(not left, f"{len(left)} sessions are left after garbled inputs whose clients have gone")
+
+
+PROMISES: tuple[Promise, ...] = (
+    input_may_be_cut_anywhere,
+    messages_may_come_at_once,
+    clients_do_not_mix,
+    garbage_harms_nobody,
+)

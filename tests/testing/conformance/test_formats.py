@@ -1,0 +1,16 @@
+"""The formats of bussrv keep every promise that they make."""
+
+import pytest
+
+from bussrv.testing.conformance.formats.known import OWN, adapter_of
+from bussrv.testing.conformance.judging import PROMISES, judge_one
+from tests.size import FULL
+from tests.testing.conformance import lines
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_a_format_keeps_its_promises(name: str) -> None:
+    adapter = adapter_of(name)
+    judged = [judge_one(each, adapter, lines.installed, thorough=FULL) for each in PROMISES if not each.is_real]
+    assert [f"{each.promise.name}: {each.sentence}" for each in judged if each.outcome == "broken"] == []
+    assert all(each.sentence for each in judged if each.outcome == "not applicable")
