@@ -87,6 +87,11 @@ class Pipe:
         """Whether there is something to take."""
         return bool(self._sent)
 
+    @property
+    def unread(self) -> int:
+        """How many bytes the client has not taken."""
+        return len(self._sent)
+
     def end_input(self) -> None:
         """Send no more, and read on: a half-close. A protocol that does not know of such ends the connection."""
         if self.is_open and not self._has_ended_input:

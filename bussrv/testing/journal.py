@@ -99,6 +99,11 @@ class SteeredJournal(MemoryJournal):
         """How many entries are not durable yet."""
         return len(self._held)
 
+    @property
+    def changes_held(self) -> int:
+        """How many of them somebody waits for."""
+        return sum(each.waiter is not None for each in self._held)
+
     def release(self, count: int | None = None) -> None:
         """Make the first ``count`` held entries durable; without a count all of them, and hold no more."""
         self._begin_telling()

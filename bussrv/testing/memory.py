@@ -28,7 +28,7 @@ from bussrv.bus.bus import Bus
 from bussrv.embedding.configuration import OWN_FORMATS, OWN_SERVICES, configured
 from bussrv.embedding.pipe import ROOM, Pipe
 from bussrv.events import Event
-from bussrv.interfaces import IHostedService, IWireFormat
+from bussrv.interfaces import IHostedService, IListener, IWireFormat
 from bussrv.registry.state.state import RegistryState
 from bussrv.server.running.service import BusService
 from bussrv.testing.journal import MemoryPlace, SteeredJournal
@@ -128,6 +128,11 @@ class MemoryServer:
     def state(self) -> RegistryState:
         """The registry: every session, service and subscription."""
         return self.bus.registry.state
+
+    @property
+    def listeners(self) -> Mapping[str, IListener]:
+        """The ports of the wire formats that are on, by name."""
+        return self._service.listeners
 
     @property
     def counters(self) -> Mapping[str, int]:

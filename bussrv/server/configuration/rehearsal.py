@@ -43,7 +43,7 @@ class Rehearsal:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._reactor, name)
 
-    def listenTCP(self, port: int, factory: Any, backlog: int = 50, interface: str = "") -> NoReturn:
+    def listenTCP(self, port: int, factory: Any, backlog: int = 50, interface: str = "") -> NoReturn:  # noqa: N802
         """Try to get the address of a TCP port.
 
         :raises WouldListen: the port can be opened.
@@ -53,7 +53,7 @@ class Rehearsal:
         _fit(backlog)
         _try(socket.SOCK_STREAM, port, interface)
 
-    def listenUDP(
+    def listenUDP(  # noqa: N802
         self,
         port: int,
         protocol: Any,

@@ -10,7 +10,6 @@ which are broken. Most are tried at a server in memory, on a clock that the kit 
 - ``lab``: a server in memory, its journal and its clients
 - ``promises``: the judgements, by concern
 - ``trial``: what a judgement is given, and what it says
-- ``wires``: the connections of clients in memory
 
 Tests: ``tests/testing/conformance``.
 """

@@ -148,6 +148,7 @@ class Adapter:
     :cvar client: the class of its clients.
     :cvar absent: the capabilities that the format lacks; for each of them the reason, as a sentence.
     :cvar max_payload: the most bytes of a payload that a client can publish.
+    :cvar lapses_after: over datagrams: seconds after which nothing is left of a client that says nothing.
     :cvar settings: options that its port needs, by their names in :class:`bussrv.settings.Settings`.
     """
 
@@ -155,6 +156,7 @@ class Adapter:
     client: ClassVar[type[Client]]
     absent: ClassVar[Mapping[str, str]] = {}
     max_payload: ClassVar[int] = 1 << 20
+    lapses_after: ClassVar[float] = 0.0
     settings: ClassVar[Mapping[str, Any]] = {}
 
     def __init__(self) -> None:

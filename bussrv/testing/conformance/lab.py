@@ -2,34 +2,24 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
-from twisted.internet.address import IPv4Address
-from twisted.internet.defer import Deferred, succeed
-from twisted.internet.task import Clock
+from twisted.internet.defer import Deferred
 from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublisher
 from zope.interface import implementer
 
 from bussrv.bus.bus import Bus
-from bussrv.bus.sessions.left_open import settle_left_open
-from bussrv.bus.sessions.membership import MembershipAnnouncer
-from bussrv.errors import JournalUnavailable
+from bussrv.embedding.configuration import OWN_FORMATS
 from bussrv.events import Event
-from bussrv.interfaces import IDrainedListener, IListener, IWireFormat
-from bussrv.journal.interfaces import Waiter
-from bussrv.journal.memory import MemoryJournal
-from bussrv.journal.record import Record, Stamped
+from bussrv.interfaces import IDrainedListener, IWireFormat
 from bussrv.policy.logins.checkers import Users
-from bussrv.policy.logins.identity import Identity
 from bussrv.policy.logins.users import SecretHash
 from bussrv.policy.permissions.file import parse_policy
-from bussrv.registry.changes.registry import Registry
 from bussrv.registry.state.state import RegistryState
-from bussrv.settings import Settings
 from bussrv.testing.conformance.adapter import (
     Adapter,
     Answered,
@@ -42,7 +32,8 @@ from bussrv.testing.conformance.adapter import (
     Refused,
     Said,
 )
-from bussrv.testing.conformance.wires import DatagramPort, DatagramWire, LabReactor, Wire
+from bussrv.testing.journal import SteeredJournal
+from bussrv.testing.memory import Device, MemoryServer
 
 ANN = Login("ann", "s3cret-of-ann")
 """A user who may do what the policy of a trial lets her."""
@@ -53,86 +44,23 @@ BEN = Login("ben", "s3cret-of-ben")
 USERS = {each.user: SecretHash(b"salt", bytes(32), 2, 1, 1).made_of(each.secret.encode()) for each in (ANN, BEN)}
 """Hashes that cost nothing to check."""
 
-MOST_ROUNDS = 10_000
+MOST_ROUNDS = 1000
 """A server that is not at rest after so many rounds never will be."""
-
-
-class LabClock:
-    """The time of day of a reactor that is moved by hand."""
-
-    def __init__(self, reactor: Clock) -> None:
-        self._reactor = reactor
-
-    def utc(self) -> int:
-        """Microseconds since 1970."""
-        return 1_700_000_000_000_000 + self.mono()
-
-    def mono(self) -> int:
-        """Microseconds since the reactor began."""
-        return int(self._reactor.seconds() * 1_000_000)
-
-
-class LabJournal(MemoryJournal):
-    """A journal in memory that keeps its records. The trial decides when a change is durable, and when the disk fails.
-
-    :ivar records: what is durable.
-    """
-
-    def __init__(self, server: str, boot: str, records: Sequence[Record] = ()) -> None:
-        super().__init__(server, boot)
-        self.records = list(records)
-        self._next_seq = len(self.records) + 1
-        self.follow(self.records.extend)
-        self._held: deque[tuple[Sequence[Stamped], Waiter | None]] | None = None
-
-    def append_change(self, stamped: Sequence[Stamped], waiter: Waiter) -> None:
-        """Make a change durable, or hold it."""
-        if self.unavailable is not None:
-            waiter.errback(self.unavailable)
-        elif self._held is not None:
-            self._held.append((stamped, waiter))
-        else:
-            waiter.callback(self.number(stamped))
-
-    def append_fact(self, stamped: Stamped) -> None:
-        """Make a fact durable, after what is held."""
-        if self._held is not None:
-            self._held.append(([stamped], None))
-        else:
-            self.number([stamped])
-
-    def hold(self) -> None:
-        """From now on nothing becomes durable."""
-        self._held = deque()
-
-    @property
-    def held(self) -> int:
-        """How many changes that clients wait for are on their way to the disk."""
-        return sum(waiter is not None for _, waiter in self._held or ())
-
-    def release(self) -> None:
-        """Make everything durable that is held, and hold no more."""
-        held, self._held = self._held or deque(), None
-        for stamped, waiter in held:
-            records = self.number(stamped)
-            if waiter is not None:
-                waiter.callback(records)
-
-    def fail(self, message: str | None) -> None:
-        """Refuse changes from now on, as a full disk would; ``None`` ends that."""
-        self.unavailable = None if message is None else JournalUnavailable(message)
 
 
 @implementer(ILogObserver)
 class Lab:
-    """A server, on a clock that stands still unless :meth:`wait` moves it.
+    """A server in memory, whose clients read all that they are sent at once, unless they are told not to.
 
     :param adapters: those of the formats that it serves.
     :param installed: finds the plugin of a format by its name.
     :param policy: the rules of a policy file; ``None``: everybody may do everything.
     :param asks: whether clients have to say who they are.
+    :param settings: options, by their names with ``_`` for ``-``.
+    :ivar server: the server.
     :ivar failures: what the server or a format failed at, as tracebacks.
     :ivar log: every line that was logged.
+    :ivar visitors: the clients that are connected.
     """
 
     def __init__(
@@ -142,57 +70,30 @@ class Lab:
         *,
         policy: str | None = None,
         asks: bool = False,
-        before: Lab | None = None,
         **settings: Any,
     ) -> None:
         self.adapters = {each.name: each for each in adapters}
         self.failures: list[str] = []
         self.log: list[str] = []
         self.visitors: list[Visitor] = []
-        self._installed, self._policy, self._asks, self._given = installed, policy, asks, settings
-        self._boot: int = 1 if before is None else before._boot + 1
-        self._made = self._hosts = 0
-        self.reactor = LabReactor()
-        if before is not None:
-            self.reactor.advance(before.reactor.seconds())
+        self._policy, self._asks, self._hosts = policy, asks, 0
+        options = dict(ChainMap(settings, *(dict(each.settings) for each in self.adapters.values())))
+        formats = [installed(name) for name in self.adapters]
         globalLogPublisher.addObserver(self)
-        self._start([] if before is None else before.journal.records)
+        others = {each.name: "off" for each in OWN_FORMATS if each.name not in self.adapters}
+        given = {name.replace("_", "-"): value for name, value in options.items()}
+        foreign = [each for each in formats if each not in OWN_FORMATS]
+        self.server = MemoryServer({"services": "off", **others, **given}, formats=foreign)
+        self._begin()
 
-    def _start(self, records: Sequence[Record]) -> None:
-        adapters = self.adapters.values()
-        options: dict[str, Any] = {}
-        for each in adapters:
-            options.update(each.settings)
-        settings = Settings(**{**options, **self._given})
-        clock = LabClock(self.reactor)
-        boot = f"boot{self._boot}"
-        self.journal: LabJournal = LabJournal("lab", boot, records)
-        state = folded(records) if records else None
-        self.registry = Registry(
-            self.journal, clock, self._new_id, server_id="lab", boot=boot, state=state, settings=settings
-        )
-        self.bus = Bus(self.registry, settings, "lab", self._new_id, clock, self.reactor)
-        self.bus.identity = Identity(self.reactor, _at_once)
+    def _begin(self) -> None:
+        bus = self.server.bus
         if self._asks:
-            self.bus.identity.use([Users(USERS)])
-            self.bus.access.asks = True
-        self.registry.observe(MembershipAnnouncer(self.bus), MembershipAnnouncer.KINDS)
+            bus.identity.use([Users(USERS)])
+            bus.access.asks = True
         if self._policy is not None:
             self.permit(self._policy)
-        self.listeners: dict[str, IListener] = {}
-        self._ports: dict[str, Any] = {}
-        for each in adapters:
-            wire_format = self._installed(each.name)
-            endpoint = "udp:7000" if wire_format.default_endpoint.startswith("udp") else "tcp:7000"
-            self.listeners[each.name] = listener = wire_format.listen(self.bus, endpoint, self.reactor)
-            listener.startService()
-            self._ports[each.name] = self.reactor.ports[-1]
-        settle_left_open(self.bus, self.listeners)
         self.settle()
-
-    def _new_id(self) -> str:
-        self._made += 1
-        return f"{self._boot}-{self._made}"
 
     def __call__(self, event: LogEvent) -> None:
         """Something is logged; see :class:`ILogObserver`."""
@@ -204,6 +105,7 @@ class Lab:
 
     def permit(self, policy: str) -> None:
         """From now on these rules of a policy are in effect."""
+        self._policy = policy
         self.bus.access.policy = parse_policy(policy, Path("policy.toml"), list(self.adapters))
         self.bus.policy_changed()
         self.settle()
@@ -220,71 +122,83 @@ class Lab:
     def settle(self) -> None:
         """Let everything happen that is due, and every client read what it is sent, until nothing moves."""
         for _ in range(MOST_ROUNDS):
-            self.reactor.advance(0)
-            moved = [each.wire.take() for each in self.visitors]
-            self.visitors = [each for each in self.visitors if each.is_open]
-            now = self.reactor.seconds()
-            if not any(moved) and not any(call.getTime() <= now for call in self.reactor.getDelayedCalls()):
+            self.server.settle()
+            moved = [each.pull() for each in self.visitors]
+            if not any(moved):
+                self.visitors = [each for each in self.visitors if each.is_open]
                 return
         raise Restless(f"the server is not at rest after {MOST_ROUNDS} rounds, although nothing happens to it")
 
     def wait(self, seconds: float, step: float = 1.0) -> None:
         """Let time pass."""
         while seconds > 0:
-            self.reactor.advance(min(step, seconds))
+            self.server.advance(min(step, seconds))
             seconds -= step
             self.settle()
 
-    def restarted(self) -> Lab:
-        """The server after a crash: only what is durable is left of it."""
-        for each in self.visitors:
-            each.wire.is_open = False
-        return Lab(
-            self.adapters.values(), self._installed, policy=self._policy, asks=self._asks, before=self, **self._given
-        )
-
-    def stop(self, seconds: float = 30.0) -> bool:
-        """Stop all ports, as the server does at its end. :returns: whether they are closed in time."""
-        stopping = [each.stopService() for each in self.listeners.values()]
-        return self._until_done(stopping, seconds)
+    def restart(self) -> None:
+        """Kill the server, and start it again: only what is durable is left of it."""
+        self.server.crash()
+        self.visitors.clear()
+        self.server.restart()
+        self._begin()
 
     def drain(self, name: str, seconds: float) -> bool:
         """Drain the port of a format. :returns: whether that is done a second later."""
-        listener = self.listeners[name]
-        if not IDrainedListener.providedBy(listener):
-            return self._until_done([listener.stopService()], seconds)
-        return self._until_done([listener.drain(seconds)], seconds + 1)
+        listener = self.server.listeners[name]
+        draining = listener.drain(seconds) if IDrainedListener.providedBy(listener) else listener.stopService()
+        return self._is_done(draining, seconds + 1)
 
-    def _until_done(self, waits: Sequence[Deferred[Any] | None], seconds: float) -> bool:
+    def close_port(self, name: str, seconds: float) -> bool:
+        """Close the port of a format, as the server does at its end. :returns: whether that is done in time."""
+        return self._is_done(self.server.listeners[name].stopService(), seconds)
+
+    def _is_done(self, waited_for: Deferred[Any], seconds: float) -> bool:
         done: list[object] = []
-        pending = [each for each in waits if isinstance(each, Deferred)]
-        for each in pending:
-            each.addBoth(done.append)
+        waited_for.addBoth(done.append)
         self.settle()
-        while len(done) < len(pending) and seconds > 0:
+        while not done and seconds > 0:
             self.wait(0.1, 0.1)
             seconds -= 0.1
-        return len(done) == len(pending)
+        return bool(done)
 
     # What can be seen of it.
 
     @property
-    def state(self) -> RegistryState:
-        """The registry."""
-        return self.registry.state
+    def bus(self) -> Bus:
+        """The bus."""
+        return self.server.bus
 
     @property
-    def counters(self) -> Counter[str]:
+    def journal(self) -> SteeredJournal:
+        """The journal."""
+        return self.server.journal
+
+    @property
+    def state(self) -> RegistryState:
+        """The registry."""
+        return self.server.state
+
+    @property
+    def counters(self) -> Mapping[str, int]:
         """The counters of the server."""
-        return self.bus.counters
+        return self.server.counters
 
     def events(self, *kinds: type[Event]) -> list[Any]:
         """The durable events of some kinds."""
-        return [record.event for record in self.journal.records if isinstance(record.event, kinds)]
+        return self.server.events(*kinds)
+
+    def is_as_journaled(self) -> bool:
+        """Whether the registry is what the journal says."""
+        told = RegistryState()
+        for each in self.journal.records:
+            told.apply(each.event, each.time)
+        told.in_effect = self.state.in_effect
+        return told == self.state
 
     def calls(self) -> list[str]:
         """The timers, by the names of the functions that they call."""
-        calls: list[Any] = list(self.reactor.getDelayedCalls())
+        calls: list[Any] = list(self.server.clock.getDelayedCalls())
         return [getattr(each.func, "__qualname__", type(each.func).__qualname__) for each in calls]
 
     # Who comes.
@@ -293,47 +207,20 @@ class Lab:
         """A new client of a format, which has not sent anything."""
         self._hosts += 1
         number = self._hosts
-        address = host or f"10.0.{number // 250}.{number % 250 + 1}"
-        visitor = Visitor(self, self.adapters[name], self._connect(name, (address, 40_000 + number)), login)
-        visitor.client.address = (address, 40_000 + number)
+        visitor = Visitor(self, self.adapters[name], login, host or f"10.0.{number // 250}.{number % 250 + 1}")
         self.visitors.append(visitor)
         self.settle()
         return visitor
-
-    def _connect(self, name: str, address: tuple[str, int]) -> Wire | DatagramWire:
-        port = self._ports[name]
-        if isinstance(port, DatagramPort):
-            return DatagramWire(port, address)
-        peer = IPv4Address("TCP", *address)
-        wire = Wire(self.reactor, peer)
-        if not port.is_open:
-            wire.is_open = False
-            return wire
-        wire.protocol = port.factory.buildProtocol(peer)
-        if wire.protocol is None:
-            wire.is_open = False
-        else:
-            wire.protocol.makeConnection(wire)
-        return wire
 
     def member(self, name: str, login: Login | None = None, host: str = "") -> Visitor:
         """A new client that has joined."""
         visitor = self.visitor(name, login, host)
         visitor.join()
-        visitor.said()
         return visitor
 
     def close(self) -> None:
         """The trial is over."""
         globalLogPublisher.removeObserver(self)
-
-    def __enter__(self) -> Lab:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 class Restless(Exception):
@@ -347,40 +234,71 @@ class Unreadable(Exception):
 class Visitor:
     """A client that the adapter speaks for, and its connection.
 
+    :ivar wire: the connection; ``None``: the port does not take any.
+    :ivar reads: whether it reads what it is sent.
     :ivar history: everything that it was told so far.
     """
 
-    def __init__(self, lab: Lab, adapter: Adapter, wire: Wire | DatagramWire, login: Login | None) -> None:
+    def __init__(self, lab: Lab, adapter: Adapter, login: Login | None, host: str) -> None:
         self.adapter = adapter
-        self.wire: Any = wire
         self.client: Client = adapter.client(login)
         self.history: list[Said] = []
+        self.reads = True
+        self.wire: Any = None
         self._lab = lab
+        self._arrived: list[bytes] = []
+        if not adapter.can("stream"):
+            self.wire = lab.server.device(adapter.name, host)
+            self.client.address = self.wire.address
+        else:
+            with suppress(ValueError):
+                self.wire = lab.server.connect(adapter.name, host)
+            if self.wire is not None:
+                peer = self.wire.pipe.getPeer()
+                self.client.address = (peer.host, peer.port)
 
     @property
     def is_open(self) -> bool:
         """Whether its connection is there."""
-        return bool(self.wire.is_open)
+        return self.wire is not None and (isinstance(self.wire, Device) or self.wire.pipe.is_open)
+
+    @property
+    def protocol(self) -> Any:
+        """The server's end of its connection."""
+        return self.wire.pipe.protocol
+
+    def pull(self) -> bool:
+        """Read what there is to read. :returns: whether there was anything."""
+        if not self.reads or self.wire is None:
+            return False
+        data = self.wire.take() if isinstance(self.wire, Device) else [self.wire.pipe.take()]
+        self._arrived += filter(None, data)
+        return any(data)
+
+    def give(self, data: bytes) -> None:
+        """Send bytes in one piece, and look at nothing else."""
+        if data and self.is_open:
+            self.wire.send(data)
 
     def send(self, data: bytes) -> None:
-        """Send bytes in one piece."""
-        self.wire.send(data)
+        """Send bytes in one piece, and let the server serve them."""
+        self.give(data)
         self._lab.settle()
 
     def said(self) -> list[Said]:
         """What it was told since the last time; it reacts if the format wants that."""
         found: list[Said] = []
-        while True:
-            arrived, self.wire.arrived = self.wire.arrived, type(self.wire.arrived)()
-            if not arrived:
-                self.history += found
-                return found
-            for data in [arrived] if isinstance(arrived, bytes) else arrived:
+        self._lab.settle()
+        while self._arrived:
+            arrived, self._arrived = self._arrived, []
+            for data in arrived if isinstance(self.wire, Device) else [b"".join(arrived)]:
                 for each in self._read(data):
                     if isinstance(each, Reaction):
                         self.send(each.data)
                     else:
                         found.append(each)
+        self.history += found
+        return found
 
     def _read(self, data: bytes) -> list[Said]:
         try:
@@ -413,10 +331,16 @@ class Visitor:
         """The publications that it was given since the last time."""
         return [(each.service, each.payload) for each in self.said() if isinstance(each, Published)]
 
+    def lose(self) -> None:
+        """The connection breaks."""
+        self.wire.abort()
+        self._lab.settle()
+
     def leave(self) -> None:
         """Close the connection."""
-        self.wire.close()
-        self._lab.settle()
+        if self.wire is not None:
+            self.wire.close()
+            self._lab.settle()
 
 
 def confirmed(said: Iterable[Said]) -> list[str]:
@@ -444,14 +368,6 @@ def replies(said: Iterable[Said]) -> list[bytes]:
     return [each.payload for each in said if isinstance(each, Answered)]
 
 
-def folded(records: Iterable[Record]) -> RegistryState:
-    """The registry that records say."""
-    state = RegistryState()
-    for record in records:
-        state.apply(record.event, record.time)
-    return state
-
-
 MOST_SHOWN = 80
 
 
@@ -459,7 +375,3 @@ def shortened(data: bytes) -> str:
     """Bytes for a sentence."""
     shown = repr(data[:MOST_SHOWN])
     return shown if len(data) <= MOST_SHOWN else f"{shown}... ({len(data)} bytes)"
-
-
-def _at_once(function: Callable[..., Any], *arguments: Any) -> Deferred[Any]:
-    return succeed(function(*arguments))

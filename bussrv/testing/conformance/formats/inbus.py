@@ -38,6 +38,8 @@ class InbusAdapter(Adapter):
     name = "inbus"
     client = InbusClient
     max_payload = 40_000
+    lapses_after = 120.0
+    settings: ClassVar[dict[str, int]] = {"inbus_lease": 60}
     absent: ClassVar[dict[str, str]] = {
         "stream": "Inbus is spoken in datagrams, over UDP.",
         "pipelining": "Each datagram stands alone, and may overtake others.",

@@ -210,7 +210,7 @@ def a_slow_reader_holds_nobody_up(trial: Trial) -> None:
     slow, prompt = trial.client(lab), trial.client(lab)
     for each in (slow, prompt):
         each.subscribe(SERVICE)
-    slow.wire.reads = False
+    slow.reads = False
     count = 150
     for number in range(count):
         provider.publish(SERVICE, b"%03d" % number + b"x" * 2000)
@@ -222,11 +222,11 @@ def a_slow_reader_holds_nobody_up(trial: Trial) -> None:
         f"{waiting} bytes wait for a client that does not read, although the limit is {SMALL}",
     )
     trial.require(
-        slow.wire.unread < count * 1900,
-        f"{slow.wire.unread} bytes were written to a client that reads nothing: the format writes past its link",
+        slow.wire.pipe.unread < count * 1900,
+        f"{slow.wire.pipe.unread} bytes were written to a client that reads nothing: the format writes past its link",
     )
     lab.wait(lab.bus.settings.close_timeout + 10)
-    slow.wire.reads = True
+    slow.reads = True
     lab.settle()
     trial.require(not slow.is_open, "a client that does not read is still connected when its limit is long reached")
 
@@ -240,11 +240,11 @@ def all_that_waits_is_counted(trial: Trial) -> None:
     slow = [trial.client(lab) for _ in range(5)]
     for each in slow:
         each.subscribe(SERVICE)
-        each.wire.reads = False
+        each.reads = False
     most = 0
     for number in range(60):
         provider.publish(SERVICE, b"%03d" % number + b"x" * 3000)
-        held = sum(each.wire.unread for each in slow if each.is_open)
+        held = sum(each.wire.pipe.unread for each in slow if each.is_open)
         most = max(most, lab.bus.streams.outbound.total, held - 5 * 70_000)
     trial.require(most <= limit + 10_000, f"{most} bytes wait for slow clients, although the limit for all is {limit}")
 

@@ -7,11 +7,8 @@ import weakref
 from collections import Counter
 
 from bussrv import events as ev
-from bussrv.testing.conformance.lab import Lab, folded, payloads
+from bussrv.testing.conformance.lab import Lab, payloads
 from bussrv.testing.conformance.trial import OWN, SERVICE, Promise, Trial, conversation, promise
-
-LONG = 7300.0
-"""Seconds after which every lease is over."""
 
 DRAINED_WITHIN = 5.0
 """Seconds of a drain."""
@@ -49,8 +46,7 @@ def _everything(trial: Trial, lab: Lab) -> None:
 
 def _last_of_datagrams(trial: Trial, lab: Lab) -> None:
     """Without connections, sessions end with their leases."""
-    if not trial.adapter.can("stream"):
-        lab.wait(LONG, 30)
+    lab.wait(trial.adapter.lapses_after, 30)
 
 
 @promise()
@@ -82,12 +78,12 @@ def nothing_is_left_of_a_client(trial: Trial) -> None:
     visitor = lab.visitor(trial.name)
     for message in conversation(visitor):
         visitor.tell(message)
-    protocol = weakref.ref(visitor.wire.protocol) if trial.adapter.can("stream") else None
+    protocol = weakref.ref(visitor.protocol) if trial.adapter.can("stream") else None
     visitor.leave()
     _last_of_datagrams(trial, lab)
     before.check("after the client has left")
     if protocol is not None:
-        visitor.wire.protocol = None
+        visitor.wire.pipe.protocol = None
         del visitor
         if protocol() is not None:
             gc.collect()
@@ -111,8 +107,7 @@ def a_connection_may_break_at_any_time(trial: Trial) -> None:
             if pending:
                 lab.hold()
             visitor.send(last)
-            visitor.wire.lose()
-            lab.settle()
+            visitor.lose()
             if pending:
                 lab.release()
             how = "while a change was on its way to the disk" if pending else "after it was served"
@@ -127,7 +122,7 @@ def a_half_closed_client_is_served(trial: Trial) -> None:
     whole, visitor = trial.client(lab), trial.client(lab)
     expected = whole.subscribe(SERVICE)
     lab.hold()
-    visitor.wire.send(visitor.client.subscribe(SERVICE))
+    visitor.give(visitor.client.subscribe(SERVICE))
     visitor.wire.end_input()
     lab.release()
     got = visitor.said()
@@ -146,8 +141,8 @@ def a_session_that_is_ended_is_over(trial: Trial) -> None:
     provider = trial.provider(lab)
     visitor = trial.client(lab)
     visitor.subscribe(SERVICE)
-    session = visitor.wire.protocol.session_id
-    visitor.wire.protocol.evict("closed-by-operator")
+    session = visitor.protocol.session_id
+    visitor.protocol.evict("closed-by-operator")
     visitor.said()
     lab.wait(lab.bus.settings.close_timeout + 1)
     trial.require(not visitor.is_open, "a session was ended by the server, and its connection is still open")
@@ -180,8 +175,8 @@ def a_stop_ends_everything(trial: Trial) -> None:
     visitors = [trial.client(lab) for _ in range(3)]
     for each in visitors:
         each.subscribe(SERVICE)
-    visitors[0].wire.send(visitors[0].client.unfinished(50))
-    in_time = lab.stop()
+    visitors[0].give(visitors[0].client.unfinished(50))
+    in_time = lab.close_port(trial.name, 30)
     trial.require(in_time, "the port does not stop within 30 seconds")
     if trial.adapter.can("stream"):
         open_ = sum(each.is_open for each in visitors)
@@ -200,14 +195,14 @@ def the_journal_is_the_registry(trial: Trial) -> None:
         visitor = lab.visitor(trial.name)
         for message in conversation(visitor):
             visitor.tell(message)
-            same = folded(lab.journal.records) == lab.state
+            same = lab.is_as_journaled()
             trial.require(same, "the registry says something else than the journal, after a message of a client")
-    later = trial.watch(lab.restarted())
-    open_ = [each for each in later.state.sessions.values() if each.protocol == trial.name and not each.persistent]
+    lab.restart()
+    open_ = [each for each in lab.state.sessions.values() if each.protocol == trial.name and not each.persistent]
     trial.require(not open_, f"{len(open_)} sessions of an earlier boot are still open after a restart")
-    trial.provider(later)
-    _everything(trial, later)
-    trial.require(folded(later.journal.records) == later.state, "after a restart, registry and journal differ")
+    trial.provider(lab)
+    _everything(trial, lab)
+    trial.require(lab.is_as_journaled(), "after a restart, registry and journal differ")
 
 
 @promise("stream")

@@ -75,7 +75,7 @@ def _memory_after(lab: Lab, visitors: list[Visitor], each_sends: int) -> int:
         for start in range(0, each_sends, CHUNK):
             for visitor, whole in zip(visitors, data, strict=True):
                 if visitor.is_open:
-                    visitor.wire.send(whole[start : start + CHUNK])
+                    visitor.give(whole[start : start + CHUNK])
             lab.settle()
         return tracemalloc.get_traced_memory()[0] - begun
     finally:
