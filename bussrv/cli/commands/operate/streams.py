@@ -7,10 +7,10 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
@@ -174,7 +174,8 @@ def _captured(file: Path, server: str, opened: ExitStack) -> Callable[[ServerSen
     stream = sys.stdout.buffer
     if str(file) != "-":
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        stream = opened.enter_context(os.fdopen(descriptor, "wb"))
+        stream = os.fdopen(descriptor, "wb")
+        opened.callback(_close, stream)
 
     def write(data: bytes) -> None:
         try:
@@ -185,6 +186,12 @@ def _captured(file: Path, server: str, opened: ExitStack) -> Callable[[ServerSen
 
     capture = Capture(write, server)
     return lambda event: capture.add(event.event, event.data)
+
+
+def _close(stream: BinaryIO) -> None:
+    """Close a file that was flushed after each packet: whatever failed was told then."""
+    with suppress(OSError):
+        stream.close()
 
 
 def _object_in_words(kind: str, found: Mapping[str, Any]) -> str:

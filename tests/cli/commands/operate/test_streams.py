@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -64,3 +65,10 @@ def test_a_tap_shows_payloads_only_if_they_are_asked_for(place: Place, lamp: Obj
     finally:
         ended.set()
         thread.join(10)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no file that is always full")
+def test_a_capture_that_cannot_be_written_is_named(place: Place) -> None:
+    assert run("tap", "-w", "/dev/full") == (1, "", "bussrv tap: /dev/full: No space left on device\n")
+    assert run("tap", "-w", "/nowhere/tapped") == (1, "", "bussrv tap: /nowhere/tapped: No such file or directory\n")
+    assert run("tap", "--json", "-w", "tapped")[0] == 2
