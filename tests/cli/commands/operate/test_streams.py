@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from bussrv.cli.admin_client import AdminClient, ServerSentEvent
+from bussrv.cli.failure import FAILED
 from bussrv.client.objects import ObjectsClient
 from tests.cli.asked import records
 from tests.cli.conftest import Place, run
@@ -69,6 +70,6 @@ def test_a_tap_shows_payloads_only_if_they_are_asked_for(place: Place, lamp: Obj
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no file that is always full")
 def test_a_capture_that_cannot_be_written_is_named(place: Place) -> None:
-    assert run("tap", "-w", "/dev/full") == (1, "", "bussrv tap: /dev/full: No space left on device\n")
-    assert run("tap", "-w", "/nowhere/tapped") == (1, "", "bussrv tap: /nowhere/tapped: No such file or directory\n")
+    assert run("tap", "-w", "/dev/full") == (FAILED, "", "bussrv tap: /dev/full: No space left on device\n")
+    assert run("tap", "-w", "/nowhere/tapped") == (FAILED, "", "bussrv tap: /nowhere/tapped: No such file or directory\n")
     assert run("tap", "--json", "-w", "tapped")[0] == 2
