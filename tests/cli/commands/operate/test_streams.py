@@ -71,5 +71,5 @@ def test_a_tap_shows_payloads_only_if_they_are_asked_for(place: Place, lamp: Obj
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no file that is always full")
 def test_a_capture_that_cannot_be_written_is_named(place: Place) -> None:
     assert run("tap", "-w", "/dev/full") == (FAILED, "", "bussrv tap: /dev/full: No space left on device\n")
-    assert run("tap", "-w", "/nowhere/tapped") == (FAILED, "", "bussrv tap: /nowhere/tapped: No such file or directory\n")
+    assert run("tap", "-w", "/nowhere/x") == (FAILED, "", "bussrv tap: /nowhere/x: No such file or directory\n")
     assert run("tap", "--json", "-w", "tapped")[0] == 2
