@@ -3,6 +3,7 @@
 - ``columns``: what is kept of each interval, and how intervals are put together
 - ``levels``: rings of intervals: of a second, of ten seconds, of five minutes
 - ``busiest``: the sessions and the services with most traffic of each interval
+- ``packing``: intervals of these in few bytes
 - ``sampling``: looks at the server: its figures each second, and the traffic of each session
 - ``storing``: the file that keeps the history over restarts
 - ``history``: puts these together: samples, keeps, loads and saves

@@ -2,52 +2,35 @@
 
 A ranking takes the traffic of ten seconds, and keeps the rows with the largest share of the objects or of the bytes.
 Longer intervals are made from those rows. So a session that is not among the busiest of any ten seconds is in no
-ranking; and memory is bounded, however many there are.
+ranking; and memory is bounded, however many there are. If there are ever others, whose names take room, the oldest
+hours keep fewer rows, and only then are forgotten.
 """
 
 from __future__ import annotations
 
-import zlib
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-import msgspec
+from bussrv.admin.history.packing import Block, Interval, Row, block_of, intervals_of
 
 MOST_ROWS = 100
 """How many rows an interval keeps."""
 
-LEVELS = ((10, 60, MOST_ROWS), (300, 72, MOST_ROWS), (3600, 720, 25))
-"""The seconds of an interval, how many intervals are kept, and how many rows of each."""
+LEAST_ROWS = 25
+"""How many rows the intervals of old blocks keep if there is no room for all."""
 
-MOST_BYTES = 1 << 20
-"""The most bytes of the intervals of a ranking. Beyond it the oldest of the longest intervals is forgotten."""
+LEVELS = ((10, 60, 6), (300, 72, 12), (3600, 720, 24))
+"""The seconds of an interval, how many intervals are kept, and how many are packed together."""
 
-MANY = 8
+SESSIONS_BYTES, SERVICES_BYTES = 1_300_000, 550_000
+"""The most bytes of the intervals of a ranking: of the sessions, and of the services."""
+
+MANY = 4
 """An interval that has not ended holds at most so many times the rows that it will keep."""
 
 LONGEST = 120
 """The most characters of a text that is kept."""
-
-_FAST = 1
-
-Numbers = tuple[int, ...]
-
-
-class Row(NamedTuple):
-    """The traffic of one session or service.
-
-    :ivar about: texts that tell who it is. The first one identifies it.
-    :ivar objects: numbers of objects, one for each direction. ``bytes``: the same of bytes.
-    """
-
-    about: tuple[str, ...]
-    objects: Numbers
-    bytes: Numbers
-
-    def plus(self, later: Row) -> Row:
-        """The traffic of the same one, with more of it."""
-        return Row(later.about, _sum(self.objects, later.objects), _sum(self.bytes, later.bytes))
 
 
 class Rate(NamedTuple):
@@ -55,21 +38,6 @@ class Rate(NamedTuple):
 
     objects: float
     bytes: float
-
-
-class Ranked(NamedTuple):
-    """The busiest of an interval.
-
-    :ivar time: its end, UTC microseconds.
-    :ivar packed: the rows.
-    """
-
-    time: int
-    seconds: float
-    packed: bytes
-
-
-_decode = msgspec.msgpack.Decoder(list[Row]).decode
 
 
 def _cut(about: Iterable[str]) -> tuple[str, ...]:
@@ -81,10 +49,6 @@ def busiest(rows: Sequence[Row], most: int) -> list[Row]:
     objects = sum(sum(each.objects) for each in rows) or 1
     size = sum(sum(each.bytes) for each in rows) or 1
     return sorted(rows, key=lambda each: -max(sum(each.objects) / objects, sum(each.bytes) / size))[:most]
-
-
-def _sum(one: Numbers, other: Numbers) -> Numbers:
-    return tuple(map(sum, zip(one, other, strict=True)))
 
 
 class Sums:
@@ -112,37 +76,74 @@ class Sums:
 
 
 class _Level:
-    """Intervals of one length."""
+    """Intervals of one length.
 
-    def __init__(self, seconds: int, most: int, rows: int) -> None:
+    :param most: how many are kept, and perhaps those that are packed with the oldest one.
+    :param together: how many are packed together.
+    :ivar is_whole: whether nothing was forgotten.
+    """
+
+    def __init__(self, seconds: int, most: int, together: int) -> None:
         self.seconds = seconds
-        self.rows = rows
-        self.kept: deque[Ranked] = deque(maxlen=most)
+        self._most = most
+        self._together = together
+        self.blocks: deque[Block] = deque()
         self.is_whole = True
         self.begin_anew()
 
     def begin_anew(self) -> None:
         """An interval begins."""
-        self.sums = Sums(self.rows)
+        self.sums = Sums(MOST_ROWS)
         self.passed = 0.0
 
-    def add(self, ranked: Ranked) -> None:
-        """Keep an interval, in the place of those that end after it begins."""
-        begin = ranked.time - ranked.seconds * 1_000_000
-        while self.kept and self.kept[-1].time > begin + 500_000:
-            self.kept.pop()
-        self.is_whole = self.is_whole and len(self.kept) < (self.kept.maxlen or 0)
-        self.kept.append(ranked)
+    def begun(self, time: int) -> list[Block]:
+        """The interval that has not ended yet."""
+        return [block_of([Interval(time, self.passed, self.sums.busiest())])] if self.passed else []
+
+    def add(self, block: Block) -> None:
+        """Keep intervals, in the place of those that end after the first one begins."""
+        self._make_way(block.begin + 500_000)
+        self.blocks.append(block)
+        while sum(each.length for each in self.blocks) - self.blocks[0].length >= self._most:
+            self.forget_oldest()
+        last = [*self.blocks][-self._together :]
+        if len(last) == self._together and all(each.length == 1 for each in last):
+            for _ in last:
+                self.blocks.pop()
+            self.blocks.append(block_of([interval for each in last for interval in intervals_of(each)]))
+
+    def _make_way(self, begin: float) -> None:
+        while self.blocks and self.blocks[-1].end > begin:
+            earlier = [each for each in intervals_of(self.blocks.pop()) if each.time <= begin]
+            if earlier:
+                self.blocks.append(block_of(earlier))
+
+    def forget_oldest(self) -> None:
+        """Forget the oldest intervals."""
+        self.blocks.popleft()
+        self.is_whole = False
+
+    def thin_oldest(self) -> int:
+        """Halve the rows of the oldest intervals that have more than ``LEAST_ROWS``. :returns: the bytes won."""
+        for index, block in enumerate(self.blocks):
+            if block.rows > LEAST_ROWS:
+                most = max(LEAST_ROWS, block.rows // 2)
+                thin = block_of([each._replace(rows=each.rows[:most]) for each in intervals_of(block)])
+                self.blocks[index] = thin
+                return len(block.packed) - len(thin.packed)
+        return 0
 
 
 class Ranking:
     """The busiest of a kind: of the last ten minutes, six hours, and thirty days.
 
+    :param most_bytes: how many the packed intervals take at most.
     :ivar latest: the rows of the last ten seconds, all of them, by their first text.
     :ivar latest_seconds: how long these were.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes = most_bytes
         self._levels = [_Level(*each) for each in LEVELS]
         self.latest: Mapping[str, Row] = {}
         self.latest_seconds = 1.0
@@ -159,16 +160,20 @@ class Ranking:
             level.sums.add(best)
             level.passed += seconds
             if level.passed >= level.seconds - 1:
-                level.add(Ranked(time, level.passed, pack(level.sums.busiest())))
+                for each in level.begun(time):
+                    level.add(each)
                 level.begin_anew()
         self._cut_to_size()
 
     def _cut_to_size(self) -> None:
-        size = sum(len(each.packed) for level in self._levels for each in level.kept)
+        size = sum(len(each.packed) for level in self._levels for each in level.blocks)
+        longest = self._levels[-1]
+        while size > self._most_bytes and (won := longest.thin_oldest()):
+            size -= won
         for level in reversed(self._levels):
-            while size > MOST_BYTES and level.kept:
-                size -= len(level.kept.popleft().packed)
-                level.is_whole = False
+            while size > self._most_bytes and level.blocks:
+                size -= len(level.blocks[0].packed)
+                level.forget_oldest()
 
     def rate(self, key: str) -> Rate:
         """The rate of a session or service in the last ten seconds."""
@@ -180,63 +185,47 @@ class Ranking:
         of them; first those that have not ended yet.
         """
         level = self._level(begin)
-        found = [each for each in level.kept if begin < each.time <= end]
-        if not level.kept or end > level.kept[-1].time:
+        if not level.blocks or end > level.blocks[-1].end:
             yield level.sums.busiest()
-        for each in found:
-            yield unpack(each.packed)
+        for each in _within(level, begin, end):
+            yield each.rows
 
-    def series(self, key: str, begin: int, end: int) -> Iterator[tuple[Ranked, Row | None]]:
+    def series(self, key: str, begin: int, end: int) -> Iterator[tuple[Interval, Row | None]]:
         """The intervals as :meth:`between` has them, each with the row of one session or service.
 
         ``None``: it was not among the busiest of the interval.
         """
-        level = self._level(begin)
-        for each in tuple(level.kept):
-            if begin < each.time <= end:
-                yield each, next((row for row in unpack(each.packed) if row.about[0] == key), None)
+        for each in _within(self._level(begin), begin, end):
+            yield each, next((row for row in each.rows if row.about[0] == key), None)
 
     def _level(self, begin: int) -> _Level:
         """The finest level that has all intervals since a time, UTC microseconds."""
         return next((each for each in self._levels if _reaches(each, begin)), self._levels[-1])
 
-    def store(self, time: int) -> list[list[Ranked]]:
+    def store(self, time: int) -> list[list[Block]]:
         """All levels for a file, with the intervals that have not ended yet: after a restart, nobody could end them.
 
         :param time: the present, UTC microseconds.
         """
-        return [
-            [*level.kept, *([Ranked(time, level.passed, pack(level.sums.busiest()))] if level.passed else [])]
-            for level in self._levels
-        ]
+        return [[*level.blocks, *level.begun(time)] for level in self._levels]
 
-    def load(self, stored: Sequence[Sequence[Ranked]]) -> None:
+    def load(self, stored: Sequence[Sequence[Block]]) -> None:
         """Begin with the intervals of a file.
 
         :raises ValueError: it is not well-formed.
         """
-        for level, kept in zip(self._levels, stored, strict=True):
-            for each in kept:
-                unpack(each.packed)
-                level.add(each)
+        for level, blocks in zip(self._levels, stored, strict=True):
+            for each in blocks:
+                level.add(block_of(intervals_of(each)))
         self._cut_to_size()
 
 
+def _within(level: _Level, begin: int, end: int) -> Iterator[Interval]:
+    """The intervals of a level that end after ``begin``, and not after ``end``."""
+    for block in tuple(level.blocks):
+        if block.end > begin and block.begin < end:
+            yield from (each for each in intervals_of(block) if begin < each.time <= end)
+
+
 def _reaches(level: _Level, begin: int) -> bool:
-    if level.is_whole or not level.kept:
-        return level.is_whole
-    first = level.kept[0]
-    return first.time - first.seconds * 1_000_000 <= begin
-
-
-def pack(rows: Sequence[Row]) -> bytes:
-    """Rows as few bytes."""
-    return zlib.compress(msgspec.msgpack.encode(rows), _FAST)
-
-
-def unpack(packed: bytes) -> list[Row]:
-    """The rows. :raises ValueError: these are none."""
-    try:
-        return _decode(zlib.decompress(packed))
-    except (zlib.error, msgspec.MsgspecError) as error:
-        raise ValueError(str(error)) from error
+    return level.is_whole or (bool(level.blocks) and level.blocks[0].begin <= begin)

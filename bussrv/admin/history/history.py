@@ -15,9 +15,11 @@ from twisted.python.failure import Failure
 
 from bussrv import events as ev
 from bussrv.admin.figures.figures import Figures
-from bussrv.admin.history.busiest import Ranking, Row
+from bussrv.admin.history.busiest import LEVELS as BUSIEST
+from bussrv.admin.history.busiest import SERVICES_BYTES, SESSIONS_BYTES, Ranking
 from bussrv.admin.history.columns import Point, Sample
 from bussrv.admin.history.levels import LEVELS, Level
+from bussrv.admin.history.packing import Row
 from bussrv.admin.history.sampling import SessionTraffic, sample
 from bussrv.admin.history.storing import SUFFIX, Mark, StoredHistory, read_history, write_history
 from bussrv.admin.interfaces import AdministeredServer
@@ -62,8 +64,7 @@ class History:
         off_thread: Callable[..., Deferred[Any]] | None = None,
     ) -> None:
         self.marks: deque[Mark] = deque(maxlen=MOST_MARKS)
-        self.levels = [Level(*each) for each in LEVELS]
-        self.sessions, self.services = Ranking(), Ranking()
+        self._begin_anew()
         self.rates = 0
         self._server = server
         self._bus = server.bus
@@ -80,6 +81,10 @@ class History:
         self._saving: Deferred[None] | None = None
         self._is_told = False
         server.journal.follow(self._written)
+
+    def _begin_anew(self) -> None:
+        self.levels = [Level(*each) for each in LEVELS]
+        self.sessions, self.services = Ranking(SESSIONS_BYTES), Ranking(SERVICES_BYTES)
 
     # Life.
 
@@ -110,7 +115,7 @@ class History:
                 self._take(stored)
         except (OSError, ValueError) as error:
             # A part of it may be there already.
-            self.levels, self.sessions, self.services = [Level(*each) for each in LEVELS], Ranking(), Ranking()
+            self._begin_anew()
             log.warn(
                 "the history of figures begins anew: {path}: {error}",
                 event="history.unreadable",
@@ -125,7 +130,7 @@ class History:
             if level.seconds in by_seconds:
                 level.load(by_seconds[level.seconds], stored.byte_order)
         for name, ranking in self._rankings().items():
-            ranking.load(stored.busiest.get(name, [[], [], []]))
+            ranking.load(stored.busiest.get(name, [[]] * len(BUSIEST)))
         self.marks.extend(stored.marks)
 
     def _rankings(self) -> dict[str, Ranking]:

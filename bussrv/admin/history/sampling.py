@@ -7,8 +7,8 @@ from copy import copy
 
 from bussrv import events as ev
 from bussrv.admin.figures.figures import Figures
-from bussrv.admin.history.busiest import Row
 from bussrv.admin.history.columns import Sample
+from bussrv.admin.history.packing import Row
 from bussrv.admin.interfaces import AdministeredServer
 from bussrv.bus.interfaces import IBus
 from bussrv.registry.state.naming import called, called_in

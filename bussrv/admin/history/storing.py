@@ -2,7 +2,7 @@
 
 The file is one line and then compressed MessagePack::
 
-    file  = "bussrv-history 1 " crc LF data
+    file  = "bussrv-history 2 " crc LF data
     crc   = 8 hexadecimal digits: the CRC-32 of the data
     data  = zlib of a StoredHistory
 
@@ -21,8 +21,8 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from bussrv.admin.history.busiest import Ranked
 from bussrv.admin.history.levels import StoredLevel
+from bussrv.admin.history.packing import Block
 from bussrv.journal.files import FILES, Files
 from bussrv.journal.regular import read_regular
 
@@ -32,7 +32,7 @@ SUFFIX = ".history"
 MOST_BYTES = 8 << 20
 """The most bytes of the file, and of the data before it is compressed: twice what the history may take in memory."""
 
-_HEAD = re.compile(rb"bussrv-history 1 ([0-9a-f]{8})\n")
+_HEAD = re.compile(rb"bussrv-history 2 ([0-9a-f]{8})\n")
 _MODE = 0o600
 _STAGED = ".new"
 
@@ -57,7 +57,7 @@ class StoredHistory(Struct, frozen=True, kw_only=True):
 
     byte_order: str = sys.byteorder
     levels: list[StoredLevel]
-    busiest: dict[str, list[list[Ranked]]]
+    busiest: dict[str, list[list[Block]]]
     marks: list[Mark]
 
 
@@ -73,7 +73,7 @@ def write_history(path: Path, stored: StoredHistory, files: Files = FILES) -> No
     staged = path.with_name(path.name + _STAGED)
     descriptor = files.create(staged, _MODE)
     try:
-        files.write(descriptor, b"bussrv-history 1 %08x\n" % zlib.crc32(data))
+        files.write(descriptor, b"bussrv-history 2 %08x\n" % zlib.crc32(data))
         files.write(descriptor, data)
         files.sync(descriptor)
     finally:

@@ -9,10 +9,11 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from bussrv.admin.history.busiest import Ranked, Ranking, Row, Sums
+from bussrv.admin.history.busiest import Ranking, Sums
 from bussrv.admin.history.columns import COLUMNS, Point, together
 from bussrv.admin.history.history import RANKED, History
 from bussrv.admin.history.levels import Level
+from bussrv.admin.history.packing import Interval, Row
 from bussrv.admin.http.answers import Answer, Problem, encode
 from bussrv.admin.http.routes import Call
 from bussrv.admin.registry.collections import Page, in_steps, page_of
@@ -159,7 +160,7 @@ def _marks(history: History, since: int, until: int) -> list[MarkView]:
 
 async def _of_one(call: Call, ranking: Ranking, key: str, since: int, until: int, names: Sequence[str]) -> Answer:
     """The traffic of one session or service, in the intervals in which it was among the busiest."""
-    found: list[tuple[Ranked, Row | None]] = []
+    found: list[tuple[Interval, Row | None]] = []
     await in_steps(_collected(ranking.series(key, since, until), found), call.server.bus.slices)
     rates = [
         [None] * len(names) if row is None else [each / ranked.seconds for each in (*row.objects, *row.bytes)]

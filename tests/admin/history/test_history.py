@@ -94,7 +94,7 @@ def test_a_server_that_is_killed_has_what_was_saved(tmp_path: Path) -> None:
 
 def test_a_damaged_file_is_begun_anew(tmp_path: Path) -> None:
     path = tmp_path / "journal.history"
-    path.write_bytes(b"bussrv-history 1 00000000\nx")
+    path.write_bytes(b"bussrv-history 2 00000000\nx")
     scene = Admin()
     history = begin(scene, path)
     scene.pass_time(2)

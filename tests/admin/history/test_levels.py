@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bussrv.admin.history.busiest import MOST_BYTES
 from bussrv.admin.history.columns import COLUMNS, Point, together
 from bussrv.admin.history.levels import LEVELS, SPARE, Level
 from tests.admin.history.making import EPOCH, sample
@@ -112,18 +111,6 @@ def test_intervals_together_have_means_and_peaks() -> None:
         **dict.fromkeys(("delivery_p50", "sync_p50"), 7.0),
         "sync_p99": 4.0,
     }
-
-
-def test_all_of_it_takes_less_than_four_mebibytes() -> None:
-    """The arrays of all levels when they are full, and the intervals of both rankings."""
-    point, size = Point(EPOCH, 1, [1.0] * len(COLUMNS)), 0
-    for seconds, most in LEVELS:
-        level = Level(seconds, most)
-        for number in range(most + most // SPARE):
-            level.append(point._replace(time=EPOCH + number * seconds * 1_000_000))
-        assert len(level) == most + most // SPARE
-        size += sum(len(each) * each.itemsize for each in level._arrays())
-    assert size + 2 * MOST_BYTES < 4 << 20
 
 
 def test_levels_are_those_that_operators_are_promised() -> None:

@@ -55,7 +55,7 @@ def test_a_damaged_file_is_refused(tmp_path: Path, data: st.DataObject) -> None:
 def test_a_file_that_unpacks_without_an_end_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "h"
     data = zlib.compress(msgspec.msgpack.encode({"levels": b"\0" * (64 << 20)}))
-    path.write_bytes(b"bussrv-history 1 %08x\n" % zlib.crc32(data) + data)
+    path.write_bytes(b"bussrv-history 2 %08x\n" % zlib.crc32(data) + data)
     with pytest.raises(ValueError, match=r"."):
         read_history(path)
 
