@@ -121,7 +121,7 @@ def kept(ranking: Ranking) -> list[int]:
     return [len(each.rows) for block in ranking._levels[-1].blocks for each in intervals_of(block)]
 
 
-def test_the_busiest_hundred_of_each_hour_are_kept_for_thirty_days() -> None:
+def test_the_busiest_hundred_of_thirty_days_of_hours_are_kept() -> None:
     """Of 100 sessions five are new each hour. With the rings of figures, and what has not ended yet: under 4 MiB."""
     size = 0
     for level in (Level(*each) for each in FIGURES):
