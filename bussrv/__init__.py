@@ -32,6 +32,7 @@ From what everybody uses to what uses everything:
 - ``formats``: the wire formats on the network, a folder for each
 - ``services``: services that the server itself provides
 - ``why``: why a session was given an object, or was not
+- ``witness``: cosigns checkpoints of logs, and never one that takes something back
 - ``admin``: the admin interface, over HTTP
 - ``server``: configuration, log, start, reload and stop
 - ``embedding``: a server inside another Twisted program

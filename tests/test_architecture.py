@@ -48,7 +48,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("bussrv.contract", "bussrv.plugin"),
     ("bussrv.formats", "bussrv.services"),
     # Decisions of the past are made again by a bus, in the forms of the wire formats.
-    ("bussrv.why",),
+    ("bussrv.why", "bussrv.witness"),
     ("bussrv.server", "bussrv.admin"),
     (PLUGIN,),
 )

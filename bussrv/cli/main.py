@@ -52,6 +52,7 @@ SECTIONS: dict[str, dict[str, Row]] = {
     },
     "Join a server to others": {
         "uplink": Row("bussrv.cli.commands.operate.uplink", "join a server to NATS or Kafka"),
+        "witness": Row("bussrv.cli.commands.operate.witness", "cosign the checkpoints of journals"),
     },
     "Measure": {
         "bench": Row("bussrv.cli.commands.talk.bench", "measure a new server on this machine"),

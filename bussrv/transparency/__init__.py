@@ -7,5 +7,6 @@ are those of RFC 6962 and of C2SP (signed-note, tlog-checkpoint, tlog-cosignatur
 - ``notes``: signed notes: a text and the signatures under it, and the keys that make and check them
 - ``cosignatures``: what a key of each type signs: a note itself, or a checkpoint with the time of a cosignature
 - ``checkpoints``: checkpoints: the size and the root hash of a log, as the text of a note
+- ``witnessing``: what a log asks of a witness, and what the witness judges
 - ``proofs``: tlog-proof: one entry of a log, its path to the root of a checkpoint, and the checkpoint
 """

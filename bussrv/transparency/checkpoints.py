@@ -15,7 +15,7 @@ import base64
 from msgspec import Struct
 
 from bussrv.transparency.notes import NoteError, decimal, decode_base64
-from bussrv.transparency.tree import EMPTY_ROOT, HASH_BYTES
+from bussrv.transparency.tree import HASH_BYTES
 
 
 class Checkpoint(Struct, frozen=True):
@@ -57,6 +57,4 @@ def parse_checkpoint(text: str) -> Checkpoint:
     found = Checkpoint(origin, decimal(size, "the size"), decode_base64(root, "the root hash"), tuple(extensions))
     if len(found.root) != HASH_BYTES:
         raise NoteError(f"a root hash has {HASH_BYTES} bytes, not {len(found.root)}")
-    if not found.size and found.root != EMPTY_ROOT:
-        raise NoteError("the root hash is not that of a log without leaves")
     return found

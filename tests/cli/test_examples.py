@@ -33,7 +33,7 @@ ENDLESS = (
 )
 """These go on until nobody reads their output any more."""
 
-ELSEWHERE = ("audit", "uplink")
+ELSEWHERE = ("audit", "uplink", "witness")
 """Their own tests run them."""
 
 NEED = {

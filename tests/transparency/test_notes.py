@@ -186,7 +186,6 @@ def test_checkpoints_go_back_and_forth():
         (CHECKPOINT.text.replace("\n7\n", "\n07\n"), "the size is not a number"),
         (CHECKPOINT.text.replace("\n7\n", "\n-7\n"), "the size is not a number"),
         (CHECKPOINT.text.replace("\n7\n", f"\n{1 << 63}\n"), "the size is not a number"),
-        (CHECKPOINT.text.replace("\n7\n", "\n0\n"), "without leaves"),
         ("a\n1\nAAAA\n", "has 32 bytes"),
         ("a\n1\n?\n", "is not base64"),
     ],

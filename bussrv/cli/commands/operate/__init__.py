@@ -10,4 +10,5 @@
 - ``top``: ``bussrv top``: watch a server
 - ``top_all``: ``bussrv top --all``: watch all servers
 - ``uplink``: ``bussrv uplink``: join a server to a larger engine: NATS or Kafka
+- ``witness``: ``bussrv witness``: cosign the checkpoints of journals
 """

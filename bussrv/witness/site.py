@@ -1,0 +1,197 @@
+"""The HTTP site of a witness: ``POST …/add-checkpoint`` and ``GET …/<origin hash>/checkpoint``.
+
+Nobody logs in: what a request may do follows from the signature in it. So everything is bounded: connections, of all
+and of one address, bytes of a request, and the time that it may take.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Any
+
+from twisted.internet.interfaces import IAddress
+from twisted.internet.threads import deferToThreadPool
+from twisted.logger import Logger
+from twisted.protocols.policies import ProtocolWrapper, WrappingFactory
+from twisted.python.failure import Failure
+from twisted.web.resource import Resource
+from twisted.web.server import NOT_DONE_YET, Request, Site
+
+from bussrv.transparency.witnessing import CONFLICT, SIZE_TYPE, Rejection, parse_submission
+from bussrv.witness.witness import Witness
+
+MOST_BODY = 1 << 18
+"""The most bytes of a submission: 63 hashes, and a checkpoint with many signatures."""
+
+MOST_CONNECTIONS = 200
+MOST_OF_ADDRESS = 20
+
+PATIENCE = 10
+"""The seconds that a request may take to arrive, and an idle connection may stay."""
+
+LONGEST = 60
+"""The seconds after which a connection ends, whatever comes over it."""
+
+MOST_WAITING = 50
+"""So many submissions wait for the disk; further ones are told to come later."""
+
+_CHECKPOINT = re.compile(rb"/([0-9a-f]{64})/checkpoint\Z")
+_TEXT = "text/plain; charset=utf-8"
+
+log = Logger()
+
+
+class _Submitted(Request):
+    """A request whose body has a limit."""
+
+    _is_refused = False
+    _size = 0
+
+    def gotLength(self, length: int | None) -> None:  # noqa: N802 - called by Twisted
+        """The head is there."""
+        super().gotLength(length)
+        if (length or 0) > MOST_BODY:
+            self._refuse()
+
+    def handleContentChunk(self, data: bytes) -> None:  # noqa: N802 - called by Twisted
+        """A part of the body came."""
+        if self._size + len(data) > MOST_BODY:
+            self._refuse()
+        elif not self._is_refused:
+            self._size += len(data)
+            super().handleContentChunk(data)
+
+    def process(self) -> None:
+        """The whole request is there."""
+        if not self._is_refused:
+            super().process()
+
+    def _refuse(self) -> None:
+        if not self._is_refused:
+            self._is_refused = True
+            self.channel.write(b"HTTP/1.1 413 Content Too Large\r\nConnection: close\r\n\r\n")
+            self.channel.loseConnection()
+
+
+class WitnessResource(Resource):
+    """Answers requests, at any path that ends as the protocol says.
+
+    :ivar counts: how many requests were answered, by status.
+    """
+
+    isLeaf = True  # noqa: N815 - Twisted's name
+
+    def __init__(self, witness: Witness, reactor: Any) -> None:
+        super().__init__()
+        self._witness = witness
+        self._reactor = reactor
+        self._waiting = 0
+        self.counts: Counter[int] = Counter()
+
+    def render_GET(self, request: Request) -> bytes:  # noqa: N802 - called by Twisted
+        """The newest checkpoint of a log."""
+        found = _CHECKPOINT.search(request.path)
+        note = None if found is None else self._witness.newest(found[1].decode())
+        if note is None:
+            return self._answer(request, 404, "nothing of such a log was cosigned\n")
+        return self._answer(request, 200, note.encode())
+
+    def render_POST(self, request: Request) -> bytes | int:  # noqa: N802 - called by Twisted
+        """Cosign a checkpoint."""
+        if not request.path.endswith(b"/add-checkpoint"):
+            return self._answer(request, 404, "there is nothing at this path\n")
+        if self._waiting >= MOST_WAITING:
+            request.setHeader("Retry-After", "5")
+            return self._answer(request, 503, "too many submissions wait\n")
+        body = b"" if request.content is None else request.content.read()
+        self._waiting += 1
+        done = deferToThreadPool(self._reactor, self._reactor.getThreadPool(), self._cosigned, body)
+        done.addBoth(self._finish, request)
+        return NOT_DONE_YET
+
+    def _cosigned(self, body: bytes) -> str:
+        given = self._witness.cosign(parse_submission(body))
+        return "".join(each.line for each in given)
+
+    def _finish(self, result: str | Failure, request: Request) -> None:
+        self._waiting -= 1
+        status, text, kind = 200, result, _TEXT
+        if isinstance(result, Failure):
+            status, text, kind = self._failed(result)
+        answer = self._answer(request, status, str(text), kind)
+        # A client that has gone is not answered. What was cosigned for it is kept all the same.
+        if not request._disconnected:
+            request.write(answer)
+            request.finish()
+
+    def _failed(self, failure: Failure) -> tuple[int, str, str]:
+        error = failure.value
+        if isinstance(error, Rejection):
+            if error.status == CONFLICT:
+                return CONFLICT, f"{error.size}\n", SIZE_TYPE
+            return error.status, f"{error}\n", _TEXT
+        log.failure("a submission could not be kept", failure, event="witness.failed")
+        return 500, "the witness cannot keep anything at the moment\n", _TEXT
+
+    def _answer(self, request: Request, status: int, text: str, kind: str = _TEXT) -> bytes:
+        self.counts[status] += 1
+        if not request._disconnected:
+            request.setResponseCode(status)
+            request.setHeader("Content-Type", kind)
+        return text.encode()
+
+
+class _Site(Site):
+    def log(self, request: Any) -> None:
+        """Log nothing: whoever can reach the port would fill the log."""
+
+
+class WitnessConnections(WrappingFactory):
+    """The connections to a witness: so many of all, so many of an address, and each for so long."""
+
+    noisy = False
+
+    def __init__(self, site: Site, reactor: Any) -> None:
+        super().__init__(site)
+        self._reactor = reactor
+        self._of: Counter[str] = Counter()
+        self._ends: dict[ProtocolWrapper, Any] = {}
+
+    def buildProtocol(self, addr: IAddress | None) -> Any:
+        """A protocol for a connection; ``None``: there are too many."""
+        if len(self._ends) >= MOST_CONNECTIONS or self._of[_host(addr)] >= MOST_OF_ADDRESS:
+            return None
+        return super().buildProtocol(addr)
+
+    def registerProtocol(self, p: ProtocolWrapper) -> None:  # noqa: N802 - called by Twisted
+        """A connection has begun."""
+        super().registerProtocol(p)
+        self._of[_host(p.getPeer())] += 1
+        self._ends[p] = self._reactor.callLater(LONGEST, p.abortConnection)
+
+    def unregisterProtocol(self, p: ProtocolWrapper) -> None:  # noqa: N802 - called by Twisted
+        """A connection has ended."""
+        super().unregisterProtocol(p)
+        host, end = _host(p.getPeer()), self._ends.pop(p)
+        self._of[host] -= 1
+        if not self._of[host]:
+            del self._of[host]
+        if end.active():
+            end.cancel()
+
+    def end(self) -> None:
+        """End all connections."""
+        for each in tuple(self._ends):
+            each.abortConnection()
+
+
+def _host(address: IAddress | None) -> str:
+    return str(getattr(address, "host", ""))
+
+
+def connections(witness: Witness, reactor: Any) -> WitnessConnections:
+    """The factory of the connections to a witness."""
+    site = _Site(WitnessResource(witness, reactor), requestFactory=_Submitted, timeout=PATIENCE, reactor=reactor)
+    site.noisy = site.displayTracebacks = False
+    return WitnessConnections(site, reactor)
