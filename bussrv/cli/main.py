@@ -26,6 +26,7 @@ SECTIONS: dict[str, dict[str, Row]] = {
     "Set up a server": {
         "init": Row("bussrv.cli.commands.set_up.init", "make the files of a server that other machines may reach"),
         "check": Row("bussrv.cli.commands.set_up.check", "check a configuration file, and the files that it names"),
+        "conformance": Row("bussrv.cli.commands.set_up.conformance", "judge a wire format: does it keep every promise"),
         "cert": Row("bussrv.cli.commands.set_up.cert", "renew the certificate of a server"),
         "passwd": Row("bussrv.cli.commands.set_up.logins", "add a user to the file of --auth users:FILE"),
         "token": Row("bussrv.cli.commands.set_up.logins", "make a token for the file of --auth tokens:FILE"),

@@ -355,7 +355,7 @@ def test_no_snippet_is_left_untested() -> None:
         ("docs/how-to/nats.md", "console"), ("docs/how-to/nats.md", "text"), ("docs/tutorial/cluster.md", "console"),
         ("docs/tutorial/incident.md", "console"),
         ("docs/reference/protocols/nats.md", "text"),
-        ("docs/reference/conformance.md", "python"),
+        *(("docs/reference/conformance.md", each) for each in ("python", "console", "text")),
         ("docs/how-to/ship-journals.md", "console"),
         ("docs/how-to/pseudonyms.md", "console"), ("docs/how-to/pseudonyms.md", "json"), ("docs/how-to/lan.md", "toml"),
         ("docs/how-to/link-servers.md", "toml"),

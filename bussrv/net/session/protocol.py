@@ -297,6 +297,13 @@ class StreamProtocol(TwistedProtocol):
         if self._bus.registry.state.subscription(self.session_id, service) is None:
             raise _withdrawn("watch", service)
 
+    async def unsubscribe(self, service: str) -> None:
+        """The client does not want the publications on a service any more; to be awaited by :meth:`busy_with`.
+
+        :raises Refused: ``no-such-subscription`` or ``journal-unavailable``.
+        """
+        await self._bus.registry.unsubscribe(self.session_id, service)
+
     async def provide(self, service: str) -> None:
         """The client provides a service from now on; to be awaited by :meth:`busy_with`.
 

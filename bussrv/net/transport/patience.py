@@ -19,7 +19,7 @@ class Patience:
     """
 
     def __init__(
-        self, seconds: float, ran_out: Callable[[], None], is_unserved: Callable[[], bool], reactor: Any
+        self, seconds: float, ran_out: Callable[[], object], is_unserved: Callable[[], bool], reactor: Any
     ) -> None:
         self._left = seconds
         self._ran_out = ran_out

@@ -13,8 +13,9 @@ from bussrv.errors import ConfigError
 from bussrv.interfaces import IWireFormat
 from bussrv.testing.conformance.adapter import Adapter
 from bussrv.testing.conformance.lab import Restless, Unreadable
-from bussrv.testing.conformance.promises import delivery, exchange, framing, life, limits, rights, writing
+from bussrv.testing.conformance.promises import delivery, exchange, framing, life, limits, machine, rights, writing
 from bussrv.testing.conformance.trial import Broken, Promise, Trial
+from bussrv.testing.server import RunningServer
 
 PROMISES: tuple[Promise, ...] = (
     *framing.PROMISES,
@@ -24,6 +25,7 @@ PROMISES: tuple[Promise, ...] = (
     *writing.PROMISES,
     *rights.PROMISES,
     *limits.PROMISES,
+    *machine.PROMISES,
 )
 
 Outcome = Literal["kept", "broken", "not applicable"]
@@ -62,18 +64,21 @@ def judge_one(
     installed: Callable[[str], IWireFormat] = installed_format,
     seed: int = 0,
     *,
+    start: Callable[..., RunningServer] = RunningServer,
     thorough: bool = False,
 ) -> Verdict:
     """Try one promise.
 
+    :param installed: finds the plugin of a format by its name.
     :param seed: of everything that is drawn.
+    :param start: starts a server in a process of its own.
     :param thorough: whether every place is tried where a sample would take less time.
     """
     reason = adapter.why_not(promise.needs)
     if reason is not None:
         return Verdict(promise, "not applicable", reason)
     begun = time.monotonic()
-    trial = Trial(adapter, installed, seed, thorough=thorough)
+    trial = Trial(adapter, installed, seed, start=start, thorough=thorough)
     try:
         sentence = _try(promise, trial)
     finally:

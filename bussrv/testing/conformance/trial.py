@@ -14,6 +14,7 @@ from bussrv.interfaces import IWireFormat
 from bussrv.testing.conformance.adapter import Adapter, Login
 from bussrv.testing.conformance.formats.objects import ObjectsAdapter
 from bussrv.testing.conformance.lab import Lab, Visitor
+from bussrv.testing.server import RunningServer
 
 SERVICE = "door"
 """A service that another client provides."""
@@ -69,16 +70,24 @@ class Trial:
 
     :param installed: finds the plugin of a format by its name.
     :param seed: of everything that is drawn.
+    :param start: starts a server in a process of its own.
     :param thorough: whether every place is tried where a sample would take less time.
     :ivar random: draws.
     """
 
     def __init__(
-        self, adapter: Adapter, installed: Callable[[str], IWireFormat], seed: int = 0, *, thorough: bool = False
+        self,
+        adapter: Adapter,
+        installed: Callable[[str], IWireFormat],
+        seed: int = 0,
+        *,
+        start: Callable[..., RunningServer] = RunningServer,
+        thorough: bool = False,
     ) -> None:
         self.adapter = adapter
         self.installed = installed
         self.seed = seed
+        self.start = start
         self.thorough = thorough
         self.random = Random(seed)
         self.labs: list[Lab] = []

@@ -52,3 +52,10 @@ def finding(module: dict[str, Any]) -> Callable[[str], IWireFormat]:
     """Finds that format, and those that are installed."""
     made: Any = Format(module)
     return lambda name: made if name == "lines" else installed(name)
+
+
+def __getattr__(name: str) -> Any:
+    """``Made``: the class of the adapter on the page, for those who look for it by its place."""
+    if name == "Made":
+        return type(adapter())
+    raise AttributeError(name)

@@ -5,6 +5,7 @@
 - ``delivery``: what subscribers are given, slow ones too
 - ``exchange``: requests and replies
 - ``writing``: nothing is answered before it is durable
+- ``machine``: what takes a real process: signals, kill -9, verify and audit
 - ``rights``: who clients are, and what they may do
 - ``limits``: what clients may use
 """

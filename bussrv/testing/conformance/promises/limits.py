@@ -28,9 +28,8 @@ def services_are_limited(trial: Trial) -> None:
         past = number >= 2 and "provide" in confirmed(said)
         trial.require(not past, f"a client that has 2 services, its limit, asks for another one and is told {said!r}")
         names = [name for name in lab.state.services if name.startswith("kit/")]
-        trial.require(
-            len(names) == min(number + 1, 2), f"with a limit of 2 services, a client provides {sorted(names)}"
-        )
+        fits = len(names) == min(number + 1, 2) or (number >= 2 and not visitor.is_open)
+        trial.require(fits, f"with a limit of 2 services, a client that asks for {number + 1} provides {len(names)}")
 
 
 @promise()

@@ -1,0 +1,204 @@
+"""Promises that take a server in a process of its own, on real sockets: signals, kill -9, and what the journal says."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from bussrv import events as ev
+from bussrv.errors import JournalError
+from bussrv.journal.reading import read_journal
+from bussrv.journal.verify import verify
+from bussrv.testing.conformance.adapter import Adapter, Client, Published, Reaction, Said
+from bussrv.testing.conformance.formats.objects import ObjectsAdapter
+from bussrv.testing.conformance.trial import OWN, SERVICE, Promise, Trial, promise
+from bussrv.testing.server import RunningServer
+
+PATIENCE = 20.0
+"""Seconds until something that has not come never will."""
+
+PAUSE = 0.2
+"""Seconds after which what has not come is asked for again."""
+
+MOST_READ = 1 << 16
+
+
+class SocketClient:
+    """A client on a real socket."""
+
+    def __init__(self, adapter: Adapter, address: tuple[str, int]) -> None:
+        kind = socket.SOCK_STREAM if adapter.can("stream") else socket.SOCK_DGRAM
+        self.client: Client = adapter.client()
+        self._socket = socket.socket(socket.AF_INET, kind)
+        self._socket.connect(address)
+        self.client.address = self._socket.getsockname()
+        self.is_open = True
+        self.send(self.client.join())
+
+    def send(self, data: bytes) -> None:
+        """Send a message."""
+        if data:
+            with suppress(OSError):
+                self._socket.sendall(data)
+
+    def said(self, seconds: float) -> list[Said]:
+        """What it is told within some time; at most until something comes."""
+        self._socket.settimeout(seconds)
+        try:
+            data = self._socket.recv(MOST_READ)
+        except TimeoutError:
+            return []
+        except OSError:
+            data = b""
+        if not data:
+            self.is_open = False
+            return []
+        found: list[Said] = []
+        for each in self.client.read(data):
+            if isinstance(each, Reaction):
+                self.send(each.data)
+            else:
+                found.append(each)
+        return found
+
+    def ends_within(self, seconds: float) -> bool:
+        """Whether the server closes the connection in time."""
+        end = time.monotonic() + seconds
+        while self.is_open and time.monotonic() < end:
+            self.said(PAUSE)
+        return not self.is_open
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._socket.close()
+
+
+class Machine:
+    """A directory for a journal, and servers that are started there one after the other."""
+
+    def __init__(self, trial: Trial, place: Path) -> None:
+        self.journal = place / "journal"
+        self._trial = trial
+        self._clients: list[SocketClient] = []
+        self._numbers = iter(range(1_000_000))
+
+    @contextmanager
+    def server(self) -> Iterator[RunningServer]:
+        """Start the server, with the judged format and Object System."""
+        name = self._trial.name
+        others = [each for each in ("business", "inbus", "spp") if each != name]
+        options = [part for each in others for part in (f"--{each}", "off")]
+        options += [f"--{name}", "0", "--admin", "off", "--drain-seconds", "2"]
+        for option, value in self._trial.adapter.settings.items():
+            options += [f"--{option.replace('_', '-')}", str(value)]
+        with self._trial.start(self.journal, options) as server:
+            try:
+                yield server
+            finally:
+                for each in self._clients:
+                    each.close()
+                self._clients.clear()
+
+    def client(self, server: RunningServer, adapter: Adapter) -> SocketClient:
+        """A client that has joined."""
+        made = SocketClient(adapter, server.addresses[adapter.name])
+        self._clients.append(made)
+        return made
+
+    def subscriber(self, server: RunningServer, service: str = SERVICE) -> SocketClient:
+        """A client of the judged format that is subscribed: it was given a publication.
+
+        :raises Broken: it never is.
+        """
+        provider = self.client(server, ObjectsAdapter())
+        provider.send(provider.client.provide(service))
+        subscriber = self.client(server, self._trial.adapter)
+        end = time.monotonic() + PATIENCE
+        subscribed_at = 0.0
+        while time.monotonic() < end:
+            if time.monotonic() - subscribed_at > 1:
+                subscriber.send(subscriber.client.subscribe(service))
+                subscribed_at = time.monotonic()
+            payload = b"%d" % next(self._numbers)
+            provider.send(provider.client.publish(service, payload))
+            for each in subscriber.said(PAUSE):
+                if isinstance(each, Published) and each.payload:
+                    return subscriber
+        return self._trial.broken(f"over a real socket, a client is given no publication within {PATIENCE:g} seconds")
+
+    def events(self, *kinds: type[ev.Event]) -> list[Any]:
+        """What the journal holds of these kinds."""
+        return [each.event for each in read_journal(self.journal) if isinstance(each.event, kinds)]
+
+    def check_journal(self, when: str, *, to_the_end: bool) -> None:
+        """The journal is whole, and an audit finds nothing.
+
+        :param to_the_end: whether all of it has to be sealed.
+        """
+        trial = self._trial
+        try:
+            faults: Sequence[Any] = verify(self.journal, to_the_end=to_the_end).faults
+        except JournalError as error:
+            trial.broken(f"{when}, the journal cannot be verified: {error}")
+        trial.require(not faults, f"{when}, the journal has a fault: {faults and faults[0].message}")
+        with suppress(ImportError):  # The packages of the audit are an extra.
+            from bussrv.audit.job import audit
+
+            found = audit(None, [self.journal], self.journal.parent / "audit")
+            trial.require(found.is_intact, f"{when}, the audit has findings: {found.summary['severities']}")
+
+
+@contextmanager
+def _machine(trial: Trial) -> Iterator[Machine]:
+    with TemporaryDirectory(prefix="bussrv-conformance-") as place:
+        yield Machine(trial, Path(place))
+
+
+@promise(is_real=True)
+def a_kill_loses_nothing(trial: Trial) -> None:
+    """After kill -9 the journal is whole and has every subscription and service; the next boot serves clients again."""
+    with _machine(trial) as machine:
+        with machine.server() as server:
+            machine.subscriber(server)
+            if trial.adapter.can("publish"):
+                publisher = machine.client(server, trial.adapter)
+                if trial.adapter.can("provide"):
+                    publisher.send(publisher.client.provide(OWN))
+                publisher.send(publisher.client.publish(OWN, b"on"))
+                end = time.monotonic() + PATIENCE
+                while OWN not in [each.service for each in machine.events(ev.ServiceRegistered)]:
+                    trial.require(time.monotonic() < end, "a service is not in the journal of a real server")
+                    publisher.said(PAUSE)
+            server.stop(signal.SIGKILL)
+        subscribed = [each for each in machine.events(ev.SubscriptionAdded) if each.protocol == trial.name]
+        trial.require(subscribed, "after kill -9, the journal lacks a subscription that was in effect")
+        with machine.server() as server:
+            machine.subscriber(server)
+            status = server.stop(signal.SIGINT)
+            trial.require(status == 0, f"after kill -9 and a restart, the server stops with status {status}")
+        machine.check_journal("after kill -9, a restart and a stop", to_the_end=True)
+
+
+@promise(is_real=True)
+def a_signal_ends_sessions_in_time(trial: Trial) -> None:
+    """After SIGTERM all sessions end in time, the server exits with status 0, and journal and audit are clean."""
+    with _machine(trial) as machine:
+        with machine.server() as server:
+            subscriber = machine.subscriber(server)
+            server.process.send_signal(signal.SIGTERM)
+            if trial.adapter.can("stream"):
+                trial.require(
+                    subscriber.ends_within(PATIENCE), f"{PATIENCE:g} seconds after SIGTERM, a client is still connected"
+                )
+            status = server.wait()
+            trial.require(status == 0, f"after SIGTERM, the server ends with status {status}")
+        machine.check_journal("after SIGTERM", to_the_end=True)
+
+
+PROMISES: tuple[Promise, ...] = (a_kill_loses_nothing, a_signal_ends_sessions_in_time)

@@ -1,0 +1,1 @@
+"""STOMP 1.2 as a wire format of bussrv."""
