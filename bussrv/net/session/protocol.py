@@ -98,10 +98,7 @@ class StreamProtocol(TwistedProtocol):
         self._gone: Deferred[None] = Deferred()  # and this one when the connection is gone, too
 
     def make_reader(self) -> Reader:
-        """A reader of the client's bytes.
-
-        Called first of all: there is no session, link or transport yet, but :attr:`settings`.
-        """
+        """A reader of the client's bytes. There is no session, link or transport yet, but :attr:`settings`."""
         raise NotImplementedError
 
     def encoding(self) -> IEncoding:
@@ -298,10 +295,7 @@ class StreamProtocol(TwistedProtocol):
             raise _withdrawn("watch", service)
 
     async def unsubscribe(self, service: str) -> None:
-        """The client does not want the publications on a service any more; to be awaited by :meth:`busy_with`.
-
-        :raises Refused: ``no-such-subscription`` or ``journal-unavailable``.
-        """
+        """End a subscription. :raises Refused: ``no-such-subscription`` or ``journal-unavailable``."""
         await self._bus.registry.unsubscribe(self.session_id, service)
 
     async def provide(self, service: str) -> None:
