@@ -23,7 +23,7 @@ from bussrv.client import errors, events
 from bussrv.client.address import PROFILE, Address, known
 from bussrv.client.core.base import Core, OnDone
 from bussrv.client.core.inbox import MAX_BYTES, MAX_ITEMS, Inbox, Overflow
-from bussrv.client.core.payload import OWN_OF_PUBLICATION, OWN_OF_REQUEST, as_attributes, as_payload
+from bussrv.client.core.payload import OWN_OF_PUBLICATION, OWN_OF_REQUEST, Answer, as_attributes, as_payload
 from bussrv.client.core.rules import check_rules
 from bussrv.client.errors import *  # noqa: F403
 from bussrv.client.errors import Closed, TimedOut
@@ -32,7 +32,7 @@ from bussrv.client.events import Change, Down, Message, Object, Reply, State, Up
 from bussrv.client.settings import Backoff, Buffer, Login, OfflinePolicy, Secret, Settings
 from bussrv.client.shell.driver import Driver
 from bussrv.client.shell.outcome import Outcome
-from bussrv.client.shell.service import Answer, Handler, Service
+from bussrv.client.shell.service import Handler, Service
 from bussrv.client.shell.subscription import Subscription
 from bussrv.client.tls import Tls
 from bussrv.values import OCTET_STREAM

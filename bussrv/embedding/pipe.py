@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from twisted.internet.address import IPv4Address, UNIXAddress
+from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionAborted, ConnectionDone, ConnectionLost
 from twisted.internet.interfaces import IHalfCloseableProtocol, IReactorTime, ITransport
 from twisted.python.failure import Failure
@@ -56,6 +57,8 @@ class Pipe:
         self._producer: Any = None
         self._is_paused = False
         self._has_ended_input = False
+        self._is_deaf = False
+        self._awaiting_end: list[Deferred[None]] = []
         self._call: Any = None
 
     def connect(self, protocol: Any) -> None:
@@ -98,9 +101,40 @@ class Pipe:
             self._has_ended_input = True
             self._deliver()
 
-    def close(self) -> None:
-        """Close the connection."""
+    def leave(self) -> None:
+        """Close the connection at once. What the server does not read yet is lost."""
         self._lose(ConnectionDone())
+
+    def close(self) -> Deferred[None]:
+        """Send no more, and read no more. :returns: fires when the server has read everything, and it has ended."""
+        self._is_deaf = True
+        self.take()
+        self.end_input()
+        return self.when_ended()
+
+    def when_ended(self) -> Deferred[None]:
+        """:returns: fires when the connection has ended."""
+        ended: Deferred[None] = Deferred()
+        if self.is_open:
+            self._awaiting_end.append(ended)
+        else:
+            ended.callback(None)
+        return ended
+
+    # As a link of a client of this package.
+
+    def send_all(self, output: list[bytes]) -> None:
+        """See :class:`bussrv.embedding.client.Link`."""
+        self.send(output[0] if len(output) == 1 else b"".join(output))
+
+    def take_next(self) -> bytes | None:
+        """See :class:`bussrv.embedding.client.Link`."""
+        return self.take() or None
+
+    @property
+    def unread(self) -> int:
+        """How many bytes the server has not read yet."""
+        return len(self.waiting)
 
     def abort(self) -> None:
         """Let the connection break."""
@@ -110,7 +144,7 @@ class Pipe:
         """The process of the server was killed: its protocol is told nothing any more."""
         self.is_open = False
         self._sent.clear()
-        self.wake()
+        self._tell_ended()
 
     def _deliver(self) -> None:
         if self.is_open and self.is_read and self.waiting:
@@ -121,7 +155,7 @@ class Pipe:
             if IHalfCloseableProtocol.providedBy(self.protocol):
                 self.protocol.readConnectionLost()
             else:
-                self.close()
+                self.leave()
 
     def _lose(self, reason: Exception) -> None:
         if not self.is_open:
@@ -131,13 +165,19 @@ class Pipe:
         if producer is not None:
             producer.stopProducing()
         self.protocol.connectionLost(Failure(reason))
+        self._tell_ended()
+
+    def _tell_ended(self) -> None:
         self.wake()
+        awaiting, self._awaiting_end = self._awaiting_end, []
+        for each in awaiting:
+            each.callback(None)
 
     # The server's end: what its protocols ask of a transport of Twisted.
 
     def write(self, data: bytes) -> None:
         """Send bytes to the client."""
-        if not self.is_open or not data:
+        if not self.is_open or self._is_deaf or not data:
             return
         self._sent += data
         if self._producer is not None and len(self._sent) > self._room and not self._is_paused:

@@ -16,28 +16,40 @@ them down, or let them fail.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, TypeVar
 
 from twisted.internet.address import IPv4Address
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, succeed
 from twisted.python.failure import Failure
 
 from bussrv.bus.bus import Bus
+from bussrv.client.address import Address
+from bussrv.client.core.base import Core, Tell
+from bussrv.client.core.inbus import InbusCore
+from bussrv.client.core.making import make_core
+from bussrv.client.settings import Login, Settings
+from bussrv.embedding.client import Client, Link
 from bussrv.embedding.configuration import OWN_FORMATS, OWN_SERVICES, configured
 from bussrv.embedding.pipe import ROOM, Pipe
 from bussrv.events import Event
 from bussrv.interfaces import IHostedService, IListener, IWireFormat
 from bussrv.registry.state.state import RegistryState
 from bussrv.server.running.service import BusService
+from bussrv.testing.clients import MemoryClient
 from bussrv.testing.journal import MemoryPlace, SteeredJournal
+from bussrv.testing.mqtt import MqttClient
 from bussrv.testing.reactor import DatagramPort, MemoryReactor, StreamPort
 
 HOST = "10.0.0.1"
 """The host of clients: not one of the loopback interface, which has no limits for one address."""
 
 SERVER_HOST = "127.0.0.1"
+
+CLIENT_FORMATS = ("objects", "business", "spp", "inbus", "websocket")
+"""The wire formats of which there are clients."""
 
 Answer = TypeVar("Answer")
 
@@ -204,6 +216,52 @@ class MemoryServer:
         self._connections.append(connection)
         return connection
 
+    def client(
+        self,
+        wire_format: str = "objects",
+        host: str = HOST,
+        *,
+        user: str | None = None,
+        secret: str | None = None,
+        token: str | None = None,
+        name: str | None = None,
+    ) -> MemoryClient:
+        """A client of a wire format that :mod:`bussrv.client` knows: ``objects``, ``business``, ``spp``, ``inbus`` or
+        ``websocket``. For MQTT, see :meth:`mqtt`.
+
+        :param host: its host.
+        :param name: the name of the program.
+        :raises BusError: the server does not accept it.
+        """
+        settings = Settings(Login(user, secret, token, name))
+        client = self._make_client(wire_format, host, settings)
+        return MemoryClient(self, self.result(client.when_up(), settings.timeout))
+
+    def _make_client(self, wire_format: Any, host: str, settings: Settings) -> Client:
+        if wire_format not in CLIENT_FORMATS:
+            raise ValueError(f"there are clients of {', '.join(CLIENT_FORMATS)}; for {wire_format}, say connect()")
+        address = Address(wire_format, SERVER_HOST, 1)
+        cores: list[Core] = []
+
+        def make(tell: Tell) -> Core:
+            cores.append(make_core(address, settings, tell))
+            return cores[0]
+
+        client = Client(make, self.clock, lambda: self._make_client(wire_format, host, settings))
+        link: Link
+        if isinstance(cores[0], InbusCore):
+            device = self.device(wire_format, host)
+            cores[0].own = device.address
+            link = DatagramLink(device)
+        else:
+            link = self.connect(wire_format, host).pipe
+        client.begin(link, wire_format).addErrback(lambda _: None)
+        return client
+
+    def mqtt(self, client_id: str = "ann", host: str = HOST, **asked: Any) -> MqttClient:
+        """A client of MQTT; see :class:`bussrv.testing.mqtt.MqttClient` for ``asked``."""
+        return MqttClient(self.connect("mqtt", host), client_id, **asked)
+
     def device(self, wire_format: str = "inbus", host: str = HOST, port: int | None = None) -> Device:
         """A client that sends datagrams to a wire format, and gets what is sent to its address.
 
@@ -290,7 +348,7 @@ class Connection:
 
     def close(self) -> None:
         """Close the connection."""
-        self.pipe.close()
+        self.pipe.leave()
         self._server.settle()
 
     def abort(self) -> None:
@@ -303,14 +361,20 @@ class Device:
     """A client that sends and receives datagrams; also after a restart of the server.
 
     :ivar address: its host and port.
+    :ivar received: is called when a datagram came.
     """
 
     def __init__(self, server: MemoryServer, wire_format: str, address: tuple[str, int]) -> None:
         self.address = address
         self._server = server
         self._format = wire_format
-        self._received: list[bytes] = []
-        server.clock.receivers[address] = self._received.append
+        self._received: deque[bytes] = deque()
+        self.received: Callable[[], object] = lambda: None
+        server.clock.receivers[address] = self._receive
+
+    def _receive(self, datagram: bytes) -> None:
+        self._received.append(datagram)
+        self.received()
 
     def send(self, datagram: bytes) -> None:
         """Send a datagram."""
@@ -319,13 +383,43 @@ class Device:
     def take(self) -> list[bytes]:
         """The datagrams that came since the last time."""
         self._server.settle()
-        taken = self._received[:]
+        taken = list(self._received)
         self._received.clear()
         return taken
+
+    def take_next(self) -> bytes | None:
+        """The next datagram; ``None``: there is none."""
+        return self._received.popleft() if self._received else None
 
     def close(self) -> None:
         """Be there no more: what is sent to it is lost."""
         self._server.clock.receivers.pop(self.address, None)
+
+
+class DatagramLink:
+    """The way of a client of :mod:`bussrv.client` to a server that it sends datagrams to."""
+
+    unread = 0
+    is_open = True
+
+    def __init__(self, device: Device) -> None:
+        self.wake: Callable[[], object] = lambda: None
+        self._device = device
+        device.received = lambda: self.wake()
+
+    def send_all(self, output: list[bytes]) -> None:
+        """Send datagrams."""
+        for each in output:
+            self._device.send(each)
+
+    def take_next(self) -> bytes | None:
+        """The next datagram."""
+        return self._device.take_next()
+
+    def close(self) -> Deferred[None]:
+        """Be there no more."""
+        self._device.close()
+        return succeed(None)
 
 
 def _in_memory(wire_format: IWireFormat) -> str:

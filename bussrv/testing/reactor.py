@@ -23,7 +23,7 @@ from bussrv.addresses import UNIX, peer_text
 FIRST_FREE = 49_152
 """The first port that is given to who asks for any."""
 
-MOST_TURNS = 100_000
+MOST_TURNS = 10_000
 """After so many turns without a pause, what happens is taken for endless."""
 
 Opened = TypeVar("Opened", bound="StreamPort | DatagramPort")

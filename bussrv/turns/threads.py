@@ -20,7 +20,7 @@ NICENESS = 10
 
 
 class Threads:
-    """A pool of threads. The first one begins when it is needed.
+    """A pool of threads. They begin when they are needed, and end when nothing is left to compute.
 
     :param reactor: one of tests, which has no threads, has a method ``compute`` instead: it takes a function and its
         arguments, and returns a Deferred.
@@ -32,6 +32,8 @@ class Threads:
         self._name = name
         self._most = most
         self._pool: ThreadPool | None = None
+        self._trigger: Any = None
+        self._under_way = 0
 
     def __call__(self, function: Callable[..., Any], *arguments: Any) -> Deferred[Any]:
         """Call a function off the reactor's thread. :returns: its result."""
@@ -39,19 +41,32 @@ class Threads:
         if compute is not None:
             done: Deferred[Any] = compute(function, *arguments)
             return done
-        if self._pool is None:
-            self._pool = ThreadPool(0, self._most, self._name)
-            # If a start fails, the reactor never runs, and its shutdown ends no thread: none may hold the process up.
-            self._pool.threadFactory = partial(Thread, daemon=True)  # type: ignore[assignment]
-            self._pool.start()
-            self._trigger = self._reactor.addSystemEventTrigger("during", "shutdown", self._pool.stop)
-        return deferToThreadPool(self._reactor, self._pool, _politely, function, *arguments)
+        # Whoever waits may cancel it. The thread goes on.
+        waited: Deferred[Any] = Deferred()
+        self._under_way += 1
+        computed = deferToThreadPool(self._reactor, self._pool or self._begin(), _politely, function, *arguments)
+        computed.addBoth(self._done).chainDeferred(waited)
+        return waited
 
-    def stop(self) -> None:
-        """End the threads, and wait for what they compute. The next call begins others."""
+    def _begin(self) -> ThreadPool:
+        pool = self._pool = ThreadPool(0, self._most, self._name)
+        # If a start fails, the reactor never runs, and its shutdown ends no thread: none may hold the process up.
+        pool.threadFactory = partial(Thread, daemon=True)  # type: ignore[assignment]
+        pool.start()
+        self._trigger = self._reactor.addSystemEventTrigger("during", "shutdown", self._end)
+        return pool
+
+    def _done(self, result: Any) -> Any:
+        self._under_way -= 1
+        if self._under_way == 0 and self._pool is not None:
+            self._reactor.removeSystemEventTrigger(self._trigger)
+            self._end()
+        return result
+
+    def _end(self) -> None:
+        """End the threads, and wait for those that compute."""
         pool, self._pool = self._pool, None
         if pool is not None:
-            self._reactor.removeSystemEventTrigger(self._trigger)
             pool.stop()
 
 

@@ -186,6 +186,9 @@ class Connection:
     def send_bytes(self, data: bytes) -> None:
         self.protocol.dataReceived(data)
 
+    def send(self, data: bytes) -> None:
+        self.send_bytes(data)
+
     def take(self) -> bytes:
         """What was sent since the last time, with what goes at the end of the turn."""
         self.protocol.reactor.advance(0)

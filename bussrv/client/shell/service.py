@@ -10,24 +10,18 @@ from inspect import isawaitable
 from types import TracebackType
 from typing import TypeAlias
 
-from bussrv.client.core.payload import as_payload
+from bussrv.client.core.payload import Answer, as_answer, refusal
 from bussrv.client.errors import ServiceError
 from bussrv.client.events import Request
 from bussrv.client.shell.driver import Driver
 from bussrv.client.shell.outcome import Outcome
-from bussrv.values import OCTET_STREAM, UTF8_TEXT
 
 log = logging.getLogger("bussrv.client")
-
-Answer: TypeAlias = bytes | str | tuple[bytes, str] | None
-"""What a handler returns: bytes, text, bytes with their content type, or nothing."""
 
 Handler: TypeAlias = Callable[[Request], Awaitable[Answer]]
 
 MAX_ACCEPTED = 1000
 """The most requests that wait for a handler of a service. More are refused, ``too-many-requests``."""
-
-_MAX_WORDS = 200
 
 
 class Service:
@@ -155,15 +149,15 @@ class Service:
             answer = self._handler(request)
             if not isawaitable(answer):
                 raise TypeError("a handler is an async function")
-            payload, content_type = _answer(await answer)
+            payload, content_type = as_answer(await answer)
         except asyncio.CancelledError:
             self._reject(request, "provider-gone", f"{self._name} stops")
             raise
         except ServiceError as error:
-            self._reject(request, _words(error.reason), _words(error.message))
+            self._reject(request, *refusal(error))
         except Exception as error:
             log.exception("the handler of %s failed", self._name)
-            self._reject(request, "service-error", _words(f"{type(error).__name__}: {error}"[:_MAX_WORDS]))
+            self._reject(request, *refusal(error))
         else:
             self._driver.core.reply(request, payload, content_type)
         self.handled += 1
@@ -172,23 +166,3 @@ class Service:
     def _reject(self, request: Request, reason: str, message: str) -> None:
         self._driver.core.reject(request, reason, message)
         self._driver.commanded()
-
-
-def _words(text: object) -> str:
-    """Text that can be sent, whatever it was: a file name in an error may be no Unicode."""
-    return str(text).encode(errors="backslashreplace").decode()
-
-
-def _answer(answer: Answer) -> tuple[bytes, str]:
-    """:raises TypeError, ValueError: it cannot be sent."""
-    if answer is None:
-        return b"", OCTET_STREAM
-    if isinstance(answer, str):
-        return answer.encode(), UTF8_TEXT
-    if isinstance(answer, tuple):
-        payload, content_type = answer
-        if not isinstance(content_type, str):
-            raise TypeError(f"a content type is a str, not {type(content_type).__name__}")
-        content_type.encode()
-        return as_payload(payload), content_type
-    return as_payload(answer), OCTET_STREAM

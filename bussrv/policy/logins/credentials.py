@@ -10,8 +10,8 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-Method = Literal["password", "token", "certificate", "network"]
-"""How a client proves who it is."""
+Method = Literal["password", "token", "certificate", "network", "application"]
+"""How a client proves who it is. ``application``: the program that the server is a part of says so."""
 
 
 class Password(Struct, frozen=True):

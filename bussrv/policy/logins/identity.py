@@ -57,11 +57,6 @@ class Identity:
         self._of_network.clear()
         self._logins.begin_anew(trusted, limits)
 
-    def stop(self) -> None:
-        """Check nobody any more, because the server stops."""
-        if isinstance(self._in_thread, Threads):
-            self._in_thread.stop()
-
     def tell_changed(self) -> None:
         """Tell other parts that proofs of clients may hold no longer; see :attr:`IIdentity.changed`."""
         for each in self.changed:

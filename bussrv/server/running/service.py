@@ -187,7 +187,7 @@ class BusService(Service):
             spool=lambda counters: self._place.spool(settings, counters, clock, reactor),
         )
         self._place.count_in(self.bus.counters)
-        self._undos += [self.bus.links.stop, self.bus.spool.close, self.bus.identity.stop]
+        self._undos += [self.bus.links.stop, self.bus.spool.close]
         self._refusals = Refusals(self._reactor)
         self.registry.refusal_observers.append(self._refusals.add)
         self._checkers = Checkers(self.bus.identity, self.bus, self._reactor)
@@ -412,7 +412,6 @@ class BusService(Service):
         self._hosted.stop()
         self._refusals.stop()
         await self.bus.spool.close()
-        self.bus.identity.stop()
         self.bus.uses.stop()
         self.registry.note(ev.ServerStopped())
         await self._place.close()
