@@ -69,6 +69,7 @@ def make_service(
 class EmbeddedServer(Service):
     """A server in a process that belongs to another program; made by :func:`make_service`. It is started once.
 
+    :param seams: further arguments of :class:`bussrv.server.running.service.BusService`, for tests.
     :ivar settings: those that it was made with; :meth:`reload` replaces them.
     """
 
@@ -80,11 +81,12 @@ class EmbeddedServer(Service):
         reactor: Any,
         formats: list[IWireFormat],
         services: list[IHostedService],
+        **seams: Any,
     ) -> None:
         self.settings = dict(settings)
         self._formats, self._services = formats, services
         self._reactor = reactor
-        self._server = BusService(self._read(), formats, reactor, services=services, read=self._read)
+        self._server = BusService(self._read(), formats, reactor, services=services, read=self._read, **seams)
         self._server.further["in-process"] = self._close_clients
         self._factory: StreamFactory | None = None
 

@@ -21,7 +21,6 @@ from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, TypeVar
 
-from twisted.internet.address import IPv4Address
 from twisted.internet.defer import Deferred, succeed
 from twisted.python.failure import Failure
 
@@ -34,6 +33,7 @@ from bussrv.client.settings import Login, Settings
 from bussrv.embedding.client import Client, Link
 from bussrv.embedding.configuration import OWN_FORMATS, OWN_SERVICES, configured
 from bussrv.embedding.pipe import ROOM, Pipe
+from bussrv.embedding.service import EmbeddedServer
 from bussrv.events import Event
 from bussrv.interfaces import IHostedService, IListener, IWireFormat
 from bussrv.registry.state.state import RegistryState
@@ -52,6 +52,27 @@ CLIENT_FORMATS = ("objects", "business", "spp", "inbus", "websocket")
 """The wire formats of which there are clients."""
 
 Answer = TypeVar("Answer")
+
+
+def make_service(
+    settings: Mapping[str, Any],
+    reactor: MemoryReactor,
+    *,
+    formats: Iterable[IWireFormat] = (),
+    services: Iterable[IHostedService] = (),
+) -> EmbeddedServer:
+    """Take the place of :func:`bussrv.embedding.service.make_service` in a test of a program with a server inside.
+
+    The ports are those of ``reactor``. Journal and spool are in memory, wherever the settings have them.
+    """
+    return EmbeddedServer(
+        {**settings, "journal": "off"},
+        reactor,
+        [*OWN_FORMATS, *formats],
+        [*OWN_SERVICES, *services],
+        clock=reactor,
+        place=MemoryPlace(reactor),
+    )
 
 
 class MemoryServer:
@@ -210,9 +231,7 @@ class MemoryServer:
         port = self._port_of(wire_format)
         if not isinstance(port, StreamPort):
             raise ValueError(f"{wire_format} has a port for datagrams: say device()")
-        peer = IPv4Address("TCP", host, next(self._ports))
-        pipe = Pipe(self.clock, peer, port.getHost(), room=room)
-        connection = Connection(self, port.factory.buildProtocol(peer), pipe)
+        connection = Connection(self, self.clock.connect(port.key[1], host, next(self._ports), room=room))
         self._connections.append(connection)
         return connection
 
@@ -299,10 +318,9 @@ class Connection:
     :ivar pipe: the connection.
     """
 
-    def __init__(self, server: MemoryServer, protocol: Any, pipe: Pipe) -> None:
+    def __init__(self, server: MemoryServer, pipe: Pipe) -> None:
         self._server = server
         self.pipe = pipe
-        pipe.connect(protocol)
         server.settle()
 
     def send(self, data: bytes) -> None:

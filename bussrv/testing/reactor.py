@@ -19,6 +19,7 @@ from twisted.internet.task import Clock
 from zope.interface import implementer
 
 from bussrv.addresses import UNIX, peer_text
+from bussrv.embedding.pipe import ROOM, Pipe
 
 FIRST_FREE = 49_152
 """The first port that is given to who asks for any."""
@@ -129,6 +130,22 @@ class MemoryReactor(Clock):
     ) -> DatagramPort:
         """Open a UDP port; 0: any."""
         return self._open(DatagramPort(self, self._address("UDP", port, interface), protocol))
+
+    def connect(self, port: int | str, host: str = "127.0.0.1", number: int = 40_000, *, room: int = ROOM) -> Pipe:
+        """Connect to a port for connections.
+
+        :param port: its number, or the path of a UNIX socket.
+        :param host: the host of the client, and ``number`` its port.
+        :param room: how many bytes may wait for the client before the other side notices.
+        :raises KeyError: it is not open.
+        """
+        found = self.ports["TCP" if isinstance(port, int) else "UNIX", port]
+        if not isinstance(found, StreamPort):
+            raise TypeError("a port for datagrams has no connections")
+        peer = IPv4Address("TCP", host, number)
+        pipe = Pipe(self, peer, found.getHost(), room=room)
+        pipe.connect(found.factory.buildProtocol(peer))
+        return pipe
 
     def _address(self, kind: Any, port: int, interface: str) -> Address:
         made = IPv6Address if ":" in interface else IPv4Address
