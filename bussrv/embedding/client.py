@@ -70,7 +70,7 @@ class Link(Protocol):
         """Send no more, and read no more. :returns: fires when the server has read everything, and it has ended."""
 
     @property
-    def unread(self) -> int:
+    def backlog(self) -> int:
         """How many bytes the server has not read yet."""
 
     @property
@@ -294,7 +294,7 @@ class Client:
     # Inside.
 
     def _is_full(self, size: int) -> bool:
-        return self._link is not None and self._link.unread + size > self._most_waiting
+        return self._link is not None and self._link.backlog + size > self._most_waiting
 
     def _done(self, command: Callable[[OnDone], object]) -> Deferred[None]:
         """Give the core a command. :returns: fires when the server has done it."""

@@ -132,7 +132,7 @@ class Pipe:
         return self.take() or None
 
     @property
-    def unread(self) -> int:
+    def backlog(self) -> int:
         """How many bytes the server has not read yet."""
         return len(self.waiting)
 

@@ -417,7 +417,7 @@ class Device:
 class DatagramLink:
     """The way of a client of :mod:`bussrv.client` to a server that it sends datagrams to."""
 
-    unread = 0
+    backlog = 0
     is_open = True
 
     def __init__(self, device: Device) -> None:
