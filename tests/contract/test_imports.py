@@ -12,8 +12,8 @@ from tests.docs.pages import ROOT, blocks
 
 PLUGIN = "bussrv.plugin"
 
-CLIENTS = ("bussrv.client", "bussrv.testing")
-"""What programs of clients, and tests, import: these packages have pages of their own."""
+CLIENTS = ("bussrv.client", "bussrv.embedding", "bussrv.testing")
+"""What programs of clients, programs with a server inside, and tests import: these packages have pages of their own."""
 
 # By file or directory: what is imported there beside the contract. A place need not be there.
 STRICT: Mapping[str, tuple[str, ...]] = {
