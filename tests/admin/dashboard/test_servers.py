@@ -44,5 +44,5 @@ def test_a_triangle_of_servers_shows_three_links(page: Page, triangle: RunningSe
     row = page.get_by_role("row").filter(has_text="attic")
     assert "ready" in row.inner_text()
     assert "not asked" in page.get_by_role("row").filter(has_text="cellar").inner_text()
-    assert page.locator(".view-head .amount").inner_text().startswith("3, ")
+    assert page.locator(".view-head .amount").inner_text().startswith("3 servers, ")
     assert serious_findings(page) == []

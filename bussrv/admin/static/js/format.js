@@ -90,10 +90,13 @@ export function setServerTime(time) {
   ahead = Date.parse(time) - Date.now();
 }
 
-/** How long ago a time of the journal was, by the clock of the server. */
+/** How long ago a time of the journal was, by the clock of the server: after a minute, seconds do not matter. */
 export function ago(time) {
-  const since = (Date.now() + ahead - Date.parse(time)) / 1000;
-  return Number.isFinite(since) ? duration(Math.max(0, since < 10 ? Math.round(since) : since)) : "–";
+  const since = Math.max(0, (Date.now() + ahead - Date.parse(time)) / 1000);
+  if (since < 60) {
+    return `${Math.floor(since)} s`;
+  }
+  return Number.isFinite(since) ? duration(Math.floor(since / 60) * 60) : "–";
 }
 
 /** The last millisecond of the year 9999. A session that is kept for ever is kept until then. */

@@ -4,7 +4,7 @@
  */
 
 import { fill, s } from "./dom.js";
-import { seconds } from "./format.js";
+import { many, seconds } from "./format.js";
 import { short } from "./names.js";
 
 const WIDE = 640;
@@ -56,7 +56,7 @@ function around(names, { width, height }) {
 function edge(places, link, withText) {
   const [from, to] = [places.get(link.one), places.get(link.other)];
   const line = s("line", { class: `edge ${link.state}`, x1: from.x, y1: from.y, x2: to.x, y2: to.y });
-  const text = link.state === "down" ? (link.reason ?? "never linked") : link.round_trip ? seconds(link.round_trip) : "";
+  const text = link.state === "down" ? (link.reason ?? "never linked").replaceAll("-", " ") : link.round_trip ? seconds(link.round_trip) : "";
   const label = { class: "soft", x: (from.x + to.x) / 2, y: (from.y + to.y) / 2 + 4, "text-anchor": "middle" };
   const said = `${short(link.one)} – ${short(link.other)}: ${link.state}${text ? `, ${text}` : ""}`;
   return s("g", {}, s("title", {}, said), line, withText && text ? s("text", label, short(text, LETTERS)) : null);
@@ -66,7 +66,7 @@ function edge(places, link, withText) {
 function node(place, name, server, isHere, open) {
   const rows = [{ kind: "", text: short(name, LETTERS) }];
   if (Number.isFinite(server?.sessions)) {
-    rows.push({ kind: "soft", text: `${server.sessions} ${server.sessions === 1 ? "session" : "sessions"}` });
+    rows.push({ kind: "soft", text: many(server.sessions, "session") });
   }
   const top = place.isAbove ? place.y - 15 - 17 * (rows.length - 1) : place.y + 27;
   const labels = rows.map((row, index) =>

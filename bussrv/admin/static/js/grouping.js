@@ -3,10 +3,10 @@
  */
 
 import { fill } from "./dom.js";
-import { count, moment } from "./format.js";
+import { count } from "./format.js";
 import { short } from "./names.js";
 import { choice, nothing } from "./parts.js";
-import { Table } from "./table.js";
+import { agoColumn, Table } from "./table.js";
 import { who } from "./words.js";
 
 const NONE = "none";
@@ -58,8 +58,8 @@ export class Grouping {
         { label: "Group", text: (row) => short(row.key), sort: (row) => row.key },
         { label: "Number", width: 6, end: true, text: (row) => count(row.number), sort: (row) => row.number },
         { label: "Left out", width: 6, end: true, rank: 2, text: (row) => (row.suppressed ? count(row.suppressed) : ""), sort: (row) => row.suppressed },
-        { label: "First", width: 7, rank: 3, text: (row) => moment(row.first), sort: (row) => row.first },
-        { label: "Last", width: 7, rank: 1, text: (row) => moment(row.last), sort: (row) => row.last },
+        agoColumn("First", (row) => row.first, { rank: 3, sort: (row) => row.first }),
+        agoColumn("Last", (row) => row.last, { rank: 1, sort: (row) => row.last }),
         { label: "Users", width: 5, end: true, rank: 2, text: (row) => count(row.users.size), sort: (row) => row.users.size },
         { label: "Addresses", width: 7, end: true, rank: 1, text: (row) => count(row.addresses.size), sort: (row) => row.addresses.size },
       ],

@@ -3,8 +3,8 @@
  */
 
 import { h, setText } from "./dom.js";
-import { ago, dateAndZone } from "./format.js";
-import { shortened } from "./names.js";
+import { ago, dateAndZone, moment } from "./format.js";
+import { short, shortened } from "./names.js";
 
 /** A list of facts: label and content; those without content are left out. */
 export function facts(rows) {
@@ -42,6 +42,20 @@ export function since(value) {
   const element = time(`${ago(value)} ago`, value);
   element.classList.add("since");
   return element;
+}
+
+/** A time of the journal, and a command, in a sentence of the server. */
+const TIME_OR_COMMAND = /(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z|`[^`]+`)/;
+
+/** A sentence of the server: its times are said as everywhere, and its commands look like commands. */
+export function prose(text, most = 400) {
+  const parts = short(text, most).split(TIME_OR_COMMAND);
+  return parts.map((part, index) => {
+    if (index % 2 === 0) {
+      return h("bdi", {}, part);
+    }
+    return part.startsWith("`") ? h("code", {}, part.slice(1, -1)) : [time(moment(part), part), " (", since(part), ")"];
+  });
 }
 
 /** Time has passed: say anew how long ago each time was. */

@@ -58,7 +58,7 @@ export class Sessions {
       const { total } = await this.api.all("sessions", { most: MOST, onPage });
       this.#byId = found;
       this.#early.forEach((record) => this.#apply(record));
-      Object.assign(this, { loaded: true, problem: null, left: Math.max(0, total - found.size) });
+      Object.assign(this, { loaded: true, problem: null, left: found.size < MOST ? 0 : total - found.size });
     } catch (error) {
       this.problem = error;
       first = null;

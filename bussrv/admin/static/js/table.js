@@ -7,6 +7,7 @@
 
 import { fill, h, setText } from "./dom.js";
 import { eachFrame } from "./frame.js";
+import { ago, dateAndZone } from "./format.js";
 import { natural } from "./names.js";
 
 /** Rows above and below those in sight. */
@@ -17,6 +18,7 @@ const MOST_RANK = 4;
 let tables = 0;
 
 export class Table {
+  #given = [];
   #rows = [];
   #elements = [];
   #current = -1;
@@ -26,11 +28,13 @@ export class Table {
   /**
    * @param {object} options `caption`; `columns`, see `column` below; `key(row)`; `open(row)`, what Enter and a click do;
    *   `empty`, an element that is shown instead of no rows; `sort`, the label of a column, with a `-` for falling;
-   *   `kind(row)`, a class of the row.
+   *   `kind(row)`, a class of the row; `children(row)`, the rows below one that is open, none below one that is not, and
+   *   `undefined` for a row that cannot be opened. Then each row is told its `depth`, and whether it `isOpen`.
    *
-   * A column has a `label`, `text(row)`, and perhaps `sort(row)`, `width` in rem, `least` in rem if it has none, `end` for numbers, `rank` (the higher,
-   * the sooner it is left out when there is little room), `mono`, `hover(row)`, a text for those who point at it, and `kind(row)`, a class of the cell. A cell that is cut
-   * shows all of its text to those who point at it.
+   * A column has a `label`, `text(row)`, and perhaps `sort(row)`, `width` in rem, or else `least` in rem and its `share` of what
+   * is left (1), `end` for numbers, `rank` (the higher, the sooner it is left out when there is little room), `mono`,
+   * `hover(row)`, a text for those who point at it, and `kind(row)`, a class of the cell. A cell that is cut shows all of
+   * its text to those who point at it.
    */
   constructor(options) {
     this.options = options;
@@ -48,6 +52,7 @@ export class Table {
   /** The rows in the order in which they came; the table sorts them if a column says so. */
   set rows(rows) {
     const open = this.#rows[this.#current];
+    this.#given = rows;
     this.#rows = this.#sorted(rows);
     if (open !== undefined) {
       this.#current = this.#indexOf(open);
@@ -72,7 +77,26 @@ export class Table {
       rank -= 1;
     }
     this.table.className = `up-to-${rank}`;
+    const shown = this.columns.filter((column) => (column.rank ?? 0) <= rank);
+    this.#share(shown, width / rem);
+    this.columns.forEach((column, index) => {
+      column.isLast = column === shown.at(-1);
+      this.heads[index].classList.toggle("last", column.isLast);
+    });
     this.draw();
+  }
+
+  /** Columns without a width share the room, in rem, that the others leave. If all have one, they share it by that. */
+  #share(shown, room) {
+    const flexible = shown.filter((column) => !column.width);
+    const sharing = flexible.length ? flexible : shown;
+    const left = room - shown.reduce((sum, column) => sum + (sharing.includes(column) ? 0 : column.width), 0);
+    const share = (column) => (flexible.length ? (column.share ?? 1) : column.width);
+    const shares = sharing.reduce((sum, column) => sum + share(column), 0);
+    for (const column of shown) {
+      const width = sharing.includes(column) ? (left * share(column)) / shares : column.width;
+      this.heads[this.columns.indexOf(column)].style.width = `${width}rem`;
+    }
   }
 
   /** The room that columns of these ranks need, in rem. */
@@ -93,7 +117,7 @@ export class Table {
     this.heads = this.columns.map((column) => this.#head(column));
     this.table = h(
       "table",
-      { role: "grid", tabindex: "0", "aria-label": this.options.caption, onkeydown: (event) => this.#key(event) },
+      { role: this.options.children ? "treegrid" : "grid", tabindex: "0", "aria-label": this.options.caption, onkeydown: (event) => this.#key(event) },
       h("thead", {}, h("tr", {}, this.heads)),
       this.body,
     );
@@ -120,7 +144,7 @@ export class Table {
   #toggle(column) {
     const falling = this.#sort?.column === column ? !this.#sort.falling : Boolean(column.end);
     this.#sortBy(`${falling ? "-" : ""}${column.label}`);
-    this.rows = this.#rows;
+    this.rows = this.#given;
     this.options.onSort?.();
   }
 
@@ -138,10 +162,21 @@ export class Table {
     });
   }
 
-  #sorted(rows) {
-    if (!this.#sort) {
-      return rows;
+  /** The rows in order; those that are open with their children behind them. */
+  #sorted(rows, depth = 0) {
+    const { children } = this.options;
+    const sorted = this.#sort ? this.#inOrder(rows) : rows;
+    if (!children) {
+      return sorted;
     }
+    return sorted.flatMap((row) => {
+      const below = children(row);
+      Object.assign(row, { depth, isOpen: below && below.length > 0 });
+      return [row, ...this.#sorted(below ?? [], depth + 1)];
+    });
+  }
+
+  #inOrder(rows) {
     const { column, falling } = this.#sort;
     const way = falling ? -1 : 1;
     return rows
@@ -200,6 +235,11 @@ export class Table {
       element.setAttribute("aria-rowindex", index + 2);
     }
     const kind = `${current ? "current" : ""} ${this.options.kind?.(row) ?? ""}`;
+    if (row.isOpen !== undefined) {
+      element.setAttribute("aria-expanded", row.isOpen);
+    } else {
+      element.removeAttribute("aria-expanded");
+    }
     if (element.className !== kind) {
       element.className = kind;
       element.setAttribute("aria-selected", current);
@@ -277,6 +317,17 @@ export class Table {
   }
 }
 
+/** A column that says how long ago something was; those who point at it see the date and the zone. */
+export function agoColumn(label, timeOf, more = {}) {
+  return {
+    label,
+    width: 6.5,
+    text: (row) => (timeOf(row) ? `${ago(timeOf(row))} ago` : ""),
+    hover: (row) => (timeOf(row) ? dateAndZone(timeOf(row)) : ""),
+    ...more,
+  };
+}
+
 function cellClass(column, row) {
   const classes = [`rank-${column.rank ?? 0}`];
   if (column.end) {
@@ -284,6 +335,9 @@ function cellClass(column, row) {
   }
   if (column.mono) {
     classes.push("mono");
+  }
+  if (column.isLast) {
+    classes.push("last");
   }
   const kind = row === undefined ? null : column.kind?.(row);
   return kind ? `${classes.join(" ")} ${kind}` : classes.join(" ");

@@ -5,7 +5,7 @@
 import { fill, h } from "../dom.js";
 import { EventStream } from "../event_stream.js";
 import { name } from "../names.js";
-import { badge, facts, nothing } from "../parts.js";
+import { badge, facts, nothing, since } from "../parts.js";
 import { gravity, title } from "../words.js";
 
 /** Fields that come first; the others follow as they stand in the journal. */
@@ -71,7 +71,7 @@ function content(app, record) {
   const what = h("p", {}, h("b", {}, title(record)));
   return [
     h("div", { class: `verdict ${gravity(record) || "calm"}` }, what, meaning ? h("p", {}, meaning) : null, history),
-    facts(fields.map((field) => [h("code", {}, field), value(record[field])])),
+    facts(fields.map((field) => [h("code", {}, field), field === "time" ? [value(record.time), " ", since(record.time)] : value(record[field])])),
   ];
 }
 

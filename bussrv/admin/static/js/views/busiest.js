@@ -6,19 +6,11 @@ import { brief, bytes, count } from "../format.js";
 import { short, shortened } from "../names.js";
 import { choice, nothing } from "../parts.js";
 import { Poll } from "../poll.js";
+import { spanChoice } from "../spans.js";
 import { Table } from "../table.js";
 import { frame } from "./frame.js";
 
 const PAUSE = 5000;
-const SPANS = [
-  [60, "1 minute"],
-  [600, "10 minutes"],
-  [3600, "1 hour"],
-  [21600, "6 hours"],
-  [86400, "24 hours"],
-  [604800, "7 days"],
-  [2592000, "30 days"],
-];
 const EMPTY = nothing("Nobody has sent anything", "The busiest show up here within ten seconds.");
 
 const size = (label, value) => ({ label, width: 7.5, end: true, text: (row) => bytes(value(row)), sort: value });
@@ -27,6 +19,7 @@ const number = (label, value) => ({ label, width: 7.5, end: true, text: (row) =>
 export function busiestView(app) {
   let span = 600;
   let kind = "sessions";
+  const peerOf = (row) => app.sessions.get(row.session)?.peer ?? "";
   const tables = {
     sessions: new Table({
       caption: "Busiest sessions",
@@ -36,6 +29,7 @@ export function busiestView(app) {
       empty: nothing("Loading…"),
       columns: [
         { label: "Client", least: 14, text: (row) => short(row.name), sort: (row) => row.name },
+        { label: "Address", width: 12.5, rank: 1, mono: true, text: (row) => short(peerOf(row)), sort: peerOf },
         {
           label: "Routing id",
           width: 9,
@@ -48,8 +42,8 @@ export function busiestView(app) {
         { label: "Format", width: 6.5, rank: 2, text: (row) => row.protocol, sort: (row) => row.protocol },
         number("Objects", (row) => row.objects),
         size("Bytes", (row) => row.bytes),
-        { ...number("Objects in", (row) => row.objects_in), rank: 2 },
-        { ...number("Objects out", (row) => row.objects_out), rank: 2 },
+        { ...number("Objects in", (row) => row.objects_in), rank: 3 },
+        { ...number("Objects out", (row) => row.objects_out), rank: 3 },
         { ...size("Bytes in", (row) => row.bytes_in), rank: 2 },
         { ...size("Bytes out", (row) => row.bytes_out), rank: 2 },
         { label: "Session", width: 12, rank: 3, mono: true, text: (row) => row.session, kind: () => "soft" },
@@ -82,15 +76,10 @@ export function busiestView(app) {
       show();
     },
   );
-  const spans = choice(
-    "Range of time",
-    SPANS.map(([length, text]) => [String(length), text]),
-    String(span),
-    (value) => {
-      span = Number(value);
-      show();
-    },
-  );
+  const spans = spanChoice("Range of time", span, (value) => {
+    span = value;
+    show();
+  });
   tables.services.element.hidden = true;
   const view = frame({
     title: "Busiest",

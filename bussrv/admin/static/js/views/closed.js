@@ -4,11 +4,11 @@
 
 import { h } from "../dom.js";
 import { eachFrame } from "../frame.js";
-import { brief, bytes, count, duration, moment } from "../format.js";
+import { brief, bytes, count, duration } from "../format.js";
 import { Grouping, shownIn } from "../grouping.js";
 import { short } from "../names.js";
 import { choice, filterInput, nothing } from "../parts.js";
-import { Table } from "../table.js";
+import { agoColumn, Table } from "../table.js";
 import { called, gravity, who } from "../words.js";
 import { frame, matching } from "./frame.js";
 
@@ -40,10 +40,10 @@ export function closedView(app) {
     open: (row) => app.router.open({ session: row.session }),
     empty: nothing("No session closed lately"),
     columns: [
-      { label: "Time", width: 7, text: (row) => moment(row.time) },
-      { label: "Client", least: 14, text: called },
-      { label: "Reason", width: 11, mono: true, text: (row) => row.reason ?? "", kind: gravity },
-      { label: "Meaning", rank: 3, text: (row) => app.reasons.meaning(row.reason), kind: () => "soft" },
+      agoColumn("Closed", (row) => row.time),
+      { label: "Client", least: 12, text: called },
+      { label: "Reason", width: 10.5, mono: true, text: (row) => row.reason ?? "", kind: gravity },
+      { label: "Meaning", rank: 3, least: 16, share: 2, text: (row) => app.reasons.meaning(row.reason), kind: () => "soft" },
       { label: "Format", width: 6, rank: 1, text: (row) => row.protocol },
       { label: "User", width: 9, rank: 3, text: who },
       { label: "Address", width: 12.5, rank: 2, mono: true, text: (row) => short(row.peer) },
@@ -77,5 +77,5 @@ export function closedView(app) {
   }
 
   app.closed.changed.listen(draw);
-  return { ...view, show: draw, filter };
+  return { ...view, show: draw, filter, tick: () => [table, grouping.table].forEach((each) => each.draw()) };
 }

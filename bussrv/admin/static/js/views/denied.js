@@ -4,11 +4,11 @@
 
 import { h } from "../dom.js";
 import { eachFrame } from "../frame.js";
-import { count, moment } from "../format.js";
+import { count } from "../format.js";
 import { Grouping, shownIn } from "../grouping.js";
 import { short } from "../names.js";
 import { filterInput, nothing } from "../parts.js";
-import { Table } from "../table.js";
+import { agoColumn, Table } from "../table.js";
 import { called, who } from "../words.js";
 import { frame, matching } from "./frame.js";
 
@@ -27,13 +27,12 @@ export function deniedView(app) {
     open: (row) => app.router.open(row.session ? { session: row.session } : { record: row.seq }),
     empty: nothing("Nothing was denied lately"),
     columns: [
-      { label: "Time", width: 7, text: (row) => moment(row.time) },
-      { label: "Who", text: (row) => who(row) || called(row) },
-      { label: "Wanted", width: 8, text: (row) => row.action ?? "log in" },
-      { label: "On", rank: 1, text: (row) => short(row.target) },
-      { label: "Reason", width: 10, mono: true, rank: 1, text: (row) => row.reason ?? "", kind: () => "odd" },
-      { label: "Rule", rank: 2, text: (row) => short(row.rule), kind: () => "soft" },
-      { label: "Format", width: 6, rank: 2, text: (row) => row.protocol ?? "" },
+      agoColumn("Denied", (row) => row.time, { width: 6 }),
+      { label: "Who", least: 9, text: (row) => who(row) || called(row) },
+      { label: "Wanted", least: 9, text: wanted },
+      { label: "Reason", width: 9.5, mono: true, rank: 1, text: (row) => row.reason ?? "", kind: () => "odd" },
+      { label: "Rule", rank: 1, least: 16, share: 1.5, text: (row) => short(row.rule), kind: () => "soft" },
+      { label: "Format", width: 6, rank: 3, text: (row) => row.protocol ?? "" },
       { label: "Address", width: 12.5, rank: 3, mono: true, text: (row) => short(row.peer) },
       { label: "Left out", width: 6, rank: 4, end: true, text: (row) => (row.suppressed ? count(row.suppressed) : "") },
     ],
@@ -62,5 +61,10 @@ export function deniedView(app) {
   }
 
   app.denied.changed.listen(draw);
-  return { ...view, show: draw, filter };
+  return { ...view, show: draw, filter, tick: () => [table, grouping.table].forEach((each) => each.draw()) };
+}
+
+/** What somebody was not allowed to do: provide alarm. */
+function wanted(row) {
+  return row.action ? `${row.action} ${short(row.target)}` : "log in";
 }

@@ -62,12 +62,12 @@ export function eventsView(app) {
     columns: [
       { label: "Time", width: 7.75, text: (row) => timeOfDay(row.time, true), hover: (row) => dateAndZone(row.time), kind: () => "soft" },
       { label: "Event", width: 10, text: title, kind: gravity },
-      { label: "What", text: (row) => short(object(row)) },
-      { label: "Client", width: 13, rank: 1, text: (row) => (row.session || row.peer ? called(row) : "") },
-      { label: "Format", width: 6, rank: 2, text: (row) => row.protocol ?? "" },
-      { label: "Details", rank: 2, text: remark, kind: () => "soft" },
+      { label: "What", least: 9, text: (row) => short(object(row)) },
+      { label: "Client", least: 12, share: 1.2, rank: 1, text: (row) => (row.session || row.peer ? called(row) : "") },
+      { label: "Format", width: 6, rank: 3, text: (row) => row.protocol ?? "" },
+      { label: "Details", least: 12, share: 2, rank: 2, text: remark, kind: () => "soft" },
       { label: "Address", width: 12.5, rank: 3, mono: true, text: (row) => short(row.peer), kind: () => "soft" },
-      { label: "Seq", width: 6, rank: 1, end: true, text: (row) => String(row.seq), kind: () => "soft" },
+      { label: "Seq", width: 6, rank: 1, end: true, text: (row) => count(row.seq), kind: () => "soft" },
     ],
   });
   const content = h("div", { class: "stack" }, fresh, table.element);

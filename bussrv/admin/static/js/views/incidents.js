@@ -5,9 +5,9 @@
 import { Changes } from "../changes.js";
 import { fill, h, refill } from "../dom.js";
 import { eachFrame } from "../frame.js";
-import { ago, count, moment } from "../format.js";
+import { count } from "../format.js";
 import { name } from "../names.js";
-import { badge, button, choice, facts, nothing, time } from "../parts.js";
+import { badge, button, choice, facts, nothing, prose, since } from "../parts.js";
 import { frame } from "./frame.js";
 
 const WEIGHTS = { 3: ["Grave", "bad"], 2: ["Serious", "odd"], 1: ["Minor", ""] };
@@ -81,16 +81,16 @@ function card(app, each) {
   return h(
     "li",
     { class: `card ${each.needs_look ? kind : "noted"}` },
-    h("h2", {}, badge(weight, kind), " ", each.title, " ", h("span", { class: "soft" }, each.over ? "over" : "goes on")),
+    h("h2", {}, badge(weight, kind), " ", each.title, " ", badge(each.over ? "over" : "goes on")),
     facts([
-      ["What", name(each.what, 300)],
-      ["Since", each.since && [time(moment(each.since), each.since), h("span", { class: "soft" }, `, ${ago(each.since)} ago`)]],
-      ["Last", each.until && time(moment(each.until), each.until)],
+      ["What", prose(each.what)],
+      ["Began", each.since && since(each.since)],
+      ["Last", each.until && since(each.until)],
       ["About", each.subject && name(each.subject, 120)],
       ["From", each.address ? name(each.address, 120) : each.sources.length ? name(each.sources.join(", "), 200) : null],
       ["User, proved", each.actor && name(each.actor, 80)],
       ["User, claimed", each.claimed && name(each.claimed, 80)],
-      ["What to do", each.next],
+      ["What to do", prose(each.next)],
       ["Noted", noted(each)],
     ]),
     h("div", { class: "card-tools" }, record(app, each), note),
@@ -102,7 +102,7 @@ function noted(each) {
     return null;
   }
   const words = each.note ? [": ", name(each.note, 300)] : null;
-  return ["by ", name(each.noted_by, 80), `, ${moment(each.noted_at)}`, words];
+  return ["by ", name(each.noted_by, 80), ", ", since(each.noted_at), words];
 }
 
 function record(app, each) {

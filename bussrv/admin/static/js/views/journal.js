@@ -6,9 +6,9 @@ import { askedCard, auditCard } from "../audit.js";
 import { Changes } from "../changes.js";
 import { Chart } from "../chart.js";
 import { fill, h, refill } from "../dom.js";
-import { ago, bytes, count, duration, moment, seconds } from "../format.js";
+import { bytes, count, duration, seconds } from "../format.js";
 import { name } from "../names.js";
-import { badge, button, facts, nothing, time } from "../parts.js";
+import { badge, button, facts, nothing, since } from "../parts.js";
 import { Poll } from "../poll.js";
 import { frame } from "./frame.js";
 
@@ -93,7 +93,7 @@ function details(journal) {
     [
       "Last seal",
       seal
-        ? [time(moment(seal.time), seal.time), h("span", { class: "soft" }, `, ${ago(seal.time)} ago`)]
+        ? since(seal.time)
         : badge("none yet", "odd"),
     ],
     ["Not sealed yet", unsealed === null ? null : `${count(unsealed)} records`],

@@ -29,12 +29,12 @@ export function limitsView(app) {
       {
         label: "Limit",
         mono: true,
-        least: 17,
+        width: 17,
         text: (row) => row.name,
         hover: (row) => `${row.help ?? ""}\nDefault: ${written(row.default, row.unit)}`,
         sort: (row) => row.name,
       },
-      { label: "Meaning", rank: 3, text: (row) => row.help ?? "", kind: () => "soft" },
+      { label: "Meaning", rank: 2, least: 14, text: (row) => row.help ?? "", kind: () => "soft" },
       {
         label: "Value",
         width: 6,
@@ -46,7 +46,7 @@ export function limitsView(app) {
       { label: "Default", width: 8, rank: 1, end: true, text: (row) => written(row.default, row.unit), kind: () => "soft" },
       {
         label: "Reached",
-        width: 6,
+        width: 6.75,
         end: true,
         text: (row) => count(row.count ?? 0),
         sort: (row) => row.count ?? 0,
@@ -63,7 +63,7 @@ export function limitsView(app) {
       {
         label: "Counter",
         mono: true,
-        least: 14,
+        width: 13,
         text: (row) => row.name,
         hover: (row) => app.reasons.meaning(row.name),
         sort: (row) => row.name,

@@ -4,7 +4,7 @@
 
 import { h } from "../dom.js";
 import { eachFrame } from "../frame.js";
-import { ago, bytes, count, seconds } from "../format.js";
+import { ago, bytes, count, dateAndZone, seconds } from "../format.js";
 import { Graph } from "../graph.js";
 import { short } from "../names.js";
 import { nothing } from "../parts.js";
@@ -48,6 +48,7 @@ export function linksView(app) {
         width: 7,
         end: true,
         text: (row) => (begun(row) ? ago(begun(row)) : "–"),
+        hover: (row) => (begun(row) ? dateAndZone(begun(row)) : ""),
         sort: (row) => -Date.parse(begun(row)),
       },
       {

@@ -6,11 +6,12 @@ import { Chart } from "../chart.js";
 import { fill, h, setText } from "../dom.js";
 import { eachFrame } from "../frame.js";
 import { KEPT } from "../figures.js";
-import { brief, bytes, count, duration, moment, seconds, timeOfDay } from "../format.js";
+import { ago, brief, bytes, count, dateAndZone, duration, moment, seconds } from "../format.js";
 import { History } from "../history.js";
 import { name } from "../names.js";
-import { button, choice } from "../parts.js";
+import { button } from "../parts.js";
 import { Poll } from "../poll.js";
+import { spanChoice } from "../spans.js";
 import { called, gravity, object, remark, title, who } from "../words.js";
 import { frame } from "./frame.js";
 import { colour } from "./incidents.js";
@@ -20,16 +21,8 @@ const CALM = 500;
 const MUCH = 1 << 24;
 /** Less are shown where there is little room. */
 const LINES = 16;
-const SPANS = [
-  [60, "1 minute"],
-  [300, "5 minutes"],
-  [600, "10 minutes"],
-  [3600, "1 hour"],
-  [21600, "6 hours"],
-  [86400, "24 hours"],
-  [604800, "7 days"],
-  [2592000, "30 days"],
-];
+/** So many formats are named beside the number of sessions. */
+const FORMATS = 2;
 /** A range that somebody chose is at least so long, in milliseconds. */
 const LEAST_RANGE = 10000;
 /** Milliseconds from one look at the past to the next one. */
@@ -43,12 +36,7 @@ export function overviewView(app) {
     const half = Math.max(LEAST_RANGE, until - from) / 2;
     choose({ from: middle - half, until: middle + half });
   });
-  const span = choice(
-    "Time shown",
-    SPANS.map(([length, text]) => [String(length), text]),
-    String(app.range.span),
-    (value) => choose({ span: Number(value) }),
-  );
+  const span = spanChoice("Time shown", app.range.span, (value) => choose({ span: value }));
   const last = h("label", { class: "inline" }, "Last ", span);
   const chosen = h("span", { class: "soft chosen-range" });
   const backToNow = button("Back to now", () => choose({ span: Number(span.value) }));
@@ -243,13 +231,16 @@ function tile(label, view, value, further, weigh = () => 0) {
       element.className = `tile ${colour(this.weight)}`;
       setText(number, value());
       setText(line, further());
+      line.title = line.textContent;
     },
   };
 }
 
 function split(sessions = {}) {
-  const rows = Object.entries(sessions).filter(([, number]) => number > 0);
-  return rows.map(([protocol, number]) => `${protocol} ${brief(number)}`).join(" · ") || "nobody yet";
+  const rows = Object.entries(sessions).filter(([, number]) => number > 0).sort(([, one], [, other]) => other - one);
+  const others = rows.slice(FORMATS).reduce((sum, [, number]) => sum + number, 0);
+  const first = rows.slice(0, FORMATS).map(([protocol, number]) => `${protocol} ${brief(number)}`);
+  return [...first, others && `${brief(others)} others`].filter(Boolean).join(" · ") || "nobody yet";
 }
 
 function awayOf(away = {}) {
@@ -379,7 +370,7 @@ function list({ title: heading, view, rows, none, line }) {
 }
 
 function newLine() {
-  const when = h("time");
+  const when = h("time", { class: "since" });
   const first = h("b");
   const second = h("span", { class: "soft" });
   const link = h("a", {}, when, first, second);
@@ -396,8 +387,9 @@ function newLine() {
       shown = text;
       link.setAttribute("href", content.href);
       link.className = content.kind;
-      setText(when, timeOfDay(content.when));
-      when.title = `${moment(content.when)} (${content.when})`;
+      when.dateTime = content.when;
+      when.title = dateAndZone(content.when);
+      setText(when, `${ago(content.when)} ago`);
       fill(first, name(content.first, 80));
       fill(second, name(content.second, 160));
     },

@@ -3,10 +3,10 @@
  */
 
 import { fill, h } from "../dom.js";
-import { count, moment } from "../format.js";
+import { count, timeOf } from "../format.js";
 import { short } from "../names.js";
 import { button, choice, filterInput, nothing } from "../parts.js";
-import { Table } from "../table.js";
+import { agoColumn, Table } from "../table.js";
 import { called } from "../words.js";
 import { frame, matching } from "./frame.js";
 
@@ -20,6 +20,7 @@ const KINDS = [
 export function pastView(app) {
   let text = "";
   let found = null;
+  let asked = "";
   let kind = "sessions";
   const when = h("input", {
     "aria-label": "Time in UTC, or number of a record",
@@ -57,8 +58,9 @@ export function pastView(app) {
 
   async function ask() {
     say(nothing("Reading the journal…"));
+    asked = when.value.trim();
     try {
-      found = rowsOf(await app.api.get("registry", { parameters: { at: when.value.trim() } }));
+      found = rowsOf(await app.api.get("registry", { parameters: { at: asked } }));
       draw();
     } catch (problem) {
       found = null;
@@ -72,7 +74,7 @@ export function pastView(app) {
     }
     const match = matching(text, FIELDS);
     const rows = match ? found[kind].filter(match) : found[kind];
-    view.amount(count(rows.length));
+    view.amount(`${count(rows.length)}${rows.length < found[kind].length ? ` of ${count(found[kind].length)}` : ""} at ${said(asked)}`);
     tables[kind].rows = rows;
     if (place.firstChild !== tables[kind].element) {
       fill(place, tables[kind].element);
@@ -84,10 +86,16 @@ export function pastView(app) {
 
 /** The parts of a snapshot as rows of tables; a row of a service has the sessions that provide it. */
 export function rowsOf({ sessions, services, subscriptions }) {
-  const byId = new Map(sessions.map((each) => [each.id, each]));
+  const provides = new Map();
+  for (const [service, providers] of Object.entries(services)) {
+    for (const id of providers) {
+      provides.set(id, [...(provides.get(id) ?? []), service]);
+    }
+  }
+  const byId = new Map(sessions.map((each) => [each.id, { ...each, provides: provides.get(each.id) }]));
   const nameOf = (id) => called(byId.get(id) ?? { session: id });
   return {
-    sessions,
+    sessions: [...byId.values()],
     services: Object.entries(services).map(([service, providers]) => ({
       service,
       number: providers.length,
@@ -97,7 +105,12 @@ export function rowsOf({ sessions, services, subscriptions }) {
   };
 }
 
-const at = (micros) => (Number.isFinite(micros) ? moment(new Date(micros / 1000).toISOString()) : "");
+/** A moment as somebody typed it. */
+function said(moment) {
+  return moment === "" ? "the end" : /^\d+$/.test(moment) ? `record ${count(Number(moment))}` : moment;
+}
+
+const at = (micros) => (Number.isFinite(micros) ? timeOf(micros) : null);
 
 function table(kind, caption, app) {
   const columns = {
@@ -105,8 +118,8 @@ function table(kind, caption, app) {
       { label: "Client", text: called, sort: called },
       { label: "Format", width: 6, rank: 1, text: (row) => row.protocol ?? "", sort: (row) => row.protocol ?? "" },
       { label: "Address", width: 12.5, rank: 2, mono: true, text: (row) => short(row.peer), sort: (row) => row.peer ?? "" },
-      { label: "Opened", width: 7, text: (row) => at(row.opened), sort: (row) => row.opened },
-      { label: "Home", rank: 3, text: (row) => short(row.home), sort: (row) => row.home ?? "" },
+      agoColumn("Opened", (row) => at(row.opened), { sort: (row) => row.opened }),
+      { label: "Of server", width: 10, rank: 3, text: (row) => short(row.home), sort: (row) => row.home ?? "" },
     ],
     services: [
       { label: "Service", text: (row) => short(row.service), sort: (row) => row.service },
@@ -116,7 +129,7 @@ function table(kind, caption, app) {
     subscriptions: [
       { label: "Service", text: (row) => (row.service === null || row.service === undefined ? "objects" : short(row.service)), sort: (row) => row.service ?? "" },
       { label: "Subscriber", text: (row) => short(row.names), sort: (row) => row.names },
-      { label: "Since", width: 7, text: (row) => at(row.added), sort: (row) => row.added },
+      agoColumn("Since", (row) => at(row.added), { sort: (row) => row.added }),
     ],
   }[kind];
   return new Table({

@@ -7,7 +7,7 @@ import { fill, h, refill } from "../dom.js";
 import { eachFrame } from "../frame.js";
 import { bytes, count, duration, many } from "../format.js";
 import { name, natural } from "../names.js";
-import { badge, button, choice, facts, nothing, since } from "../parts.js";
+import { badge, button, choice, facts, nothing, prose, since } from "../parts.js";
 import { frame } from "./frame.js";
 
 const STATUS = { ok: ["good", "✓"], degraded: ["odd", "!"], failed: ["bad", "✕"] };
@@ -21,7 +21,7 @@ export function serverView(app) {
   const control = h("div", { class: "card" });
   const use = h("div", { class: "card" });
   const certificates = h("div", { class: "card" });
-  const configuration = h("div", { class: "card" });
+  const configuration = h("div", { class: "card options" });
   const cards = [about, checks, use, control, certificates, configuration];
   const content = h("div", { class: "scroll" }, h("div", { class: "cards" }, cards));
   const view = frame({ title: "Server", content, fixed: true });
@@ -93,8 +93,12 @@ function lasting(days) {
 function configured(options = {}) {
   const rows = Object.entries(options).sort(([one], [other]) => natural(one, other));
   return rows.length
-    ? facts(rows.map(([option, value]) => [h("code", {}, `--${option}`), name([value].flat().join(", "), 200)]))
+    ? facts(rows.map(([option, value]) => [h("code", {}, `--${option}`), name([value].flat().map(written).join(", "), 200)]))
     : nothing("As by default", "No setting has another value than its default.");
+}
+
+function written(value) {
+  return typeof value === "number" ? (Number.isInteger(value) ? count(value) : String(value)) : String(value);
 }
 
 function details(server) {
@@ -106,7 +110,7 @@ function details(server) {
       "Started",
       since(server.started),
     ],
-    ["Formats", formats.map(([format, address]) => h("div", {}, badge(format), " ", h("code", {}, name(address))))],
+    ["Formats", formats.map(([format, address]) => h("div", { class: "format" }, badge(format), h("code", {}, name(address))))],
     ["Identity", server.identity ? badge("on", "good") : badge("off", "odd")],
     ["Policy", server.policy ? badge("on", "good") : badge("off", "odd")],
     ["Boot", h("code", {}, server.boot)],
@@ -131,7 +135,7 @@ function list(health) {
 
 function line({ name: check, status, message }) {
   const [kind, sign] = STATUS[status] ?? STATUS.failed;
-  const text = h("span", { class: "soft" }, name(message, 300));
+  const text = h("span", { class: "soft" }, prose(message));
   return h("li", { class: kind }, h("span", { "aria-hidden": "true" }, sign), h("b", {}, check), text);
 }
 

@@ -4,7 +4,7 @@
 
 import { h } from "../dom.js";
 import { eachFrame } from "../frame.js";
-import { ago, brief, bytes, count, seconds } from "../format.js";
+import { ago, brief, bytes, count, dateAndZone, many, seconds } from "../format.js";
 import { Graph } from "../graph.js";
 import { short } from "../names.js";
 import { nothing } from "../parts.js";
@@ -36,10 +36,10 @@ export function serversView(app) {
     empty: nothing("Loading…"),
     columns: [
       { label: "Server", text: (row) => short(row.server ?? row.url), sort: (row) => row.server ?? row.url },
-      { label: "Status", text: status, sort: (row) => row.status, kind: (row) => KINDS[row.status] },
+      { label: "Status", text: status, hover: asked, sort: (row) => row.status, kind: (row) => KINDS[row.status] },
       { label: "Known as", width: 7, rank: 4, text: (row) => SOURCES[row.source], kind: () => "soft" },
       { label: "Version", width: 5.5, rank: 3, text: (row) => known(row.version, String) },
-      { label: "Up for", width: 7, rank: 3, end: true, text: (row) => known(row.started, ago) },
+      { label: "Up for", width: 7, rank: 3, end: true, text: (row) => known(row.started, ago), hover: (row) => (row.started ? dateAndZone(row.started) : "") },
       number("Sessions", "sessions", count),
       number("Objects in / s", "objects_in", brief, { width: 7.5, rank: 1 }),
       number("Objects out / s", "objects_out", brief, { width: 8, rank: 1 }),
@@ -81,9 +81,9 @@ function words({ servers, links, sessions }) {
   const bad = servers.filter(({ status: each }) => ["not-ready", "unreachable"].includes(each)).length;
   const down = links.filter(({ state }) => state === "down").length;
   return [
-    `${count(servers.length)}, ${count(sessions)} sessions`,
+    `${many(servers.length, "server")}, ${many(sessions, "session")}`,
     bad ? `${count(bad)} not well` : "",
-    down ? `${count(down)} ${down === 1 ? "link" : "links"} down` : "",
+    down ? `${many(down, "link")} down` : "",
   ]
     .filter(Boolean)
     .join(" · ");
@@ -92,6 +92,11 @@ function words({ servers, links, sessions }) {
 function status(row) {
   const why = row.problem ?? (row.degraded ?? []).join(", ");
   return `${row.status.replace("-", " ")}${why ? `: ${short(why, 120)}` : ""}`;
+}
+
+/** Why nothing else is known of a server. */
+function asked(row) {
+  return row.status === "not-asked" ? "Known from links only. The option --admin-peer names its admin interface." : "";
 }
 
 function ahead(value) {

@@ -87,14 +87,16 @@ export function sessionsView(app) {
     if (!view.element.isConnected) {
       return;
     }
-    const all = app.sessions.values();
+    const all = app.sessions.loaded ? app.sessions.values() : [];
     offer(protocols, all);
     const match = matching(text, FIELDS);
     const rows = all.filter((row) => (!protocol || row.protocol === protocol) && (!match || match(row)));
     const narrowed = rows.length < all.length ? ` of ${count(all.length)}` : "";
     const left = app.sessions.left ? `, the first of ${count(all.length + app.sessions.left)}` : "";
     const away = rows.filter((row) => row.state === "away").length;
-    view.amount(`${count(rows.length)}${narrowed}${left}${away ? `, ${count(away)} away` : ""}`);
+    const remote = rows.filter((row) => row.home).length;
+    const further = [away && `${count(away)} away`, remote && `${count(remote)} of other servers`].filter(Boolean);
+    view.amount(all.length ? [`${count(rows.length)}${narrowed}${left}`, ...further].join(", ") : "");
     table.empty = emptiness(app, all);
     table.rows = rows;
   }

@@ -6,7 +6,7 @@ import { bytes, count } from "../format.js";
 import { short } from "../names.js";
 import { nothing } from "../parts.js";
 import { Poll } from "../poll.js";
-import { Table } from "../table.js";
+import { agoColumn, Table } from "../table.js";
 import { called } from "../words.js";
 import { frame } from "./frame.js";
 
@@ -32,6 +32,7 @@ export function slowView(app) {
         text: (row) => bytes(row.waiting_bytes),
         sort: (row) => row.waiting_bytes,
       },
+      agoColumn("Connected", (row) => app.sessions.get(row.session)?.opened, { rank: 2 }),
       { label: "Limit", width: 7, rank: 2, end: true, text: (row) => bytes(row.limit), sort: (row) => row.limit },
       { label: "Full", width: 6, end: true, text: (row) => `${percent(row)} %`, sort: percent, kind: fullness },
     ],

@@ -6,7 +6,7 @@
 import { EventStream } from "../event_stream.js";
 import { h, setText } from "../dom.js";
 import { eachFrame } from "../frame.js";
-import { bytes, count, timeOfDay } from "../format.js";
+import { bytes, count, dateAndZone, timeOfDay } from "../format.js";
 import { short } from "../names.js";
 import { button, nothing } from "../parts.js";
 import { Table } from "../table.js";
@@ -15,7 +15,6 @@ import { frame } from "./frame.js";
 
 const KEPT = 2000;
 const CALM = 250;
-const FORMATS = ["", "objects", "business", "inbus", "spp", "websocket"];
 
 export function tapView(app) {
   return new TapView(app).view;
@@ -40,7 +39,7 @@ class TapView {
     });
     const content = h("div", { class: "stack" }, this.#form(clear), this.state, this.table.element);
     const made = frame({ title: "Tap", content, fixed: true });
-    this.view = { ...made, show: () => this.draw(), hide: () => this.#stop() };
+    this.view = { ...made, show: () => this.#begin(), hide: () => this.#stop() };
     this.amount = made.amount;
   }
 
@@ -54,14 +53,20 @@ class TapView {
         "Start it, and the objects that pass show up here. The journal notes who taps.",
       ),
       columns: [
-        { label: "Time", width: 7.75, text: (row) => timeOfDay(row.time, true), kind: () => "soft" },
-        { label: "From", text: (row) => called(row.from ?? {}) },
-        { label: "Service", text: (row) => short(row.service) },
-        { label: "Event", rank: 1, text: (row) => short(row.event) },
-        { label: "Type", rank: 1, text: (row) => short(row.type) },
+        {
+          label: "Time",
+          width: 7.75,
+          text: (row) => timeOfDay(row.time, true),
+          hover: (row) => dateAndZone(row.time),
+          kind: () => "soft",
+        },
+        { label: "From", least: 9, text: (row) => called(row.from ?? {}) },
+        { label: "Service", least: 9, text: (row) => short(row.service) },
+        { label: "Event", rank: 3, least: 8, share: 0.7, text: (row) => short(row.event) },
+        { label: "Type", rank: 2, least: 8, share: 0.7, text: (row) => short(row.type) },
         { label: "Format", width: 6, rank: 2, text: (row) => row.from?.protocol ?? "" },
-        { label: "Size", width: 6, end: true, text: (row) => bytes(row.bytes) },
-        { label: "To", width: 4.5, end: true, text: (row) => count(row.to_count) },
+        { label: "Size", width: 6, rank: 1, end: true, text: (row) => bytes(row.bytes) },
+        { label: "To", width: 4.5, rank: 1, end: true, text: (row) => count(row.to_count) },
       ],
     });
   }
@@ -74,19 +79,27 @@ class TapView {
         h("span", {}, label),
         h("input", { name, type: "text", autocomplete: "off", spellcheck: "false", ...attributes }),
       );
-    const formats = FORMATS.map((each) => h("option", { value: each }, each || "all"));
+    this.formats = h("select", { name: "format" }, h("option", { value: "" }, "all"));
     return h(
       "form",
       { class: "tap-form", onsubmit: (event) => this.#submit(event) },
       input("Service", "service", { placeholder: "any, * for a part" }),
       input("Type or @event", "type", { placeholder: "any, * for a part" }),
       input("Session", "session", { placeholder: "any" }),
-      h("label", { class: "field" }, h("span", {}, "Format"), h("select", { name: "format" }, formats)),
+      h("label", { class: "field" }, h("span", {}, "Format"), this.formats),
       input("One of", "sample", { type: "number", min: "1", value: "1" }),
       input("At most a second", "rate", { type: "number", min: "1", max: "1000", value: "50" }),
       h("label", { class: "check" }, h("input", { type: "checkbox", name: "payload", value: "1" }), "Payloads"),
       h("div", { class: "buttons" }, clear, this.toggle),
     );
+  }
+
+  /** The formats are those of the server. */
+  #begin() {
+    const known = [...this.formats.options].map((each) => each.value);
+    const formats = Object.keys(this.app.server.latest?.formats ?? {}).filter((each) => !known.includes(each));
+    this.formats.append(...formats.map((each) => new Option(each, each)));
+    this.draw();
   }
 
   #submit(event) {

@@ -3,12 +3,12 @@
  */
 
 import { fill, h } from "../dom.js";
-import { count } from "../format.js";
+import { count, many } from "../format.js";
 import { short } from "../names.js";
-import { nothing } from "../parts.js";
+import { filterInput, nothing, since } from "../parts.js";
 import { Table } from "../table.js";
 import { called } from "../words.js";
-import { frame } from "./frame.js";
+import { frame, matching } from "./frame.js";
 
 const KINDS = [
   ["object", "Object, as JSON", '{"type":"text/plain"}'],
@@ -27,7 +27,9 @@ class WhyView {
 
   constructor(app) {
     this.app = app;
-    this.said = h("div", { role: "status" });
+    this.text = "";
+    this.sessions = [];
+    this.said = h("div", { class: "said", role: "status" });
     this.table = new Table({
       caption: "Sessions at that moment",
       key: (row) => `${row.server} ${row.session} ${row.reason}`,
@@ -37,23 +39,27 @@ class WhyView {
       columns: [
         {
           label: "Given",
-          width: 6,
+          width: 5,
           text: (row) => row.answer,
           kind: (row) => HUES[row.answer],
           sort: (row) => RANKS[row.answer],
         },
-        { label: "Session", text: (row) => called(row), sort: (row) => called(row) },
-        { label: "Why", text: (row) => short(row.why), sort: (row) => row.why },
-        { label: "Record", width: 6.5, end: true, text: (row) => (row.seq === null ? "" : count(row.seq)) },
-        { label: "Format", width: 6, rank: 1, text: (row) => row.protocol, sort: (row) => row.protocol },
-        { label: "Server", width: 8, rank: 2, text: (row) => short(row.server), sort: (row) => row.server },
-        { label: "Address", rank: 2, text: (row) => short(row.peer), sort: (row) => row.peer },
+        { label: "Client", least: 9, share: 1.2, text: (row) => called(row), sort: (row) => called(row) },
+        { label: "Why", least: 12, share: 1.6, text: (row) => short(row.why), sort: (row) => row.why },
+        { label: "Record", width: 6.5, rank: 1, end: true, text: (row) => (row.seq === null ? "" : count(row.seq)) },
+        { label: "Format", width: 6, rank: 2, text: (row) => row.protocol, sort: (row) => row.protocol },
+        { label: "Server", width: 8, rank: 3, text: (row) => short(row.server), sort: (row) => row.server },
+        { label: "Address", width: 12.5, rank: 2, mono: true, text: (row) => short(row.peer), sort: (row) => row.peer },
       ],
     });
+    const filter = filterInput("Filter the answer", (value) => {
+      this.text = value;
+      this.#draw();
+    });
     const content = h("div", { class: "stack" }, this.#form(), this.said, this.table.element);
-    const made = frame({ title: "Why", content, fixed: true });
+    const made = frame({ title: "Why", tools: [filter], content, fixed: true });
     this.amount = made.amount;
-    this.view = { ...made, show() {}, hide() {} };
+    this.view = { ...made, show() {}, hide() {}, filter };
   }
 
   #form() {
@@ -98,8 +104,8 @@ class WhyView {
     } catch (error) {
       if (asked === this.#asked) {
         fill(this.said, nothing("That cannot be said", error.message));
-        this.table.rows = [];
-        this.amount("");
+        this.sessions = [];
+        this.#draw();
       }
     }
   }
@@ -119,13 +125,20 @@ class WhyView {
     });
     fill(
       this.said,
-      h("p", { class: "soft" }, `After record ${count(moment.seq)}, ${moment.time}, with ${short(rules)}.`),
+      h("p", { class: "soft" }, `After record ${count(moment.seq)}, `, since(moment.time), `, with ${short(rules)}.`),
       ...(refused === null ? [] : [h("p", {}, h("b", {}, "The server refused it. "), short(refused))]),
       ...[...links, ...answer.notes].map((note) => h("p", { class: "soft" }, note)),
     );
     this.table.empty = nothing("Nobody is called so", "No session of that moment has that name.");
-    this.table.rows = answer.sessions;
-    const given = answer.sessions.filter((row) => row.answer === "yes").length;
-    this.amount(`${count(given)} of ${count(answer.sessions.length)}`);
+    this.sessions = answer.sessions;
+    this.#draw();
+  }
+
+  #draw() {
+    const match = matching(this.text, ["why", "answer", "server"]);
+    const rows = match ? this.sessions.filter(match) : this.sessions;
+    this.table.rows = rows;
+    const given = rows.filter((row) => row.answer === "yes").length;
+    this.amount(rows.length ? `given to ${count(given)} of ${many(rows.length, "session")}` : "");
   }
 }
