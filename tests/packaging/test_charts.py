@@ -1,12 +1,14 @@
 """``compose.yaml`` and the Helm chart are what their schemas demand, and start the image as its Containerfile means.
 
-Neither was run with an engine. The templates are rendered by Go's own engine, without Helm.
+Neither was run with an engine. The templates are rendered by Go's own engine; if there is a ``helm``, it has to make
+the same of them.
 """
 
 from __future__ import annotations
 
 import json
 import shlex
+import shutil
 import stat
 import subprocess
 import sys
@@ -97,6 +99,22 @@ def test_its_ports_are_those_of_the_values() -> None:
     assert {(each["name"], each["containerPort"], each["protocol"]) for each in server["ports"]} == listed
     (claim,) = found["StatefulSet"]["spec"]["volumeClaimTemplates"]
     assert claim["spec"]["storageClassName"] == "fast"
+
+
+@pytest.mark.skipif(shutil.which("helm") is None, reason="there is no helm")
+def test_helm_makes_the_same_of_it(tmp_path: Path) -> None:
+    values = tmp_path / "values.yaml"
+    service = {"type": "LoadBalancer", "annotations": {"example.org/name": "hall"}}
+    mqtt = {"port": 8883, "protocol": "TCP"}
+    # Helm adds the default ports to these, except for those that are null.
+    for ports, merged in (({}, None), ({"objects": None, "spp": None, "mqtt": mqtt}, {"mqtt": mqtt})):
+        values.write_text(json.dumps({"service": service, "ports": ports}))
+        for words, said in ((["lint", "--strict", CHART], "0 chart(s) failed"), (["template", "hall", CHART], "kind:")):
+            ran = subprocess.run(["helm", *words, "--values", values], capture_output=True, text=True, timeout=60)
+            assert (ran.returncode, ran.stderr) == (0, "")
+            assert said in ran.stdout
+        found = {each["kind"]: each for each in yaml.safe_load_all(ran.stdout)}
+        assert found == rendered(json.dumps({"service": service, **({"ports": merged} if merged else {})}))
 
 
 def test_keys_of_a_secret_are_readable_by_the_server_alone(tmp_path: Path) -> None:
