@@ -23,14 +23,14 @@ MOST_RECENT = 1_000
 REPORTS_KEPT = 1.0
 """Seconds for which reports are kept: some are slow to make, and every reader may ask."""
 
-_REMEMBERED = frozenset({ev.SessionClosed, ev.AccessDenied, ev.AuthFailed})
+_REMEMBERED = frozenset({ev.SessionIdentified, ev.SessionClosed, ev.AccessDenied, ev.AuthFailed})
 
 
 class RequestMemory:
     """The memory that all requests share.
 
     :ivar seq: the number of the last record that is durable.
-    :ivar closed: the last records of closed sessions, oldest first.
+    :ivar closed: the last records of closed sessions, oldest first, each with the program that its client said it is.
     :ivar reading: reads the journal, off the reactor's thread.
     :ivar audit: reads what an audit says that runs beside the server.
     :ivar audits: runs an audit if somebody asks for one.
@@ -43,7 +43,7 @@ class RequestMemory:
 
     def __init__(self, server: AdministeredServer) -> None:
         self.seq = 0 if server.place is None else server.place.head().seq
-        self.closed: deque[Record] = deque(maxlen=MOST_RECENT)
+        self.closed: deque[tuple[Record, str | None]] = deque(maxlen=MOST_RECENT)
         self.denied: deque[Record] = deque(maxlen=MOST_RECENT)
         self.reading = Reading(server.reactor)
         self.audit = AuditReader()
@@ -56,6 +56,8 @@ class RequestMemory:
         self.metrics = Metrics(server, self.figures)
         self.history = History(server, self.figures)
         self.peers = Peers(server)
+        # The record of an end does not say it; a session that was there before this boot has it in the registry.
+        self._names = {each.id: each.name for each in server.bus.registry.state.sessions.values() if each.name}
         self._bus = server.bus
         self._seconds = server.reactor.seconds
         self._boot = server.boot
@@ -65,10 +67,20 @@ class RequestMemory:
 
     def _written(self, records: list[Record]) -> None:
         if not _REMEMBERED.isdisjoint([type(each.event) for each in records]):
-            self.closed += [each for each in records if isinstance(each.event, ev.SessionClosed)]
-            self.denied += [each for each in records if isinstance(each.event, (ev.AccessDenied, ev.AuthFailed))]
+            for each in records:
+                self._remember(each)
         self.seq = records[-1].seq if records else self.seq
         self.events.written(records)
+
+    def _remember(self, record: Record) -> None:
+        event = record.event
+        if isinstance(event, ev.SessionIdentified):
+            if event.name is not None:
+                self._names[event.session or ""] = event.name
+        elif isinstance(event, ev.SessionClosed):
+            self.closed.append((record, self._names.pop(event.session or "", None)))
+        elif isinstance(event, (ev.AccessDenied, ev.AuthFailed)):
+            self.denied.append(record)
 
     @property
     def tag(self) -> str:

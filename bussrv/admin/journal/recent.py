@@ -17,6 +17,7 @@ Item = TypeVar("Item", bound=Struct)
 class ClosedItem(Struct, frozen=True, kw_only=True):
     """A session that was closed.
 
+    :ivar name: the program that its client said it is.
     :ivar duration: the length of the session in microseconds.
     :ivar objects_in: how many objects it sent.
     """
@@ -28,6 +29,7 @@ class ClosedItem(Struct, frozen=True, kw_only=True):
     routing_id: str | None
     actor: str | None
     claimed: str | None
+    name: str | None
     peer: str | None
     reason: str | None
     duration: int
@@ -62,7 +64,7 @@ class DeniedItem(Struct, frozen=True, kw_only=True):
 
 async def closed(call: Call) -> Page:
     """Sessions that were closed lately, the last one first."""
-    items = (_item(ClosedItem, each) for each in tuple(call.shared.closed))
+    items = (_item(ClosedItem, each, name=name) for each, name in tuple(call.shared.closed))
     return await page_of(call, those_called(call, items))
 
 

@@ -108,6 +108,8 @@ export class Live {
   #takeEvents(events) {
     this.seq = Number(events.at(-1).id);
     const records = events.filter(({ event }) => event !== SKIPPED).map(({ data }) => JSON.parse(data));
+    // A record of an end does not say what its session was called.
+    records.forEach((record) => this.sessions.name(record));
     this.sessions.follow(records);
     this.takeRecords(records);
     if (records.length < events.length) {

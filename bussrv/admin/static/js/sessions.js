@@ -7,6 +7,7 @@
 
 import { timeOf } from "./format.js";
 import { Topic } from "./frame.js";
+import { calledBy } from "./names.js";
 
 const MOST = 20000;
 
@@ -41,6 +42,14 @@ export class Sessions {
 
   values() {
     return [...this.#byId.values()];
+  }
+
+  /** Have a record say what its session is called, if that is known here. The record itself has no such field. */
+  name(record) {
+    const session = this.get(record.session);
+    if (session && !record.actor && !record.claimed) {
+      Object.defineProperty(record, "called", { value: calledBy(session) });
+    }
   }
 
   /** Ask for the whole list. @returns the `seq` of its first page, or `null` if there was no answer. */

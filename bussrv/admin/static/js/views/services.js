@@ -142,7 +142,7 @@ export function servicesView(app) {
     const all = items ?? [];
     const match = matching(text, ["service"]);
     const rows = match ? all.filter(match) : all;
-    const wanted = way ?? (total > FEW ? "name" : "");
+    const wanted = way ?? (items === null || total > FEW ? "name" : "");
     ways.value = wanted;
     view.amount(items ? (rows.length < total ? `${count(rows.length)} of ${count(total)}` : count(total)) : "");
     table.empty = problem
