@@ -2,6 +2,8 @@
  * Folds long lists of names: those that begin alike, up to a separator, are one row that can be opened.
  */
 
+/** Fewer rows than these are no group. */
+const LEAST = 5;
 /** The separators of names: the levels of topics, and what people number things with. */
 const SEPARATOR = /[/.:_-]/g;
 
@@ -32,7 +34,7 @@ export function grouped(rows, keyOf, sum) {
       groups.set(key, [row]);
     }
   }
-  return [...alone, ...[...groups].flatMap(([key, inside]) => (inside.length > 1 ? [sum(key, inside)] : inside))];
+  return [...alone, ...[...groups].flatMap(([key, inside]) => (inside.length < LEAST ? inside : [sum(key, inside)]))];
 }
 
 /** The same by the beginnings of names: what is in a group is grouped by what follows. */

@@ -74,7 +74,7 @@ export function servicesView(app) {
         sort: (row) => row.from,
         kind: () => "soft",
       },
-      { label: "Subscribers", width: 7.5, end: true, text: (row) => count(row.wanted), sort: (row) => row.wanted },
+      { label: "Subscribers", width: 7.5, rank: 1, end: true, text: (row) => count(row.wanted), sort: (row) => row.wanted },
       {
         label: "Objects / s",
         width: 7,
