@@ -1,5 +1,6 @@
 """A wire format as the plugin page says it is written: clients that were denied something do not get it."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -10,8 +11,9 @@ from zope.interface import implementer
 
 from bussrv import events as ev
 from bussrv.bus.groups.frames import Delivery
-from bussrv.bus.interfaces import IBus, IEncoding
+from bussrv.bus.interfaces import IBus, IEncoding, IFilteringLink
 from bussrv.errors import Refused
+from bussrv.net.session.client_link import StreamLink
 from bussrv.net.session.factory import StreamFactory
 from bussrv.net.session.identification import MAX_FAILURES
 from bussrv.net.session.input import FREE_INPUT
@@ -124,20 +126,6 @@ def test_what_a_timer_publishes_is_sent_at_once() -> None:
     network.reactor.callLater(5, person.connection.protocol.publish, module["Publication"]("clock", "text/plain", b"2"))
     network.reactor.advance(5)
     assert other.connection.transport.value() == b"clock 2\n"
-
-
-def test_a_permission_withdrawn_during_the_write_is_not_granted() -> None:
-    network = guarded()
-    person = Person(network)
-    person.ask("LOGIN ann s3cret")
-    network.journal.hold()
-    person.ask("SUB door")
-    network.bus.access.policy = parse_policy(POLICY.replace("watch", "request"), Path("policy.toml"), ["lines"])
-    network.bus.policy_changed()
-    network.journal.release()
-    network.reactor.advance(0)
-    assert person.ask("") == ["# you are not allowed any more to watch 'door'", "# unknown command ''"]
-    assert not network.registry.state.subscriptions.get(person.connection.protocol.session_id)
 
 
 class NoLimit(StreamReader[bytes]):
@@ -284,3 +272,44 @@ def test_memory_that_a_format_keeps_counts_for_its_client() -> None:
     network.reactor.advance(0)
     assert (greedy.connection.is_open, modest.connection.is_open) == (False, True)
     assert network.bus.counters["outbound-full"] == 1
+
+
+def with_pattern(network: Network, **attributes: Any) -> Person:
+    """A client that subscribes to a pattern."""
+
+    class Wide(page()["LinesProtocol"]):  # type: ignore[misc]
+        async def sub(self, name: str, _: str) -> None:
+            await self.subscribe(name, {"own": "?"}, or_pattern=True)
+            self.say(f"subscribed to {name}")
+
+    return Person(network, type("Made", (Wide,), attributes))
+
+
+@implementer(IFilteringLink)
+class FilteringLink(StreamLink):
+    is_away = False
+
+    def encoding_of(self, filters: Mapping[str, dict[str, Any] | None], *, is_alone: bool) -> IEncoding:
+        assert all(options == {"own": "?"} for options in filters.values())
+        return self.encoding_for(None)
+
+    def refilter(self, encoding: IEncoding, changed: str, options: dict[str, Any] | None, *, is_there: bool) -> None:
+        """All clients get the same bytes."""
+
+
+def test_a_format_with_a_filtering_link_may_have_patterns() -> None:
+    network = Network()
+    publisher, person = Person(network), with_pattern(network, LINK=FilteringLink)
+    assert person.ask("SUB hall/#") == ["# subscribed to hall/#"]
+    for line in ("PUB hall/1/door open", "PUB attic shut"):
+        publisher.ask(line)
+    assert person.connection.take() == b"hall/1/door open\n"
+
+
+def test_patterns_that_give_nothing_are_a_bug_of_the_plugin() -> None:
+    network = Network()
+    with capturedLogs() as logged:
+        assert with_pattern(network).ask("SUB hall/#") == ["# bye: internal-error"]
+    (failure,) = [each["log_failure"] for each in logged if "log_failure" in each]
+    assert failure.getErrorMessage() == "StreamLink is no IFilteringLink, so its client cannot subscribe to patterns"
+    assert network.registry.state.subscriptions == {}

@@ -10,7 +10,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from bussrv.bus.groups.fanout import NO_FRAMES
-from bussrv.bus.interfaces import IEncoding, ISessionLink
+from bussrv.bus.interfaces import IEncoding, IFilteringLink, ISessionLink
 from bussrv.memory.bundle import Bundle
 from bussrv.memory.send_turns import PIECE, SendTurns
 from bussrv.net.session.backlog import Backlog
@@ -298,6 +298,15 @@ class PersonalLink(StreamLink):
 
 
 _BYTES = frozenset({bytes})
+
+
+def check_takes_patterns(link: ISessionLink, *, or_pattern: bool) -> None:
+    """Check that a client can be given what a pattern covers.
+
+    :raises TypeError: its link is no :class:`IFilteringLink`.
+    """
+    if or_pattern and not IFilteringLink.providedBy(link):
+        raise TypeError(f"{type(link).__name__} is no IFilteringLink, so its client cannot subscribe to patterns")
 
 
 def check_frames(frames: Sequence[object]) -> None:

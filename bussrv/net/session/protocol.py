@@ -34,7 +34,7 @@ from bussrv.memory.bundle import Bundle
 from bussrv.memory.limits import HeldMemory
 from bussrv.net.session import failing
 from bussrv.net.session.backlog import Backlog
-from bussrv.net.session.client_link import PersonalLink, StreamLink, check_frames
+from bussrv.net.session.client_link import PersonalLink, StreamLink, check_frames, check_takes_patterns
 from bussrv.net.session.identification import Identification
 from bussrv.net.session.input import FREE_INPUT, Input, Reader
 from bussrv.net.session.input_states import State
@@ -67,6 +67,7 @@ class StreamProtocol(TwistedProtocol):
 
     :cvar FORMAT: the name of the wire format.
     :cvar LAST_WORDS: a client that read too slowly has so many seconds to read why it is cut.
+    :cvar LINK: the class of the link, unless :meth:`personal` is overridden: one that provides more interfaces.
     :ivar dialed: whether this server connected to the other side; otherwise the other side connected.
     :ivar is_admitted: whether the bus has admitted the client already.
     :ivar is_link: whether the other side is a linked server.
@@ -80,6 +81,7 @@ class StreamProtocol(TwistedProtocol):
 
     FORMAT: ClassVar[str]
     LAST_WORDS: ClassVar[float] = 5.0
+    LINK: ClassVar[type[StreamLink]] = StreamLink
     dialed = is_admitted = is_link = _has_bid_farewell = False
     factory: PortConnections
     transport: Any
@@ -130,7 +132,7 @@ class StreamProtocol(TwistedProtocol):
 
     def make_link(self, backlog: Backlog) -> StreamLink:
         """The link: it sends frames to the client."""
-        kind = StreamLink if type(self).personal is StreamProtocol.personal else PersonalLink
+        kind = self.LINK if type(self).personal is StreamProtocol.personal else PersonalLink
         return kind(self, self.encoding(), self._bus.settings.max_outbound, backlog, self._bus.streams.outflow)
 
     def opened(self) -> None:
@@ -150,8 +152,7 @@ class StreamProtocol(TwistedProtocol):
     def continue_as(self, session_id: str, traffic: Traffic, reason: str) -> None:
         """Serve another session of the client from now on. The one that its connection had is closed.
 
-        :param traffic: the counts of the other session.
-        :param reason: of the end of the former one.
+        :param traffic: the counts of the other session. ``reason``: of the end of the former one.
         """
         self._bus.close(self.session_id, reason, self.traffic)
         self.session_id = self.input.session_id = session_id
@@ -208,10 +209,7 @@ class StreamProtocol(TwistedProtocol):
             self.opened()
 
     def not_admitted(self, refusal: OverLimit) -> None:
-        """Called when the client is over a limit, before its connection is closed. There is no session.
-
-        Write to :attr:`transport` what tells the client.
-        """
+        """The client is over a limit, and there is no session: write to :attr:`transport` what tells the client."""
 
     def dataReceived(self, data: bytes) -> None:
         """Read a chunk. Its events are served in the next slice of the session."""
@@ -283,14 +281,16 @@ class StreamProtocol(TwistedProtocol):
         check_frames(frames)
         self._bus.send(self.session_id, frames)
 
-    async def subscribe(self, service: str, options: dict[str, Any] | None = None) -> None:
-        """The client wants the publications on a service from now on; to be awaited by :meth:`busy_with`.
+    async def subscribe(self, service: str, options: dict[str, Any] | None = None, *, or_pattern: bool = False) -> None:
+        """The client wants the publications on a service from now on, or on those that a pattern covers; await it.
 
         :raises Refused: ``not-authenticated``, ``not-allowed``, or as :meth:`IRegistry.subscribe` does.
+        :raises TypeError: the link is no :class:`IFilteringLink`, so patterns would give the client nothing.
         """
+        check_takes_patterns(self.link, or_pattern=or_pattern)
         self.check_may("watch", service)
         await self.until_ready(service)
-        await self._bus.registry.subscribe(self.session_id, service, options)
+        await self._bus.registry.subscribe(self.session_id, service, options, or_pattern=or_pattern)
         if self._bus.registry.state.subscription(self.session_id, service) is None:
             raise _withdrawn("watch", service)
 

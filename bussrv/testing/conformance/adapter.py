@@ -17,6 +17,7 @@ CAPABILITIES: Mapping[str, str] = {
     "provide": "A client provides a service by a message of its own, before it publishes.",
     "publish": "A client can publish.",
     "unsubscribe": "A client can end a subscription.",
+    "pattern": "A client can subscribe to all services below a name at once, also to those that appear later.",
     "ask": "A client can send a request to a service.",
     "answer": "A client that provides a service is given requests, and can answer them.",
     "bytes": "A payload may consist of any bytes.",
@@ -103,6 +104,10 @@ class Client:
 
     def subscribe(self, service: str) -> bytes:
         """The client wants the publications on a service."""
+        raise NotImplementedError
+
+    def subscribe_below(self, service: str) -> bytes:
+        """The client wants the publications on all services whose names begin with ``service`` and a slash."""
         raise NotImplementedError
 
     def unsubscribe(self, service: str) -> bytes:

@@ -47,6 +47,7 @@ class StompAdapter(Adapter):
     absent: ClassVar[dict[str, str]] = {
         "refuse": "After each ERROR, STOMP closes the connection.",
         "provide": "Whoever sends to a destination provides that service.",
+        "pattern": "A destination is the name of a service.",
         "ask": "STOMP has no requests.",
         "answer": "STOMP has no requests.",
     }

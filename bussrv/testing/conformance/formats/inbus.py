@@ -47,6 +47,7 @@ class InbusAdapter(Adapter):
         "confirm": "The server never answers a datagram.",
         "refuse": "The server never answers a datagram.",
         "provide": "Publishing on a service provides it, for as long as its lease lasts.",
+        "pattern": "A datagram subscribes to one app-key.",
         "ask": "Inbus has no requests.",
         "answer": "Inbus has no requests.",
         "state": "A subscriber is given what is published after its subscription.",

@@ -54,6 +54,10 @@ class MqttClient(Client):
         """SUBSCRIBE, without one's own publications."""
         return self._send(packets.Subscribe, (packets.WantedFilter(service, 1, no_local=True),))
 
+    def subscribe_below(self, service: str) -> bytes:
+        """SUBSCRIBE to a filter."""
+        return self.subscribe(f"{service}/#")
+
     def unsubscribe(self, service: str) -> bytes:
         """UNSUBSCRIBE."""
         return self._send(packets.Unsubscribe, (service,))

@@ -64,6 +64,10 @@ class Member(Client):
         self._services.append(service)
         return self._member("subscribe")
 
+    def subscribe_below(self, service: str) -> bytes:
+        """Name a pattern."""
+        return self.subscribe(f"{service}/#")
+
     def unsubscribe(self, service: str) -> bytes:
         """Name the others only."""
         self._services.remove(service)

@@ -49,6 +49,7 @@ class SppAdapter(Adapter):
         "refuse": "The protocol has no errors.",
         "provide": "Clients of the protocol only watch.",
         "publish": "Clients of the protocol only watch.",
+        "pattern": "A packet subscribes to one service.",
         "ask": "The protocol has no requests.",
         "answer": "The protocol has no requests.",
     }

@@ -151,6 +151,18 @@ def an_unsubscribed_client_is_given_nothing(trial: Trial) -> None:
     trial.require(payloads(said, "window") == [b"open"], "an unsubscription ends a subscription to another service")
 
 
+@promise("pattern")
+def patterns_cover_what_appears_later(trial: Trial) -> None:
+    """A client that subscribed to all services below a name is given what is published on later ones, and no more."""
+    lab = trial.lab()
+    visitor = trial.client(lab)
+    visitor.tell(visitor.client.subscribe_below("kit"))
+    for name, wanted in (("kit/1", True), ("kit/2/3", True), ("kitchen", False), (SERVICE, False)):
+        trial.provider(lab, name).publish(name, b"on")
+        got = [service for service, _ in visitor.published()]
+        trial.require(got == [name] * wanted, f"a client that wants all below 'kit' is given {got!r} of {name!r}")
+
+
 @promise()
 def names_of_services_stay_as_they_are(trial: Trial) -> None:
     """A service is called the same over every format: letter case, blanks inside, slashes and all letters count."""
@@ -256,6 +268,7 @@ PROMISES: tuple[Promise, ...] = (
     publications_keep_their_order,
     own_publications_keep_their_order,
     an_unsubscribed_client_is_given_nothing,
+    patterns_cover_what_appears_later,
     names_of_services_stay_as_they_are,
     a_subscriber_first_gets_the_state,
     nothing_is_lost_between_state_and_update,

@@ -75,6 +75,18 @@ def a_denied_publication_reaches_nobody(trial: Trial) -> None:
     _denied(trial, visitor, lab, "publishing")
 
 
+@promise("pattern")
+def a_pattern_shows_only_what_may_be_watched(trial: Trial) -> None:
+    """Of the services that a pattern covers, a client is given only those that it may watch."""
+    lab = trial.lab(policy=trial.rules(LET_IN, watch=["!kit/secret", "kit/*"]))
+    visitor = trial.client(lab, host=KEPT_OUT)
+    visitor.tell(visitor.client.subscribe_below("kit"))
+    for name, wanted in (("kit/open", True), ("kit/secret", False)):
+        trial.provider(lab, name).publish(name, b"on")
+        got = [service for service, _ in visitor.published()]
+        trial.require(got == [name] * wanted, f"a client whose pattern covers {name!r} is given {got!r} of it")
+
+
 @promise()
 def a_withdrawn_permission_ends_a_subscription(trial: Trial) -> None:
     """A client is given nothing more on a service once it may not watch it any more."""
@@ -247,6 +259,7 @@ PROMISES: tuple[Promise, ...] = (
     a_denied_subscription_gives_nothing,
     a_denied_service_is_not_provided,
     a_denied_publication_reaches_nobody,
+    a_pattern_shows_only_what_may_be_watched,
     a_withdrawn_permission_ends_a_subscription,
     a_refusal_ends_nothing,
     strangers_get_nothing,
