@@ -7,6 +7,7 @@
 - ``bounded``: opening segments, so that no more of them is read or inflated than `bussrv.journal.bounds` allows
 - ``bounds``: the bounds of a journal: how much of it is read, inflated, kept in memory and told
 - ``chain``: the chain: every line of a journal, and of its manifest, holds the hash of the line before it
+- ``checkpoints``: the checkpoints in seals: C2SP checkpoints of the tree of a journal
 - ``closed``: closed segments: made read-only, perhaps compressed, one day removed
 - ``condition``: the condition of a journal that is being written, for who watches a server
 - ``digests``: digests of segments, as they were before they were compressed
@@ -28,6 +29,7 @@
 - ``pseudonyms``: how a journal that nobody can change forgets a person
 - ``reading``: reading a journal from outside, while a server may be writing it: nothing is locked, nothing is changed
 - ``record``: one journal record: a registry event with its stamp, as one line of JSON. The only codec of records
+- ``record_tree``: the Merkle tree of the records of a journal, beside the chain
 - ``recovery``: opening a journal directory
 - ``regular``: opening regular files only
 - ``salvage``: going on after damage: all that can still be read of a journal, and the beginning of a new chain

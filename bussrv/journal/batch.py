@@ -29,6 +29,7 @@ from bussrv.journal.lock import DirectoryGone, Locked
 from bussrv.journal.outside_changes import Changed, OutsideChange, set_aside
 from bussrv.journal.reading import Fold
 from bussrv.journal.record import Record, Stamped
+from bussrv.journal.record_tree import RecordTree, tree_after
 from bussrv.journal.recovery import Recovered
 from bussrv.journal.segment import Extent, SegmentFile, ended_change
 from bussrv.journal.space import Space
@@ -138,6 +139,7 @@ class BatchWriter:
         last = recovered.previous.segment if recovered.previous is not None else 0
         self.head = JournalEnd(last, recovered.next_seq - 1, recovered.hash)
         self._previous: Previous | None = recovered.previous
+        self._tree = recovered.tree
         self._salvaged: Damage | None = recovered.salvaged
         self._fold = fold
         self._sync = sync
@@ -397,6 +399,9 @@ class BatchWriter:
         self._hold(at_once=True)
         self._mend()
         states = self._fold.states()
+        salvaged = self._salvaged or self._loss()
+        # Who holds the old tree must not take a new chain for its continuation.
+        tree = RecordTree(self._next_seq) if salvaged else tree_after(self._tree, self._next_seq)
         header = Header(
             prev=self._hash,
             segment=self._next_seq,
@@ -406,7 +411,8 @@ class BatchWriter:
             boot=self._boot,
             previous=self._previous,
             seal=self._last_seal(),
-            salvaged=self._salvaged or self._loss(),
+            salvaged=salvaged,
+            tree=tree.as_header(),
         )
         segment = SegmentFile(self._directory, header, states, self._files)
         self._hash = segment.good.hash
@@ -429,7 +435,7 @@ class BatchWriter:
         self._sync_due = None
         if segment.good.records:
             self._previous = segment.good.extent().as_previous()
-            self._hash = segment.good.hash
+            self._hash, self._tree = segment.good.hash, segment.good.tree
         else:
             self._hash, self._salvaged = segment.header.prev, segment.header.salvaged
 

@@ -3,10 +3,11 @@ r"""The beginning of a segment: its header, and the registry before its first re
 ::
 
     {"v":4,"prev":"9f86d0…","segment":813,"parts":1,"time":"2026-11-21T14:02:03.123456Z","server":"hall","boot":"5f1c…",
-     "previous":{"segment":1,"bytes":251034,"digest":"60303a…"},"seal":"fcde2b…"}\n
+     "previous":{"segment":1,"bytes":251034,"digest":"60303a…"},"seal":"fcde2b…","tree":{"begin":1,"edge":["…",…]}}\n
     {"v":4,"prev":"d2a84f…","snapshot":813,"part":1,"state":{…}}\n
 
-So a segment can be replayed without those before it, and says what the one before it was when it ended.
+So a segment can be replayed without those before it, and says what the one before it was when it ended. ``tree`` is the
+Merkle tree of all records before it (:mod:`bussrv.journal.record_tree`); programs before that wrote none.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from bussrv.errors import JournalError
 from bussrv.journal.record import format_time, parse_time, version_of
+from bussrv.journal.record_tree import HeaderTree, RecordTree
 from bussrv.journal.versions import SCHEMA_VERSION
 
 MANIFEST = 0
@@ -51,6 +53,7 @@ class Header(Struct, frozen=True, kw_only=True):
     :ivar previous: the segment before, ``None`` in the first of a journal.
     :ivar seal: the hash of the last line of the manifest then, if there was one.
     :ivar salvaged: the damage after which this segment begins a new chain.
+    :ivar tree: the tree of the records before, ``None`` if the program that wrote it kept none.
     """
 
     prev: str
@@ -62,6 +65,7 @@ class Header(Struct, frozen=True, kw_only=True):
     previous: Previous | None = None
     seal: str | None = None
     salvaged: Damage | None = None
+    tree: HeaderTree | None = None
 
 
 class Part(Struct, frozen=True):
@@ -88,6 +92,7 @@ class _HeaderLine(Struct, omit_defaults=True):
     previous: Previous | UnsetType = UNSET
     seal: str | UnsetType = UNSET
     salvaged: Damage | UnsetType = UNSET
+    tree: HeaderTree | UnsetType = UNSET
 
 
 class _PartLine(Struct):
@@ -116,6 +121,7 @@ def encode_header(header: Header, version: int = SCHEMA_VERSION) -> bytes:
         previous=UNSET if header.previous is None else header.previous,
         seal=UNSET if header.seal is None else header.seal,
         salvaged=UNSET if header.salvaged is None else header.salvaged,
+        tree=UNSET if header.tree is None else header.tree,
     )
     return _encode(line) + b"\n"
 
@@ -129,6 +135,8 @@ def decode_header(text: bytes) -> Header:
         version_of(text)
         line = _decode_header(text)
         time = parse_time(line.time)
+        if line.tree:
+            RecordTree.of_header(line.tree, line.segment)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise JournalError(f"not the header of a segment: {error}") from error
     return Header(
@@ -141,6 +149,7 @@ def decode_header(text: bytes) -> Header:
         previous=line.previous or None,
         seal=line.seal or None,
         salvaged=line.salvaged or None,
+        tree=line.tree or None,
     )
 
 

@@ -43,6 +43,8 @@ class Seal(Struct, frozen=True, omit_defaults=True, tag_field="kind", tag="seal"
 
     :ivar closed: nothing is written to the segment any more, and no other seal of it follows.
     :ivar digest: the SHA-256 of those bytes.
+    :ivar checkpoint: the tree of all records up to there, see :mod:`bussrv.journal.checkpoints`; ``None``: the segment
+        has no tree.
     :ivar records: how many records these are; a seal of none is a fault.
     """
 
@@ -57,6 +59,7 @@ class Seal(Struct, frozen=True, omit_defaults=True, tag_field="kind", tag="seal"
     last_seq: Number | None = None
     first_time: Moment | None = None
     last_time: Moment | None = None
+    checkpoint: str | None = None
 
 
 class KeyEntry(Struct, frozen=True, tag_field="kind", tag="key"):
@@ -82,7 +85,20 @@ class Pruned(Struct, frozen=True, tag_field="kind", tag="pruned"):
     reason: Literal["age", "size"]
 
 
-Body = Seal | KeyEntry | Pruned
+class Cosigned(Struct, frozen=True, tag_field="kind", tag="cosigned"):
+    """Witnesses cosigned the checkpoint of a seal.
+
+    :ivar seal: the hash of the line of that seal.
+    :ivar signatures: the lines of their signatures, each with its newline.
+    """
+
+    time: Moment
+    server: str
+    seal: Hash
+    signatures: str
+
+
+Body = Seal | KeyEntry | Pruned | Cosigned
 
 
 class ManifestEntry(Struct, frozen=True):
@@ -107,6 +123,8 @@ class Manifest(Struct):
 
     :ivar seals: the last seal of each segment; ``all_seals`` has them all, in order.
     :ivar pruned: what was deleted, by segment.
+    :ivar checkpoints: the seals that have a checkpoint, by the hash of their lines.
+    :ivar cosigned: what witnesses cosigned, by the hash of the line of the seal.
     :ivar lines: the number of each line, by its hash, whatever it says. One is missing when the end was cut off.
     :ivar in_force: the key that the next entry must be signed with.
     :ivar last_hash: what the next entry has for ``prev``.
@@ -120,6 +138,8 @@ class Manifest(Struct):
     seals: dict[int, Seal] = {}
     all_seals: dict[int, list[Seal]] = {}
     pruned: dict[int, Pruned] = {}
+    checkpoints: dict[str, Seal] = {}
+    cosigned: dict[str, list[Cosigned]] = {}
     lines: dict[str, int] = {}
     in_force: PublicKey | None = None
     last_hash: str = START

@@ -15,7 +15,7 @@ from bussrv.journal.chain import line_hash
 from bussrv.journal.evidence.manifest import EntryJudge
 from bussrv.journal.files import FILES, Files
 from bussrv.journal.keys import PrivateKey, PublicKey
-from bussrv.journal.manifest import Body, KeyEntry, Manifest, Pruned, Seal, encode
+from bussrv.journal.manifest import Body, Cosigned, KeyEntry, Manifest, Pruned, Seal, encode
 from bussrv.journal.outside_changes import Changed, Identity, OutsideChange, change, identity
 from bussrv.journal.regular import read_regular
 
@@ -151,7 +151,7 @@ class ManifestFile:
         """Whether there is a file."""
         return self._known is not None
 
-    def append(self, bodies: Sequence[Seal | Pruned]) -> list[str]:
+    def append(self, bodies: Sequence[Seal | Pruned | Cosigned]) -> list[str]:
         """Add entries, with one write and one sync.
 
         :returns: their hashes.

@@ -31,6 +31,7 @@ from bussrv.journal.header import Damage, Header, Previous
 from bussrv.journal.manifest import MANIFEST_NAME, Seal
 from bussrv.journal.manifest_file import read_manifest
 from bussrv.journal.reading import BadLine, Fold, read_header
+from bussrv.journal.record_tree import RecordTree
 from bussrv.journal.scan import Scan
 from bussrv.journal.segment import (
     COMPRESSED_SUFFIX,
@@ -62,6 +63,7 @@ class Recovered(Struct, frozen=True, kw_only=True):
     :ivar torn_bytes: the size of an unfinished line that was set aside.
     :ivar salvaged: the damage after which the next segment begins a new chain.
     :ivar unsealed: segments that ended without being sealed as closed.
+    :ivar tree: the tree of all records, ``None`` if the last segment has none, or a new one begins.
     """
 
     next_seq: int = 1
@@ -73,6 +75,7 @@ class Recovered(Struct, frozen=True, kw_only=True):
     torn_bytes: int = 0
     salvaged: Damage | None = None
     unsealed: tuple[Extent, ...] = ()
+    tree: RecordTree | None = None
 
 
 class Damaged(JournalError):
@@ -186,6 +189,7 @@ class _Recovery:
                 torn_bytes=torn,
                 salvaged=header.salvaged,
                 unsealed=tuple(unsealed),
+                tree=None if header.tree is None else RecordTree.of_header(header.tree, header.segment),
             )
         if not self._is_closed(last):
             unsealed.append(found.extent)
@@ -198,6 +202,7 @@ class _Recovery:
             stopped=isinstance(record.event, ServerStopped),
             torn_bytes=torn,
             unsealed=tuple(unsealed),
+            tree=found.tree,
         )
 
     def _is_closed(self, path: Path) -> bool:

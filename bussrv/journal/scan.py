@@ -14,6 +14,7 @@ from bussrv.journal.evidence.segments import Segment, unreadable, why_unreadable
 from bussrv.journal.header import Part
 from bussrv.journal.reading import Fold
 from bussrv.journal.record import Record
+from bussrv.journal.record_tree import RecordTree, TreeHead
 from bussrv.journal.segment import CORRUPT, Measure, first_seq, is_compressed, open_segment
 
 _TOGETHER = 1 << 16
@@ -53,6 +54,8 @@ class Scan:
         self._torn = 0
         self._texts: list[bytes] = []
         self._records: list[Record] = []
+        self._record_lines: list[bytes] = []
+        self._heads: dict[int, TreeHead] = {}
         with open_segment(path) as file:
             try:
                 self._read(file)
@@ -63,9 +66,14 @@ class Scan:
                 self.segment = self._found()
         self.extent = self._measure.extent()
 
+    @property
+    def tree(self) -> RecordTree | None:
+        """The tree of all records up to its end; ``None``: its header has none."""
+        return self._measure.tree
+
     def _read(self, file: BinaryIO) -> None:
         judge, fold, texts, records, beginnings = self.judge, self._fold, self._texts, self._records, self._beginnings
-        registry = self._registry
+        registry, record_lines = self._registry, self._record_lines
         size, due, is_within = 0, _TOGETHER, False
         while text := file.readline(MAX_LINE):
             is_whole = text.endswith(b"\n")
@@ -73,6 +81,7 @@ class Scan:
                 found = judge.pass_line(text)
                 if isinstance(found, Record):
                     records.append(found)
+                    record_lines.append(text)
                 if fold is not None and judge.wrong is None:
                     self._take_in(found, fold)
                 if registry is not None:
@@ -96,11 +105,17 @@ class Scan:
         text = b"".join(self._texts)
         if not self._measure.bytes:
             self._first_line = text[:MOST_OF_A_LINE].partition(b"\n")[0]
-        self._measure.add(text, self.judge.hash or "", self._records)
-        self._texts.clear()
-        self._records.clear()
-        if self._measure.bytes in self._beginnings:
-            self._beginnings[self._measure.bytes] = self._measure.digest()
+            header = self.judge.header
+            if header is not None and header.tree is not None:
+                self._measure.tree = RecordTree.of_header(header.tree, header.segment)
+        self._measure.add(text, self.judge.hash or "", self._records, b"".join(self._record_lines))
+        for each in (self._texts, self._records, self._record_lines):
+            each.clear()
+        size = self._measure.bytes
+        if size in self._beginnings:
+            self._beginnings[size] = self._measure.digest()
+            if self.tree is not None and self.judge.wrong is None:
+                self._heads[size] = self.tree.head()
 
     def _take_in(self, found: Line | None, fold: Fold) -> None:
         if isinstance(found, Record):
@@ -113,6 +128,7 @@ class Scan:
 
     def _found(self) -> Segment:
         judge, extent = self.judge, self._measure.extent()
+        tree = extent.tree
         # If a sealed beginning does not end with a line, its digest cannot be that of the seal.
         beginnings = {size: digest for size, digest in self._beginnings.items() if size <= extent.bytes}
         last_hash = self._measure.hash if judge.lines else NO_DIGESTS.last_hash
@@ -123,5 +139,6 @@ class Scan:
             torn=self._torn,
             lines=judge.lines,
             counts=extent,
+            trees=self._heads if tree is None or judge.wrong is not None else {**self._heads, extent.bytes: tree},
             registries=None if self._registry is None or self._torn else self._registry.registries(),
         )

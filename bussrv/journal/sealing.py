@@ -9,9 +9,10 @@ from typing import Literal
 from msgspec.structs import asdict
 
 from bussrv.journal.chain import START
+from bussrv.journal.checkpoints import default_name, sealed_checkpoint
 from bussrv.journal.files import FILES, Files
 from bussrv.journal.keys import PrivateKey
-from bussrv.journal.manifest import MANIFEST_NAME, Manifest, Pruned, Seal, last_seq
+from bussrv.journal.manifest import MANIFEST_NAME, Cosigned, Manifest, Pruned, Seal, last_seq
 from bussrv.journal.manifest_file import ManifestFile
 from bussrv.journal.outside_changes import set_aside
 from bussrv.journal.segment import Extent
@@ -28,6 +29,7 @@ class Sealer:
 
     :param manifest: what :func:`bussrv.journal.manifest_file.read_manifest` found there.
     :param key: what seals are signed with; a first key is introduced.
+    :param name: of the journal in its checkpoints; by default it is made of the id of the server.
     :raises JournalError: if the key in force is another one.
     :raises OSError: if a first key cannot be written down.
     """
@@ -40,8 +42,10 @@ class Sealer:
         manifest: Manifest,
         key: PrivateKey | None,
         clock: Clock,
+        name: str | None = None,
         files: Files = FILES,
     ) -> None:
+        self._name = default_name(server) if name is None else name
         self._path = directory / MANIFEST_NAME
         self._server = server
         self._key = key
@@ -103,9 +107,26 @@ class Sealer:
         :returns: the seals, each with the hash of its line.
         :raises OSError: if the manifest cannot be written; nothing is sealed then.
         """
-        time, server = self._clock.utc(), self._server
-        seals = [Seal(time=time, server=server, closed=closed, **asdict(extent)) for extent in extents]
+        time = self._clock.utc()
+        seals = [self._seal(extent, time, closed=closed) for extent in extents]
         return list(zip(seals, self._file.append(seals), strict=True))
+
+    def _seal(self, extent: Extent, time: int, *, closed: bool) -> Seal:
+        head = extent.tree
+        # A tree without leaves says nothing.
+        checkpoint = sealed_checkpoint(head, self._name, time, self._key) if head is not None and head.size else None
+        members = asdict(extent)
+        del members["tree"]
+        return Seal(time=time, server=self._server, closed=closed, checkpoint=checkpoint, **members)
+
+    def cosign(self, seal: str, signatures: str) -> None:
+        """Say that witnesses cosigned the checkpoint of a seal.
+
+        :param seal: the hash of its line.
+        :param signatures: the lines of their signatures.
+        :raises OSError: if the manifest cannot be written.
+        """
+        self._file.append([Cosigned(self._clock.utc(), self._server, seal, signatures)])
 
     def prune(self, seal: Seal, reason: Reason) -> None:
         """Say that a segment is about to be removed.

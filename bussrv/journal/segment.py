@@ -37,6 +37,7 @@ from bussrv.journal.files import FILES, Files
 from bussrv.journal.header import Damage, Header, Part, Previous, decode_header, encode_header, encode_part
 from bussrv.journal.outside_changes import Changed, OutsideChange, change, identity, sized
 from bussrv.journal.record import Record
+from bussrv.journal.record_tree import RecordTree, TreeHead
 from bussrv.journal.regular import read_regular
 
 SUFFIX = ".jsonl"
@@ -218,11 +219,13 @@ class Extent(Counts, frozen=True, kw_only=True):
 
     :ivar segment: the number in its name.
     :ivar bytes: its size, of which ``digest`` is the SHA-256.
+    :ivar tree: the tree of all records up to its end, ``None`` if its header has none.
     """
 
     segment: int
     bytes: int
     digest: str
+    tree: TreeHead | None = None
 
     def as_previous(self) -> Previous:
         """The same, as the header of the next segment says it."""
@@ -234,22 +237,26 @@ class Measure:
 
     :ivar bytes: how large it is, and ``records`` how many records it has.
     :ivar hash: the hash of its last line.
+    :ivar tree: the tree of all records up to its end; to be set before the first of its records is added.
     """
 
-    def __init__(self, segment: int) -> None:
+    def __init__(self, segment: int, tree: RecordTree | None = None) -> None:
         self.bytes = self.records = 0
         self.hash = ""
+        self.tree = tree
         self._segment = segment
         self._digest = sha256()
         self._first: Record | None = None
         self._last: Record | None = None
 
-    def add(self, data: bytes, last_hash: str, records: Sequence[Record] = ()) -> None:
+    def add(self, data: bytes, last_hash: str, records: Sequence[Record] = (), lines: bytes = b"") -> None:
         """Take in further lines.
 
         :param last_hash: the hash of the last of them.
-        :param records: those among them.
+        :param records: those among them, and ``lines`` the lines of these.
         """
+        if self.tree is not None:
+            self.tree.add(lines)
         self._digest.update(data)
         self.bytes += len(data)
         self.hash = last_hash
@@ -265,7 +272,8 @@ class Measure:
 
     def extent(self) -> Extent:
         """How far it goes now."""
-        extent = Extent(segment=self._segment, bytes=self.bytes, digest=self.digest(), records=self.records)
+        tree = None if self.tree is None else self.tree.head()
+        extent = Extent(segment=self._segment, bytes=self.bytes, digest=self.digest(), records=self.records, tree=tree)
         first, last = self._first, self._last
         if first is None or last is None:
             return extent
@@ -287,7 +295,8 @@ class SegmentFile:
         self.path = directory / segment_name(header.segment)
         self.header = header
         self._files = files
-        self.good = Measure(header.segment)
+        tree = None if header.tree is None else RecordTree.of_header(header.tree, header.segment)
+        self.good = Measure(header.segment, tree)
         self._pending: tuple[bytes, str, list[Record]] | None = None
         self._text_path = str(self.path)
         if self.path.exists() and not _is_without_records(self.path):
@@ -369,7 +378,7 @@ class SegmentFile:
     def mark_good(self) -> None:
         """All that has been written so far is to stay."""
         if self._pending is not None:
-            self.good.add(*self._pending)
+            self.good.add(*self._pending, self._pending[0])
             self._pending = None
 
     def close(self) -> None:

@@ -23,7 +23,8 @@ MOST_HASHES = 63
 """No proof has more hashes: that is enough for 2^63 leaves."""
 
 _KEPT_FROM = 256
-"""A :class:`Tree` keeps the roots of complete subtrees that have at least so many leaves."""
+"""A :class:`Tree` keeps the roots of complete subtrees that have at least so many leaves; an :class:`Edge` hashes at
+most so many together."""
 
 
 def leaf_hash(leaf: bytes) -> bytes:
@@ -61,22 +62,23 @@ class Edge:
         """The same edge, which grows on its own."""
         return Edge(self.size, self._hashes)
 
-    def append(self, hashed: bytes) -> None:
-        """Add a leaf.
+    def extend(self, hashed: Sequence[bytes]) -> None:
+        """Add leaves, given the :func:`leaf_hash` of each."""
+        at, count = 0, len(hashed)
+        while at < count:
+            # The largest complete subtree that may begin here.
+            width = min(self.size & -self.size or _KEPT_FROM, _KEPT_FROM, 1 << ((count - at).bit_length() - 1))
+            self._push(_complete(hashed[at : at + width]), width)
+            at += width
 
-        :param hashed: its :func:`leaf_hash`.
-        """
-        hashes, size = self._hashes, self.size
-        while size & 1:
-            hashed = sha256(b"\1" + hashes.pop() + hashed).digest()
-            size >>= 1
-        hashes.append(hashed)
-        self.size += 1
-
-    def extend(self, hashed: Iterable[bytes]) -> None:
-        """Add leaves, given their hashes."""
-        for each in hashed:
-            self.append(each)
+    def _push(self, root: bytes, width: int) -> None:
+        """Add a complete subtree."""
+        carry = self.size // width
+        while carry & 1:
+            root = sha256(b"\1" + self._hashes.pop() + root).digest()
+            carry >>= 1
+        self._hashes.append(root)
+        self.size += width
 
     def root(self) -> bytes:
         """The root hash of the tree."""
@@ -90,8 +92,7 @@ class Edge:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Edge) and (self.size, self._hashes) == (other.size, other._hashes)
 
-    def __hash__(self) -> int:
-        return hash((self.size, *self._hashes))
+    __hash__ = None  # type: ignore[assignment] # it grows
 
 
 class Tree:
@@ -177,7 +178,7 @@ class Tree:
             if len(text) != width * HASH_BYTES:
                 raise ValueError(f"the hashes of the leaves {begin} to {end - 1} are {len(text)} bytes")
             edge = Edge()
-            edge.extend(text[at : at + HASH_BYTES] for at in range(0, len(text), HASH_BYTES))
+            edge.extend([text[at : at + HASH_BYTES] for at in range(0, len(text), HASH_BYTES)])
             return edge.root()
         kept = self._kept.get((begin, end))
         if kept is None:
@@ -186,6 +187,13 @@ class Tree:
             if width & (width - 1) == 0:
                 self._kept[begin, end] = kept
         return kept
+
+
+def _complete(hashed: Sequence[bytes]) -> bytes:
+    """The root of a complete subtree, given the hashes of its leaves."""
+    while len(hashed) > 1:
+        hashed = [sha256(b"\1" + left + right).digest() for left, right in zip(hashed[::2], hashed[1::2], strict=True)]
+    return hashed[0]
 
 
 def _left(width: int) -> int:

@@ -19,9 +19,10 @@ from twisted.internet.defer import Deferred
 
 from bussrv import events as ev
 from bussrv.journal.batch import BatchWriter, make_entry
+from bussrv.journal.checkpoints import read_checkpoint
 from bussrv.journal.files import Files
 from bussrv.journal.keys import PrivateKey
-from bussrv.journal.manifest import MANIFEST_NAME
+from bussrv.journal.manifest import MANIFEST_NAME, Cosigned, Manifest
 from bussrv.journal.manifest_file import ManifestFile, read_manifest
 from bussrv.journal.record import Stamped, parse_time
 from bussrv.journal.recovery import Damaged, recover
@@ -30,6 +31,8 @@ from bussrv.journal.sealing import MARKER, Sealer
 from bussrv.journal.segment import segment_name
 from bussrv.journal.upkeep import Upkeep, UpkeepPolicy
 from bussrv.registry.state.fold import RegistryFold
+from bussrv.transparency.cosignatures import SigningKey
+from bussrv.transparency.notes import COSIGNATURE
 from bussrv.values import InEffect, ModeInterest, PolicyRule, PolicyText, RuleInterest
 
 PLACE = Path(__file__).parents[2] / "docs" / "reference" / "journal-format"
@@ -66,6 +69,7 @@ def key(sentence: str) -> PrivateKey:
 
 FIRST_KEY = key("bussrv golden journal, first key")
 SECOND_KEY = key("bussrv golden journal, second key")
+WITNESS = SigningKey("witness.example/w1", COSIGNATURE, key("bussrv golden journal, witness").seed)
 
 
 class GoldenClock:
@@ -167,9 +171,18 @@ def write_whole(directory: Path) -> None:
     bell["peer"] = "192.168.7.20:7001"
     _crashed_boot(directory, bell)
     _stopped_boot(directory, bell)
-    manifest = ManifestFile(directory / MANIFEST_NAME, read_manifest(directory / MANIFEST_NAME), FIRST_KEY)
+    found = read_manifest(directory / MANIFEST_NAME)
+    manifest = ManifestFile(directory / MANIFEST_NAME, found, FIRST_KEY)
+    manifest.append([witnessed(found, parse_time("2026-11-20T18:31:03.000000Z"), "hall")])
     manifest.introduce(SECOND_KEY.public, FIRST_KEY, time=parse_time("2026-11-20T19:00:00.000000Z"), server="hall")
     _running_boot(directory, bell)
+
+
+def witnessed(manifest: Manifest, time: int, server: str) -> Cosigned:
+    """The cosignature of a witness under the newest checkpoint."""
+    *_, (sealed, seal) = manifest.checkpoints.items()
+    _, note = read_checkpoint(seal.checkpoint or "")
+    return Cosigned(time, server, sealed, WITNESS.sign(note.text, time // 1_000_000).line)
 
 
 def _crashed_boot(directory: Path, bell: dict[str, str]) -> None:

@@ -9,14 +9,22 @@ from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 
+import msgspec
+
+from bussrv.errors import JournalError
 from bussrv.journal.chain import START, line_hash
+from bussrv.journal.checkpoints import default_name, sealed_checkpoint
+from bussrv.journal.header import decode_header
 from bussrv.journal.keys import PrivateKey, sign_line, split_signature
 from bussrv.journal.manifest import MANIFEST_NAME
+from bussrv.journal.record import parse_time
+from bussrv.journal.record_tree import RecordTree
 from bussrv.journal.segment import COMPRESSED_SUFFIX, first_seq, list_segments
 
 _PREV = re.compile(rb'"prev":"[0-9a-f]{64}"')
 _PREVIOUS = re.compile(rb'"previous":\{[^}]*\}')
 _SEAL = re.compile(rb'"seal":"[0-9a-f]{64}"')
+_TREE = re.compile(rb'"tree":\{[^}]*\}')
 
 
 class Copy:
@@ -105,8 +113,26 @@ class Copy:
                 said = {"segment": before, "bytes": len(data), "digest": sha256(data).hexdigest()}
                 text = b'"previous":' + json.dumps(said, separators=(",", ":")).encode()
                 self.segments[each][0] = _PREVIOUS.sub(text, self.segments[each][0])
+                tree = self._tree(before)
+                # Otherwise no header can say it.
+                if tree is not None and tree.head().size == each - tree.begin:
+                    text = b'"tree":' + msgspec.json.encode(tree.as_header())
+                    self.segments[each][0] = _TREE.sub(text, self.segments[each][0])
             last = self.chain(each, last)
             before = each
+
+    def _tree(self, number: int, records: int | None = None) -> RecordTree | None:
+        """The tree up to the end of a segment, or up to some of its records; ``None``: its header has none."""
+        try:
+            header = decode_header(self.segments[number][0])
+        except JournalError:
+            return None
+        if header.tree is None:
+            return None
+        tree, begin = RecordTree.of_header(header.tree, header.segment), self.begin(number)
+        lines = self.segments[number][begin : None if records is None else begin + records]
+        tree.add(b"".join(lines))
+        return tree
 
     def without_seals(self) -> None:
         """Let no header refer to a seal."""
@@ -125,6 +151,10 @@ class Copy:
                 until = None if members["closed"] else self.begin(members["segment"]) + members["records"]
                 data = b"".join(lines[:until])
                 members["bytes"], members["digest"] = len(data), sha256(data).hexdigest()
+                tree = self._tree(members["segment"], None if members["closed"] else members["records"])
+                if tree is not None and "checkpoint" in members:
+                    time = parse_time(members["time"])
+                    members["checkpoint"] = sealed_checkpoint(tree.head(), default_name(self.server), time, key)
             if members["kind"] == "key" and key is not None:
                 members["public"] = key.public.text
             self.manifest[index] = entry_line(members, key)

@@ -214,7 +214,7 @@ HEADERS = [
     Kind("another number in the header", in_header(rb'"segment":\d+', b'"segment":77')),
     Kind("more parts in the header", in_header(rb'"parts":\d+', b'"parts":9')),
     Kind("a header that says it was salvaged",
-         in_header(rb"\}\n", b',"salvaged":{"segment":1,"line":2,"reason":"x"}}\n')),
+         in_header(rb',"tree":', b',"salvaged":{"segment":1,"line":2,"reason":"x"},"tree":')),
     Kind("a space in the header", in_header(rb'"parts":', b'"parts": ')),
     Kind("an unknown member in the header", in_header(rb"\}\n", b',"note":1}\n')),
     Kind("the header twice", _header_again),

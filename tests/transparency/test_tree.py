@@ -46,7 +46,7 @@ def tree_of(leaves):
 
 def edge_of(leaves):
     edge = Edge()
-    edge.extend(map(leaf_hash, leaves))
+    edge.extend([*map(leaf_hash, leaves)])
     return edge
 
 
@@ -87,7 +87,7 @@ def test_an_edge_grows_as_the_definition_says(leaves, data):
     # It goes on from any size.
     resumed = Edge(size, tree_of(leaves).edge(size).hashes)
     before = resumed.copy()
-    resumed.extend(map(leaf_hash, leaves[size:]))
+    resumed.extend([*map(leaf_hash, leaves[size:])])
     assert resumed == edge
     assert before == edge_of(leaves[:size])
 

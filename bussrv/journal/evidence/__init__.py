@@ -25,6 +25,8 @@ Facts in, findings out. Nothing here opens a file, asks a clock, or imports Twis
 | ``broken-snapshot`` | a segment does not begin with what the one before adds up to | :class:`.segments.SegmentJudge` |
 | ``journal-salvaged`` | a header says that a new chain begins after damage | :class:`.segments.SegmentJudge` |
 | ``broken-seal`` | a segment is not what its seals say, or is not sealed | :class:`.segments.SegmentJudge` |
+| ``broken-tree`` | a header has another tree than the records before it | :class:`.segments.SegmentJudge` |
+| ``broken-tree`` | the checkpoint of a seal is not of the records there | :class:`.segments.SegmentJudge` |
 | ``bad-manifest`` | a line of the manifest is wrong, or what follows the last one | :class:`.manifest.EntryJudge` |
 | ``bad-manifest`` | an entry that was noted elsewhere is missing | :func:`.segments.judge_manifest` |
 | ``bad-manifest`` | an entry that a header refers to is missing | :func:`.segments.judge_references` |

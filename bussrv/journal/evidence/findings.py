@@ -11,6 +11,7 @@ SEVERITIES = {
     "broken-link": "error",
     "broken-snapshot": "error",
     "broken-seal": "error",
+    "broken-tree": "error",
     "bad-manifest": "error",
     "segment-missing": "error",
     "journal-salvaged": "warning",

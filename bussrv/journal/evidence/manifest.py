@@ -7,9 +7,22 @@ from collections.abc import Iterator
 from bussrv.errors import JournalError
 from bussrv.journal import bounds
 from bussrv.journal.chain import line_hash
+from bussrv.journal.checkpoints import checkpoint_fault
 from bussrv.journal.evidence.findings import UNCHAINED, Finding
 from bussrv.journal.keys import PublicKey, Succession
-from bussrv.journal.manifest import Body, KeyEntry, Manifest, ManifestEntry, Pruned, Seal, beginning, decode, last_seq
+from bussrv.journal.manifest import (
+    Body,
+    Cosigned,
+    KeyEntry,
+    Manifest,
+    ManifestEntry,
+    Pruned,
+    Seal,
+    beginning,
+    decode,
+    last_seq,
+)
+from bussrv.transparency.notes import NoteError, parse_signatures
 
 
 class EntryJudge:
@@ -113,12 +126,18 @@ class EntryJudge:
         elif isinstance(body, Seal):
             found.seals[body.segment] = self._last = body
             found.all_seals.setdefault(body.segment, []).append(body)
+            if body.checkpoint is not None:
+                found.checkpoints[entry.hash] = body
         elif isinstance(body, Pruned):
             found.pruned[body.segment] = body
+        elif isinstance(body, Cosigned):
+            found.cosigned.setdefault(body.seal, []).append(body)
 
     def _body_fault(self, body: Body) -> str | None:
         if isinstance(body, Seal):
-            return _shape_fault(body) or self._order_fault(body)
+            return _shape_fault(body) or self._order_fault(body) or _checkpoint_fault(body)
+        if isinstance(body, Cosigned):
+            return self._cosigned_fault(body)
         return self._pruned_fault(body) if isinstance(body, Pruned) else None
 
     def _order_fault(self, seal: Seal) -> str | None:
@@ -128,6 +147,15 @@ class EntryJudge:
         if last is not None and seal.segment != last.segment and seal.segment <= last_seq(last):
             return f"segment {seal.segment} is sealed after segment {last.segment}, which goes to seq {last_seq(last)}"
         return None if before is None else _growth_fault(before, seal)
+
+    def _cosigned_fault(self, cosigned: Cosigned) -> str | None:
+        if cosigned.seal not in self.found.checkpoints:
+            return f"it cosigns {cosigned.seal}, which is no seal with a checkpoint"
+        try:
+            parse_signatures(cosigned.signatures)
+        except NoteError as error:
+            return f"its cosignatures are wrong: {error}"
+        return None
 
     def _pruned_fault(self, pruned: Pruned) -> str | None:
         seal = self.found.seals.get(pruned.segment)
@@ -159,6 +187,10 @@ def _shape_fault(seal: Seal) -> str | None:
     if seal.first_seq != seal.segment or last_seq(seal) != seal.segment + seal.records - 1:
         return f"segment {seal.segment} cannot have {seal.records} records from {seal.first_seq} to {seal.last_seq}"
     return None
+
+
+def _checkpoint_fault(seal: Seal) -> str | None:
+    return None if seal.checkpoint is None else checkpoint_fault(seal.checkpoint, seal.time, last_seq(seal))
 
 
 def _growth_fault(before: Seal, seal: Seal) -> str | None:

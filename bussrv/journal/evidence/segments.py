@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from bussrv.journal.bounds import MAX_LINE, TooLarge
 from bussrv.journal.chain import START
+from bussrv.journal.checkpoints import read_checkpoint
 from bussrv.journal.digests import Digests
 from bussrv.journal.evidence.findings import Finding
 from bussrv.journal.evidence.numbers import Numbers, out_of_order
@@ -15,9 +16,11 @@ from bussrv.journal.evidence.registries import Registries
 from bussrv.journal.header import MANIFEST, Header, Previous
 from bussrv.journal.manifest import Manifest, Seal, last_seq
 from bussrv.journal.record import format_time
+from bussrv.journal.record_tree import RecordTree, TreeHead
 from bussrv.journal.segment import Counts
 
 SNAPSHOT = "broken-snapshot"
+TREE = "broken-tree"
 
 
 class Segment(Struct, frozen=True, kw_only=True):
@@ -30,6 +33,7 @@ class Segment(Struct, frozen=True, kw_only=True):
     :ivar lines: how many lines there are, if there is such an end.
     :ivar counts: of its records; ``None`` if they were not counted.
     :ivar registries: what it begins and ends with; ``None`` if that is not known.
+    :ivar trees: the trees of all records up to some of its beginnings, by the bytes of these, as far as they are known.
     """
 
     number: int
@@ -39,6 +43,7 @@ class Segment(Struct, frozen=True, kw_only=True):
     lines: int = 0
     counts: Counts | None = None
     registries: Registries | None = None
+    trees: Mapping[int, TreeHead] = {}
 
     @property
     def records(self) -> int:
@@ -65,6 +70,8 @@ class SegmentJudge:
         self._to_the_end = to_the_end
         self._number: int | None = None
         self._before: Segment | None = None
+        # The tree that the segment before ends with, as far as anything says it.
+        self._ends: TreeHead | None = None
 
     def pass_segment(
         self, segment: Segment, seals: Sequence[Seal], last: Seal | None, *, may_grow: bool
@@ -80,19 +87,42 @@ class SegmentJudge:
             self.headers[segment.number] = segment.header
             found += self._judge_header(segment.header)
             # Of a segment that does not fit the one before, nothing else is expected.
-            found = found or [*self._judge_snapshot(segment.header, segment, last)]
+            found = found or [*self._judge_tree(segment.header), *self._judge_snapshot(segment.header, segment, last)]
         found += _judge_tail(segment, is_last=may_grow)
         if last is not None:
             found += _judge_seals(segment, seals, last, may_grow=may_grow, to_the_end=self._to_the_end)
         elif segment.records and (self._manifest.entries or self._to_the_end):
             what = "nothing of it is sealed, though a server seals the first records of a segment at once"
             found.append(_of_seal(segment, what, segment.number))
+        found = found or [*_judge_checkpoints(segment, seals)]
         self._number, self._before = segment.number, segment
+        self._ends = segment.trees.get(segment.digests.size) or _sealed_tree(segment, last)
         return found
 
     def pass_unreadable(self, number: int) -> None:
         """The next segment cannot be read to its end. Nothing else of it is judged."""
-        self._number, self._before = number, None
+        self._number, self._before, self._ends = number, None, None
+
+    def _judge_tree(self, header: Header) -> Iterator[Finding]:
+        """Hold the tree in the header of a segment against the tree that the segment before ends with."""
+        before = self._before
+        follows = header.previous is not None and before is not None and before.number == header.previous.segment
+        if header.salvaged is not None or not follows or before is None or before.header is None:
+            return
+        had, has = before.header.tree, header.tree
+        if had is None:
+            if has is not None and has.begin != header.segment:
+                yield _of_header(
+                    header, f"its tree begins with record {has.begin}, yet there was none before", code=TREE
+                )
+        elif has is None:
+            yield _of_header(header, f"it has no tree, though segment {before.number} has one", code=TREE)
+        elif has.begin != had.begin:
+            what = f"its tree begins with record {has.begin}, and that of segment {before.number} with {had.begin}"
+            yield _of_header(header, what, code=TREE)
+        elif self._ends is not None and RecordTree.of_header(has, header.segment).head() != self._ends:
+            what = f"its tree is not that of the records up to the end of segment {before.number}"
+            yield _of_header(header, what, before.number, header.segment - 1, code=TREE)
 
     def _judge_header(self, header: Header) -> Iterator[Finding]:
         """Hold the header of a segment against the segment before."""
@@ -247,6 +277,30 @@ def _judge_seals(
         yield rest
 
 
+def _judge_checkpoints(segment: Segment, seals: Sequence[Seal]) -> Iterator[Finding]:
+    """Hold the checkpoints in the seals of a segment against the trees up to there."""
+    for seal in seals:
+        tree = segment.trees.get(seal.bytes)
+        if tree is None or seal.checkpoint is None or _is_broken(segment.digests, seal):
+            continue
+        checkpoint, _ = read_checkpoint(seal.checkpoint)
+        if (checkpoint.size, checkpoint.root) != (tree.size, tree.root):
+            what = f"the checkpoint of the seal up to record {seal.last_seq} is not of the records there"
+            yield _of_seal(segment, what, segment.number, seal.last_seq, code=TREE)
+            return
+
+
+def _sealed_tree(segment: Segment, last: Seal | None) -> TreeHead | None:
+    """The tree that the closing seal of a segment says it ends with."""
+    header = segment.header
+    if header is None or header.tree is None or last is None or last.checkpoint is None:
+        return None
+    if not is_verified(segment.digests, last):
+        return None
+    checkpoint, _ = read_checkpoint(last.checkpoint)
+    return TreeHead(header.tree.begin, checkpoint.size, checkpoint.root)
+
+
 def is_closed(seal: Seal | None) -> bool:
     """Whether a seal says what a segment is, to its last byte.
 
@@ -290,11 +344,11 @@ def unsealed_end(segment: Segment, last: Seal) -> Finding | None:
     return _of_seal(segment, what, last_seq(last) + 1, end)
 
 
-def _of_seal(segment: Segment, message: str, first: int | None, last: int | None = None) -> Finding:
+def _of_seal(
+    segment: Segment, message: str, first: int | None, last: int | None = None, *, code: str = "broken-seal"
+) -> Finding:
     server = None if segment.header is None else segment.header.server
-    return Finding(
-        code="broken-seal", message=message, segment=segment.number, first_seq=first, last_seq=last, server=server
-    )
+    return Finding(code=code, message=message, segment=segment.number, first_seq=first, last_seq=last, server=server)
 
 
 def judge_missing(manifest: Manifest, numbers: Collection[int]) -> Iterator[Finding]:

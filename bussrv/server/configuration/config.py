@@ -65,6 +65,7 @@ class Config(ServerOptions):
                 ship_within=self.journal_ship_within,
             ),
             key=self.journal_key,
+            origin=self.journal_origin,
             pseudonyms=self.journal_pseudonyms,
             salvage=self.journal_salvage,
             min_free=self.journal_min_free,

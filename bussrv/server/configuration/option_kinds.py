@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from bussrv.errors import BadValue
 from bussrv.options import FILE, Network, Text, ValueKind
 from bussrv.policy.logins.users import check_user
+from bussrv.transparency.checkpoints import origin_fault
 from bussrv.values import shown
 
 OFF = "off"
@@ -24,6 +25,9 @@ FILE_CHECKERS = ("users", "tokens")
 """The checkers that take a file."""
 
 MAX_PORT = 0xFFFF
+
+MOST_ORIGIN = 200
+"""The most bytes of a name of a journal. With the place at which a tree begins it has at most 255, for ML-DSA."""
 
 _MAX_DIGITS = 20
 """Text of more digits is not converted: Python raises an exception for very long numbers."""
@@ -98,6 +102,21 @@ class JournalDirectory(ValueKind["Path | None"]):
     def plain(self, setting: Any) -> Any:
         """The path, or ``off``."""
         return OFF if setting is None else str(setting)
+
+
+class JournalOrigin(ValueKind[str]):
+    """The name of a journal in its checkpoints."""
+
+    takes = f"text without blanks and `+`, at most {MOST_ORIGIN} bytes"
+
+    def check(self, value: object) -> str:
+        """The text."""
+        text = Text().check(value)
+        if (wrong := origin_fault(text)) is not None:
+            raise BadValue(f"{shown(text)} is no name of a journal: {wrong}")
+        if len(text.encode()) > MOST_ORIGIN:
+            raise BadValue(f"{shown(text)} has {len(text.encode())} bytes, the most is {MOST_ORIGIN}")
+        return text
 
 
 class ServiceNames(ValueKind["tuple[str, ...] | None"]):

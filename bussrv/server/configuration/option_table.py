@@ -43,6 +43,7 @@ from bussrv.server.configuration.option_kinds import (
     CommandWords,
     Endpoint,
     JournalDirectory,
+    JournalOrigin,
     ServiceNames,
     Url,
     UserOfNetwork,
@@ -266,6 +267,15 @@ class ServerOptions:
         "The file of the private key that seals are signed with. `bussrv journal keygen` makes it.",
         unset="seals are not signed",
         example="/etc/bussrv/hall.key",
+        reloadable=False,
+    )
+    journal_origin: str | None = JOURNAL.option(
+        JournalOrigin(),
+        None,
+        "The name of the journal in its checkpoints, like `example.com/hall`. Witnesses know the journal by it: no "
+        "other journal may ever have it.",
+        unset="`bussrv.local/` and the server id",
+        example="example.com/hall",
         reloadable=False,
     )
     journal_min_free: int | None = JOURNAL.option(

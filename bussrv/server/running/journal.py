@@ -54,6 +54,7 @@ class JournalConfig(Struct, frozen=True, kw_only=True):
     """The place of a journal, and how it is kept.
 
     :ivar key: the file of the key that signs seals.
+    :ivar origin: the name of the journal in its checkpoints; ``None``: it is made of the id of the server.
     :ivar pseudonyms: the file of the keys of pseudonyms; without it, names and addresses are written as they are.
     :ivar salvage: whether to begin a new chain after damage.
     :ivar min_free: bytes of the volume that stay free; ``None``: see :mod:`bussrv.journal.space`.
@@ -64,6 +65,7 @@ class JournalConfig(Struct, frozen=True, kw_only=True):
     rotation: Rotation = Rotation()
     policy: UpkeepPolicy = UpkeepPolicy()
     key: Path | None = None
+    origin: str | None = None
     pseudonyms: Path | None = None
     salvage: bool = False
     min_free: int | None = None
@@ -176,11 +178,14 @@ class JournalPlace:
         :param boot: the id of this boot.
         :raises JournalError: if another key than the one given is in force, or the manifest cannot be written.
         """
-        directory, pseudonyms = self._config.directory, self._pseudonyms
+        config, pseudonyms = self._config, self._pseudonyms
+        directory = config.directory
         manifest = read_manifest(directory / MANIFEST_NAME)
         try:
             with _naming(self._option("journal-key")):
-                sealer = Sealer(directory, server, manifest=manifest, key=self._key, clock=self._clock)
+                sealer = Sealer(
+                    directory, server, manifest=manifest, key=self._key, clock=self._clock, name=config.origin
+                )
         except OSError as error:
             raise JournalError(f"cannot write {directory / MANIFEST_NAME}: {error.strerror or error}") from error
         upkeep = Upkeep(

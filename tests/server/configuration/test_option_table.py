@@ -76,6 +76,7 @@ VALUES: dict[type[ValueKind[Any]], Callable[[Any], st.SearchStrategy[Any]]] = {
     SlowPolicy: lambda _: st.sampled_from(["spp=coalesce", "spp=disconnect"]),
     option_kinds.Endpoint: lambda _: st.integers(0, 65535) | st.just("tcp:7890:interface=192.168.7.1"),
     option_kinds.JournalDirectory: lambda _: TEXT | st.just("off"),
+    option_kinds.JournalOrigin: lambda _: st.text("abc./é", min_size=1, max_size=9),
     option_kinds.CommandWords: lambda _: st.sampled_from(["/bin/true", "page 'some body' -x", "a $(b) *"]),
     option_kinds.Url: lambda _: st.sampled_from(["https://alerts.example/hook?key=s", "http://[::1]:8080"]),
     option_kinds.ServiceNames: lambda _: st.sampled_from(["all", "off", "bus/clock", "bus/statistics,bus/clock"]),
