@@ -266,6 +266,12 @@ ROUTES: tuple[Route, ...] = (
         problems=("no-journal",),
     ),
     Route(
+        path="/api/v1/journal/checkpoint",
+        function=journal_view.checkpoint,
+        answers=journal_view.CheckpointView,
+        problems=("no-journal",),
+    ),
+    Route(
         path="/api/v1/audit",
         function=asked_audit.show,
         answers=AskedAudit,

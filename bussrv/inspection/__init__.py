@@ -1,5 +1,6 @@
 """The state of a journal at any moment, for people and programs.
 
+- ``checkpoint``: the command ``bussrv journal checkpoint``
 - ``commands``: the commands ``bussrv journal tail``, ``state``, ``diff`` and ``forget``
 - ``difference``: differences between two moments of a registry
 - ``proof``: the commands that prove a journal: ``bussrv journal verify``, ``seal`` and ``keygen``

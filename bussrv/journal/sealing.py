@@ -9,7 +9,7 @@ from typing import Literal
 from msgspec.structs import asdict
 
 from bussrv.journal.chain import START
-from bussrv.journal.checkpoints import default_name, sealed_checkpoint
+from bussrv.journal.checkpoints import default_name, name_in, sealed_checkpoint
 from bussrv.journal.files import FILES, Files
 from bussrv.journal.keys import PrivateKey
 from bussrv.journal.manifest import MANIFEST_NAME, Cosigned, Manifest, Pruned, Seal, last_seq
@@ -29,7 +29,7 @@ class Sealer:
 
     :param manifest: what :func:`bussrv.journal.manifest_file.read_manifest` found there.
     :param key: what seals are signed with; a first key is introduced.
-    :param name: of the journal in its checkpoints; by default it is made of the id of the server.
+    :param name: of the journal in its checkpoints; by default the one it has, or it is made of the id of the server.
     :raises JournalError: if the key in force is another one.
     :raises OSError: if a first key cannot be written down.
     """
@@ -45,7 +45,7 @@ class Sealer:
         name: str | None = None,
         files: Files = FILES,
     ) -> None:
-        self._name = default_name(server) if name is None else name
+        self._name = name or name_in(manifest) or default_name(server)
         self._path = directory / MANIFEST_NAME
         self._server = server
         self._key = key

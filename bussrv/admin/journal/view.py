@@ -36,6 +36,18 @@ class SealView(Struct, frozen=True):
     closed: bool
 
 
+class CheckpointView(Struct, frozen=True):
+    """The newest checkpoint of the journal.
+
+    :ivar seal: the seal that has it; ``None``: nothing is sealed.
+    :ivar checkpoint: its text: a signed note if the server has a key; ``None``: nothing is sealed.
+    """
+
+    seal: SealView | None
+    checkpoint: str | None
+    is_signed: bool
+
+
 class JournalView(Struct, frozen=True, kw_only=True):
     """The journal of the server.
 
@@ -95,6 +107,20 @@ def seal_view(sealed: tuple[Seal, str] | None) -> SealView | None:
         return None
     seal, seal_hash = sealed
     return SealView(seal.segment, seal.last_seq, format_time(seal.time), seal_hash, seal.closed)
+
+
+async def checkpoint(call: Call) -> CheckpointView:
+    """The newest checkpoint of the journal.
+
+    :raises Problem: ``no-journal``.
+    """
+    sealed = call.journal.last_seal()
+    seal = None if sealed is None else sealed[0]
+    return CheckpointView(
+        seal=seal_view(sealed),
+        checkpoint=None if seal is None else seal.checkpoint,
+        is_signed=seal is not None and seal.checkpoint is not None and "\n\n" in seal.checkpoint,
+    )
 
 
 def _size(directory: Path) -> tuple[int, int]:

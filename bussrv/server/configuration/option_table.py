@@ -274,7 +274,7 @@ class ServerOptions:
         None,
         "The name of the journal in its checkpoints, like `example.com/hall`. Witnesses know the journal by it: no "
         "other journal may ever have it.",
-        unset="`bussrv.local/` and the server id",
+        unset="the one in the journal, or `bussrv.local/` and the server id",
         example="example.com/hall",
         reloadable=False,
     )

@@ -25,6 +25,7 @@ from bussrv.journal.record import encode
 from bussrv.journal.segment import list_segments
 from bussrv.registry.state.history import snapshots
 from bussrv.testing.server import RunningServer
+from bussrv.transparency.checkpoints import parse_checkpoint
 from tests.admin.test_running import get
 from tests.attacks.bystanders import Bystanders
 from tests.forked import ForkedServer
@@ -161,6 +162,9 @@ def test_a_server_tells_of_its_past(journal: Path, histories: dict[str, list[byt
         shown = get(server, "/api/v1/journal")[1]
         assert shown["segments"] == len(list_segments(journal))
         assert shown["head"]["seq"] == shown["seq"]
+        newest = get(server, "/api/v1/journal/checkpoint")[1]
+        assert newest["seal"]["seq"] == parse_checkpoint(newest["checkpoint"]).size <= shown["seq"]
+        assert not newest["is_signed"]
 
 
 @pytest.mark.long

@@ -190,6 +190,28 @@ def verify(directory: Path, public_key: Path | None, includes: Sequence[str], se
 
 
 @journal.command(
+    short_help="the newest checkpoint, for tools that exist",
+    examples=(
+        "bussrv journal checkpoint bussrv-journal",
+        "bussrv journal checkpoint bussrv-journal --verifier-key",
+    ),
+    statuses={0: "done", 1: "there is none, or it is not signed", **CANNOT},
+)
+@_directory
+@click.option("--verifier-key", is_flag=True, help="Print the key that witnesses and other tools check it with.")
+@json_option
+def checkpoint(directory: Path, verifier_key: bool, as_json: bool) -> int:
+    """Print the newest checkpoint of a journal: how many records it has, and the root hash of the tree of all of
+    them. It is a signed note, as C2SP describes it, with the signatures of witnesses. Keep it elsewhere: with it,
+    `bussrv journal verify --checkpoint` finds that the journal was cut or rewritten since.
+    """
+    from bussrv.inspection.checkpoint import run_checkpoint
+
+    exclude(verifier_key=verifier_key, json=as_json)
+    return run_checkpoint(directory, verifier_key=verifier_key, as_json=as_json)
+
+
+@journal.command(
     short_help="seal the records that are not sealed yet",
     examples=("bussrv journal seal bussrv-journal --key hall.key",),
     statuses={0: "done", **CANNOT},
