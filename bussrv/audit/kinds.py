@@ -58,6 +58,13 @@ _OF_JOURNALS = {
         "A segment does not match its seal",
         "The file differs from what was sealed. The file was changed later, or the seal was.",
     ),
+    "broken-tree": (
+        "A tree is not that of the records",
+        (
+            "Beside the chain, the records are the leaves of a tree of hashes. A header or a checkpoint has another "
+            "tree than the records before it: it was changed, or a faulty server wrote it."
+        ),
+    ),
     "bad-manifest": (
         "The list of seals is damaged",
         "The manifest, which holds the seals, is unreadable or inconsistent. Seals after that place prove nothing.",
