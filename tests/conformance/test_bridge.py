@@ -142,18 +142,3 @@ def test_members_get_it_as_an_object_if_their_interest_allows(subscription: dict
         for fields in objects:
             assert list(fields) == ["type", "size", "sender", "id", "route", "app-type"]
             assert (fields["size"], fields["sender"], fields["app-type"]) == (4, "gauge", 7)
-
-
-def test_the_payload_is_the_same_on_every_leg_that_carries_bytes() -> None:
-    """The whole matrix of formats is in tests/formats/test_bridge.py."""
-    network = Network()
-    payload = bytes(range(256))
-    member, other, office, watcher = provider(network, "tv"), network.member(), network.business(), network.watcher()
-    watcher.subscribe("tv")
-    network.udp.subscribe("tv", version=2)
-    drain([other, office])
-    watcher.received()
-    member.send({"type": "application/octet-stream"}, payload)
-    assert [received for _, received in other.received()] == [payload]
-    assert [received for _, received in office.received()] == [payload]
-    assert (watcher.messages(), network.udp.payloads()) == ([payload], [payload])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
@@ -100,7 +101,8 @@ def _try(promise: Promise, trial: Trial) -> str:
         return f"the adapter has no method for a capability that it does not declare absent: {error or 'see its class'}"
     except Exception as error:
         place = traceback.extract_tb(error.__traceback__)[-1]
-        said = f"the trial cannot go on: {type(error).__name__}: {error} ({place.filename}, line {place.lineno})"
+        where = f"{Path(place.filename).name}, line {place.lineno}"
+        said = f"the trial cannot go on: {type(error).__name__}: {error} ({where})"
     else:
         failure = trial.failure()
         return f"the format fails: {failure}" if failure else ""

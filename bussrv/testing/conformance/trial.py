@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from random import Random
 from typing import Any, NoReturn
 
@@ -33,6 +35,10 @@ ELSEWHERE = "elsewhere"
 """A service that those who are kept out may use."""
 
 _ACTIONS = ("provide", "publish", "watch", "request")
+
+
+_FRAMES = re.compile(r'File "(.*?)", line (\d+)')
+"""Lines of a traceback."""
 
 
 class Broken(Exception):
@@ -115,12 +121,12 @@ class Trial:
         self._open.close()
 
     def failure(self) -> str | None:
-        """The first failure of a server of the trial: the last line of its traceback, and where it was."""
+        """The first failure of a server of the trial: the last line of its traceback, and where that was."""
         for lab in self.labs:
             for text in lab.failures:
-                lines = text.strip().splitlines()
-                places = [line.strip() for line in lines if line.strip().startswith("File ")]
-                return f"{lines[-1].strip()} ({places[-1] if places else 'no traceback'})"
+                *_, last = text.strip().splitlines()
+                *_, place = [("no file", "0"), *_FRAMES.findall(text)]
+                return f"{last.strip()} ({Path(place[0]).name}, line {place[1]})"
             if lab.counters["internal-error"]:
                 return "the server counted internal-error"
         return None

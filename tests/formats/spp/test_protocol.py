@@ -15,20 +15,6 @@ def service(network: Network, *names: str) -> Member:
     return member
 
 
-def test_a_subscription_is_answered_when_durable_without_loss() -> None:
-    network = Network()
-    member = service(network, "tv")
-    watcher = network.watcher()
-    watcher.received()
-    network.journal.hold()
-    watcher.subscribe("tv")
-    watcher.subscribe("tv")
-    member.send({"type": "a/b"}, b"1")
-    assert watcher.received() == []
-    network.journal.release()
-    assert watcher.messages() == [b"1", b"1"]
-
-
 @given(st.lists(st.sampled_from(["publish", "subscribe", "release"]), max_size=30))
 def test_no_gap_and_no_repetition_between_snapshot_and_updates(steps: list[str]) -> None:
     network = Network()
