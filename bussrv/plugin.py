@@ -130,6 +130,7 @@ __all__ = (
     "format_time",
     # The spool.
     "Append",
+    "AppendToAll",
     "Change",
     "Claim",
     "Drop",
@@ -142,11 +143,13 @@ __all__ = (
     "Owner",
     "Page",
     "Put",
+    "Receiver",
     "Remove",
     "RemoveKey",
     "RemoveUpTo",
     "Replace",
     "Rounds",
+    "ToAll",
     "Wills",
     "Written",
     # Hosted services.

@@ -69,6 +69,7 @@ from bussrv.service_patterns import is_pattern as is_pattern
 from bussrv.service_patterns import matches as matches
 from bussrv.settings import Settings as Settings
 from bussrv.spool.entries import Append as Append
+from bussrv.spool.entries import AppendToAll as AppendToAll
 from bussrv.spool.entries import Change as Change
 from bussrv.spool.entries import Claim as Claim
 from bussrv.spool.entries import Drop as Drop
@@ -83,7 +84,9 @@ from bussrv.spool.entries import RemoveUpTo as RemoveUpTo
 from bussrv.spool.entries import Replace as Replace
 from bussrv.spool.entries import Written as Written
 from bussrv.spool.interfaces import ISpool as ISpool
+from bussrv.spool.rounds import Receiver as Receiver
 from bussrv.spool.rounds import Rounds as Rounds
+from bussrv.spool.rounds import ToAll as ToAll
 from bussrv.turns.reactor_turn import EndOfReactorTurn as EndOfReactorTurn
 from bussrv.turns.slices import Slices as Slices
 from bussrv.turns.slices import by_steps as by_steps

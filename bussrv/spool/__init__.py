@@ -5,6 +5,7 @@ yet, values that outlive a restart. It is an SQLite file in a directory beside t
 for the first time.
 
 - ``accounts``: how much is kept for each owner and address and in all, held against the limits
+- ``common``: entries that many owners have in common: a row for all of them
 - ``entries``: owners and entries, the changes of them, and the outcomes
 - ``file``: the file of a spool: opened for one server, checked, set aside if it is damaged
 - ``forgetting``: removing what is kept for a person, also while a server uses the spool
@@ -12,6 +13,7 @@ for the first time.
 - ``rounds``: what many writers change, in rounds of bounded size, and the writers in turn
 - ``spool``: one thread, one commit for everything that queued up meanwhile
 - ``store``: owners and entries as tables: each change, each reading
+- ``undo``: what takes changes in memory back
 
 Tests: ``tests/spool``.
 """

@@ -6,6 +6,7 @@ They are counted in memory and follow the file: a change that is not committed i
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 from msgspec import Struct
 
@@ -13,6 +14,7 @@ from bussrv.addresses import UNIX, address_key, is_exempt, plain_host
 from bussrv.errors import OverLimit, Refused
 from bussrv.journal.pseudonym_keys import split
 from bussrv.settings import Settings
+from bussrv.spool.undo import UndoLog
 
 OWNER_BYTES = 200
 """So many bytes an owner counts beside its entries. Owners without entries are limited by that."""
@@ -21,30 +23,51 @@ ENTRY_BYTES = 100
 """So many bytes an entry counts beside its payload and its key: about what the file needs for it."""
 
 
-class Account(Struct, frozen=True):
-    """An owner. ``id`` is its row, ``bytes`` are those of its entries and of itself."""
+MOST_REMEMBERED = 10_000
+"""Of so many addresses it is remembered whether the limit for an address holds for them."""
 
+Excess = tuple[str, str, int]
+"""A limit that would be exceeded: what it limits, its name and its value."""
+
+
+class Account(Struct, eq=False):
+    """An owner. Once it is open, only :class:`Accounts` changes its numbers.
+
+    :ivar id: its row.
+    :ivar address_key: the one that its address counts for.
+    :ivar bytes: those of its entries and of itself.
+    :ivar places: where it is among those who have entries in common; see :mod:`bussrv.spool.common`.
+    :ivar has_none: a kind of which it has no entry of its own.
+    """
+
+    owner: str
     id: int
     address: str
+    address_key: str
     drops_oldest: bool
-    dropped: int
+    dropped: int = 0
     entries: int = 0
     bytes: int = OWNER_BYTES
+    places: dict[Any, int] = {}
+    has_none: str | None = None
 
 
 class Accounts:
-    """The accounts of all owners. Every change of them can be undone until :meth:`keep`.
+    """The accounts of all owners.
 
+    :param undo: takes every change of them back.
     :ivar total: the bytes of all owners.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, undo: UndoLog) -> None:
         self.total = 0
         self._settings = settings
+        self._undo = undo
         self._accounts: dict[str, Account] = {}
         self._by_address: Counter[str] = Counter()
-        self._undo: list[tuple[str, Account | None]] = []
         self._changed: set[str] = set()
+        self._trusted: object = None
+        self._exempt: dict[str, bool] = {}
 
     def find(self, owner: str) -> Account | None:
         """The account of an owner; ``None``: it has none."""
@@ -57,63 +80,88 @@ class Accounts:
             raise Refused("no-such-owner", f"nothing is kept for {owner} any more")
         return account
 
-    def set(self, owner: str, account: Account | None) -> None:
-        """An owner has another account from now on; ``None``: it has none."""
-        self._undo.append((owner, self._accounts.get(owner)))
-        self._replace(owner, account)
+    def open(self, account: Account) -> None:
+        """There is a new owner."""
+        self._accounts[account.owner] = account
+        self._count(account, account.bytes)
+        self._undo.note(self._close, account)
 
-    def mark(self) -> int:
-        """The present state, for :meth:`undo`."""
-        return len(self._undo)
+    def close(self, account: Account) -> None:
+        """An owner is gone, with everything that it has."""
+        self._close(account)
+        self._undo.note(self._open_again, account)
 
-    def undo(self, mark: int = 0) -> None:
-        """Take back what was set since."""
-        while len(self._undo) > mark:
-            self._replace(*self._undo.pop())
+    def move(self, account: Account, address: str, *, drops_oldest: bool) -> None:
+        """An owner has another address."""
+        self._undo.note(self._move, account, account.address, account.drops_oldest)
+        self._move(account, address, drops_oldest)
 
-    def keep(self) -> None:
-        """Let changes stand that could be undone until now."""
-        self._changed.update(owner for owner, _ in self._undo)
-        self._undo.clear()
+    def add(self, account: Account, entries: int, size: int, dropped: int = 0) -> None:
+        """An owner has so many more entries, bytes, and entries that were dropped."""
+        self._add(account, entries, size, dropped)
+        self._undo.note(self._add, account, -entries, -size, -dropped)
 
     def take_changed(self) -> dict[str, int]:
         """How many entries each owner has that changed since this was called last; 0: it has none, or is gone."""
         changed, self._changed = self._changed, set()
         return {each: found.entries if (found := self._accounts.get(each)) else 0 for each in changed}
 
-    def excess(self, account: Account, entries: int, size: int) -> OverLimit | None:
+    def excess(self, account: Account, entries: int, size: int) -> Excess | None:
         """The limit that an owner would exceed with more; ``None``: there is room, or it would not have more."""
         limits = self._settings
         if entries > 0 and account.entries + entries > limits.max_spool_entries:
-            return _over("entries for one session", "max-spool-entries", limits.max_spool_entries)
+            return "entries for one session", "max-spool-entries", limits.max_spool_entries
         if size <= 0:
             return None
         if account.bytes + size > limits.max_spool:
-            return _over("bytes for one session", "max-spool", limits.max_spool)
-        of_address = self._by_address[address_key(account.address)] + size
-        if of_address > limits.max_spool_per_address and not is_exempt(account.address, limits.trusted_network):
-            return _over("bytes for one address", "max-spool-per-address", limits.max_spool_per_address)
+            return "bytes for one session", "max-spool", limits.max_spool
+        of_address = self._by_address[account.address_key] + size
+        if of_address > limits.max_spool_per_address and not self._is_exempt(account.address):
+            return "bytes for one address", "max-spool-per-address", limits.max_spool_per_address
         if self.total + size > limits.max_spool_total:
-            return _over("bytes in all", "max-spool-total", limits.max_spool_total)
+            return "bytes in all", "max-spool-total", limits.max_spool_total
         return None
 
-    def _replace(self, owner: str, account: Account | None) -> None:
-        before = self._accounts.pop(owner, None)
-        if before is not None:
-            self._count(before.address, -before.bytes)
-        if account is not None:
-            self._accounts[owner] = account
-            self._count(account.address, account.bytes)
+    def _is_exempt(self, address: str) -> bool:
+        """As :func:`is_exempt`: entries for thousands of owners may have no room at once."""
+        trusted = self._settings.trusted_network
+        if trusted is not self._trusted or len(self._exempt) > MOST_REMEMBERED:
+            self._trusted, self._exempt = trusted, {}
+        found = self._exempt.get(address)
+        if found is None:
+            found = self._exempt[address] = is_exempt(address, trusted)
+        return found
 
-    def _count(self, address: str, size: int) -> None:
-        key = address_key(address)
+    def _open_again(self, account: Account) -> None:
+        self._accounts[account.owner] = account
+        self._count(account, account.bytes)
+
+    def _close(self, account: Account) -> None:
+        del self._accounts[account.owner]
+        self._count(account, -account.bytes)
+
+    def _move(self, account: Account, address: str, drops_oldest: bool) -> None:
+        self._count(account, -account.bytes)
+        account.address, account.address_key, account.drops_oldest = address, address_key(address), drops_oldest
+        self._count(account, account.bytes)
+
+    def _add(self, account: Account, entries: int, size: int, dropped: int) -> None:
+        account.entries += entries
+        account.bytes += size
+        account.dropped += dropped
+        self._count(account, size)
+
+    def _count(self, account: Account, size: int) -> None:
+        self._changed.add(account.owner)
         self.total += size
-        self._by_address[key] += size
-        if not self._by_address[key]:
-            del self._by_address[key]
+        self._by_address[account.address_key] += size
+        if not self._by_address[account.address_key]:
+            del self._by_address[account.address_key]
 
 
-def _over(what: str, limit: str, value: int) -> OverLimit:
+def over(excess: Excess) -> OverLimit:
+    """The refusal that is due to a limit."""
+    what, limit, value = excess
     return OverLimit("spool-full", f"the spool may keep {value} {what}", limit, value)
 
 

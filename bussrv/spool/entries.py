@@ -37,6 +37,23 @@ class Append(Struct, frozen=True, kw_only=True):
     or_drop: bool = False
 
 
+class AppendToAll(Struct, frozen=True, kw_only=True):
+    """Add an entry for each of many owners, after all others. They have one payload, which is kept once.
+
+    The entries have numbers one after the other, in the order of the owners. One that has no room, or no owner, is
+    dropped; so are the oldest entries of its owner before, as with :class:`Append`. Each counts like an entry alone.
+
+    :ivar owners: at most 1,024, each once.
+    :ivar heads: what precedes the payload, for each owner.
+    """
+
+    owners: tuple[str, ...]
+    kind: str
+    heads: tuple[bytes, ...]
+    payload: bytes
+    expires: int | None = None
+
+
 class Replace(Struct, frozen=True, kw_only=True):
     """Give the entry with a number another payload, if it is there. It is not refused if that is not longer."""
 
@@ -99,14 +116,20 @@ class Drop(Struct, frozen=True, kw_only=True):
     owner: str
 
 
-Change = Claim | Append | Replace | Put | Remove | RemoveKey | RemoveUpTo | DropsTold | Drop
+Change = Claim | Append | AppendToAll | Replace | Put | Remove | RemoveKey | RemoveUpTo | DropsTold | Drop
 """A change of the spool."""
+
+
+def entries_in(change: Change) -> int:
+    """How many entries a change adds."""
+    return len(change.owners) if isinstance(change, AppendToAll) else isinstance(change, (Append, Put))
 
 
 class Written(Struct, frozen=True):
     """Changes are durable.
 
-    :ivar numbers: those of the entries that were appended or put, in the order of the changes. No number is used again.
+    :ivar numbers: those of the entries that were appended or put, in the order of the changes; of :class:`AppendToAll`
+        the first one. No number is used again.
     :ivar dropped: how many entries were dropped to make room.
     """
 

@@ -22,7 +22,7 @@ from bussrv.journal.space import Space
 NAME = "spool"
 LOCK = "lock"
 APPLICATION_ID = 0x62757373
-VERSION = 1
+VERSION = 2
 
 BUSY_SECONDS = 5.0
 """How long one process waits for another, such as ``bussrv journal forget``."""
@@ -43,6 +43,17 @@ _SCHEMA = """
     CREATE INDEX entry_order ON entry (owner, kind, number, size);
     CREATE UNIQUE INDEX entry_key ON entry (owner, kind, key) WHERE key IS NOT NULL;
     CREATE INDEX entry_expires ON entry (expires) WHERE expires IS NOT NULL;
+"""
+
+# Entries that owners have in common; `waiting` changes often, and has no payload to be written with it.
+_SINCE_VERSION_2 = """
+    CREATE TABLE common (
+        number INTEGER PRIMARY KEY, kind TEXT NOT NULL, expires INTEGER, size INTEGER NOT NULL,
+        owners BLOB NOT NULL, heads BLOB NOT NULL, digest INTEGER NOT NULL, payload BLOB NOT NULL
+    );
+    CREATE TABLE waiting (number INTEGER PRIMARY KEY, waits BLOB NOT NULL);
+    CREATE INDEX common_expires ON common (expires) WHERE expires IS NOT NULL;
+    INSERT INTO sqlite_sequence SELECT 'entry', 0 WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence);
 """
 
 Connect = Callable[..., sqlite3.Connection]
@@ -169,7 +180,7 @@ def prepared(connection: sqlite3.Connection, name: str) -> sqlite3.Connection:
         # Both stay in the file, and only an empty one takes the first.
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         connection.execute("PRAGMA journal_mode = WAL")
-        _make_tables(connection)
+        _make_tables(connection, _SCHEMA + _SINCE_VERSION_2)
     if pragma("application_id") != APPLICATION_ID:
         raise SpoolError(f"{name} is not a spool of bussrv: move it away")
     if pragma("user_version") > VERSION:
@@ -177,15 +188,17 @@ def prepared(connection: sqlite3.Connection, name: str) -> sqlite3.Connection:
             f"{name} was written by a later bussrv, in version {pragma('user_version')} of its format; this one knows "
             f"version {VERSION}: use the later bussrv, or move the file away"
         )
+    if pragma("user_version") < VERSION:
+        _make_tables(connection, _SINCE_VERSION_2)
     # Removed entries are overwritten, commits are synced, and nothing is written elsewhere.
     for setting in ("secure_delete = ON", "synchronous = FULL", "temp_store = MEMORY", "cell_size_check = ON"):
         connection.execute(f"PRAGMA {setting}")
     return connection
 
 
-def _make_tables(connection: sqlite3.Connection) -> None:
+def _make_tables(connection: sqlite3.Connection, schema: str) -> None:
     connection.execute("BEGIN IMMEDIATE")
-    for statement in _SCHEMA.split(";")[:-1]:
+    for statement in schema.split(";")[:-1]:
         connection.execute(statement)
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {VERSION}")

@@ -10,14 +10,15 @@ What is published in a turn may get its changes at the end of it, when the bus h
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import Any, Protocol
 
 from msgspec import Struct
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from bussrv.spool.entries import Append, Change, Put, Written
+from bussrv.spool.entries import Append, AppendToAll, Change, Put, Written
 from bussrv.spool.interfaces import ISpool
 from bussrv.turns.in_turn import InTurn
 from bussrv.turns.reactor_turn import EndOfReactorTurn
@@ -26,6 +27,15 @@ from bussrv.turns.slices import Slices, by_steps
 MOST_CHANGES = 256
 """A round begins nothing further when it has so many changes, and there is no further round while the spool has so many
 to write: two full ones at most."""
+
+FEW = 16
+"""Entries for fewer owners are added one by one, also if they have their payload in common."""
+
+MOST_OWNERS = 1024
+"""So many owners at most have entries in common. For more there are several changes."""
+
+OWNERS_A_CHANGE = 4
+"""Entries in common count as a change for each so many owners, and one more."""
 
 MOST_BYTES = 1 << 20
 """The same for the bytes of entries."""
@@ -39,7 +49,7 @@ MOST_UNSETTLED = 16 << 20
 MOST_UNSETTLED_CHANGES = 20_000
 """The same for changes."""
 
-MOST_EXPECTED = 4096
+MOST_EXPECTED = 1 << 16
 """So many changes may be expected from what the bus has collected."""
 
 RETRY = 1.0
@@ -49,10 +59,139 @@ Taker = Callable[[int], object]
 """Is told the number of an entry that is durable; 0: it was dropped, or could not be written."""
 
 
+_ADDING = Append, AppendToAll, Put
+
+
+class Receiver(Protocol):
+    """Gets an entry of its own of those that are added for many.
+
+    :ivar owner: its owner in the spool.
+    """
+
+    owner: str
+
+    def written(self, entry: ToAll, number: int) -> object:
+        """Its entry is durable. The number is 0 if it could not be written, or was dropped alone."""
+
+
+class ToAll(Struct, eq=False):
+    """An entry for each of many owners. If it has no room there, or its owner is gone, it is dropped.
+
+    :ivar head: what precedes the payload.
+    :ivar payload: if others have the same object, it is kept once.
+    :ivar receivers: more may be added until the turn is over: see :attr:`Rounds.turn`.
+    """
+
+    kind: str
+    head: bytes
+    payload: bytes
+    receivers: list[Receiver]
+    expires: int | None = None
+
+
+class _Alone(Struct, eq=False):
+    """The receiver of an entry that is added alone."""
+
+    owner: str
+    taker: Taker
+
+    def written(self, entry: Any, number: int) -> object:
+        return self.taker(number)
+
+
+class _Made(Struct, eq=False):
+    """A change for a round.
+
+    :ivar receivers: who is told the numbers of its entries.
+    :ivar entries: what each of them was sent.
+    """
+
+    change: Change
+    receivers: Sequence[Receiver] = ()
+    entries: Sequence[Any] = ()
+
+    @property
+    def count(self) -> int:
+        """What it counts."""
+        return 1 + (len(self.receivers) // OWNERS_A_CHANGE if isinstance(self.change, AppendToAll) else 0)
+
+    @property
+    def size(self) -> int:
+        """The bytes of entries that it writes."""
+        return len(self.change.payload) if isinstance(self.change, _ADDING) else 0
+
+
+class _Together(Struct, eq=False):
+    """Entries with the same payload, each for another owner."""
+
+    receivers: list[Receiver] = []
+    entries: list[ToAll] = []
+
+    def made(self) -> Iterator[_Made]:
+        """The changes, as few as can be."""
+        if len(self.receivers) < FEW:
+            for receiver, each in zip(self.receivers, self.entries, strict=True):
+                payload = each.head + each.payload
+                entry = Append(
+                    owner=receiver.owner, kind=each.kind, payload=payload, expires=each.expires, or_drop=True
+                )
+                yield _Made(entry, [receiver], [each])
+            return
+        for begin in range(0, len(self.receivers), MOST_OWNERS):
+            receivers = self.receivers[begin : begin + MOST_OWNERS]
+            entries = self.entries[begin : begin + MOST_OWNERS]
+            to_all = AppendToAll(
+                owners=tuple([each.owner for each in receivers]),
+                kind=entries[0].kind,
+                heads=tuple([each.head for each in entries]),
+                payload=entries[0].payload,
+                expires=entries[0].expires,
+            )
+            yield _Made(to_all, receivers, entries)
+
+
+class _Merging:
+    """Puts together what has the same payload. The entries of each owner stay in their order."""
+
+    def __init__(self) -> None:
+        self._places: list[_Together | _Made] = []
+        self._last: dict[str, int] = {}  # by owner, the place of its last entry
+        self._latest: dict[tuple[int, str, int | None], int] = {}  # by what they have in common, their last place
+
+    def put(self, part: ToAll | _Made) -> None:
+        """The next one."""
+        if isinstance(part, _Made):
+            if isinstance(part.change, Append):
+                self._last[part.change.owner] = len(self._places)
+            self._places.append(part)
+            return
+        in_common, last = (id(part.payload), part.kind, part.expires), self._last
+        place = self._latest.get(in_common, -1)
+        if place < 0 or any(last.get(each.owner, -1) >= place for each in part.receivers):
+            place = self._latest[in_common] = len(self._places)
+            self._places.append(_Together())
+        together = self._places[place]
+        assert isinstance(together, _Together)
+        together.receivers += part.receivers
+        together.entries += [part] * len(part.receivers)
+        last.update(dict.fromkeys([each.owner for each in part.receivers], place))
+
+    def made(self) -> Iterator[_Made]:
+        """The changes."""
+        for each in self._places:
+            if isinstance(each, _Made):
+                yield each
+            else:
+                yield from each.made()
+
+
 class _Changes(Struct, eq=False):
     """The changes of one writer in one turn of the reactor.
 
-    :ivar changes: each, and who is told its number.
+    :ivar parts: those of the turn that is not over.
+    :ivar changes: all of them when it is.
+    :ivar count: how many changes and entries they are.
+    :ivar size: the bytes of payloads.
     :ivar is_whole: whether they go into one round.
     :ivar begun: how many of them are in rounds.
     :ivar waiting: who is told when all of them are durable.
@@ -60,27 +199,43 @@ class _Changes(Struct, eq=False):
     """
 
     writer: str
-    changes: list[tuple[Change, Taker | None]] = []
+    parts: list[ToAll | _Made] = []
+    changes: list[_Made] = []
+    count: int = 0
+    size: int = 0
     is_whole: bool = False
     begun: int = 0
     waiting: list[Deferred[None]] = []
     failure: Exception | None = None
 
+    def end_turn(self) -> None:
+        """Nothing more comes in this turn."""
+        merging = _Merging()
+        for each in self.parts:
+            merging.put(each)
+            self.count += len(each.receivers) if isinstance(each, ToAll) else 1
+        self.parts = []
+        self.changes += merging.made()
+        self.size += sum(
+            {id(each.change.payload): each.size for each in self.changes if isinstance(each.change, _ADDING)}.values()
+        )
+
 
 class _Round(Struct, eq=False):
     """A round. The spool's waiter.
 
-    :ivar changes: each, and who is told its number.
     :ivar parts: whose changes they are.
     :ivar ended: those of them whose last changes are in this round.
+    :ivar count: what its changes count.
     :ivar size: the bytes of entries in it.
     :ivar numbers: those of the entries; ``None``: it is not settled.
     """
 
     rounds: Rounds
-    changes: list[tuple[Change, Taker | None]] = []
+    changes: list[_Made] = []
     parts: list[_Changes] = []
     ended: list[_Changes] = []
+    count: int = 0
     size: int = 0
     numbers: tuple[int, ...] | None = None
 
@@ -93,7 +248,7 @@ class _Round(Struct, eq=False):
         """They were not made."""
         for each in self.parts:
             each.failure = each.failure or fail
-        self.numbers = (0,) * sum(isinstance(change, (Append, Put)) for change, _ in self.changes)
+        self.numbers = (0,) * sum(isinstance(each.change, _ADDING) for each in self.changes)
         self.rounds.settled()
 
 
@@ -103,8 +258,9 @@ class Rounds:
     :param slices: tells those who wait, who may be many.
     :param flush: is called at the end of a turn, before its rounds are made.
     :param address_of: finds the address of a writer: those of one address are one in turn.
-    :param failed: is called when a taker has failed, and the exception is being handled. The others are told all the
-        same.
+    :param failed: is called when a taker or receiver has failed, and the exception is being handled. The others are
+        told all the same.
+    :ivar turn: another number when nothing more belongs to what was begun before.
     """
 
     def __init__(
@@ -117,6 +273,7 @@ class Rounds:
         address_of: Callable[[str], str],
         failed: Callable[[], object],
     ) -> None:
+        self.turn = 0
         self._spool = spool
         self._slices = slices
         self._reactor = reactor
@@ -127,7 +284,9 @@ class Rounds:
         self._turn: dict[str, _Changes] = {}
         self._writers: dict[str, deque[_Changes]] = {}  # what is to be put into rounds
         self._last: dict[str, _Changes] = {}  # the last of each writer that nobody was told of yet
-        self._in_turn: InTurn[str] = InTurn()
+        self._little: InTurn[str] = InTurn()
+        self._much: InTurn[str] = InTurn()
+        self._is_for_much = False
         self._rounds: deque[_Round] = deque()  # those that the spool was given, in order
         self._size = self._count = self._expected = 0
         self._writing = self._writing_bytes = 0  # changes and bytes that the spool was given
@@ -137,17 +296,24 @@ class Rounds:
     @property
     def are_many(self) -> bool:
         """Whether so much is not durable that writers have to wait before they have more."""
-        return self._size >= MOST_UNSETTLED or self._count >= MOST_UNSETTLED_CHANGES
+        count, size = self._count, self._size
+        for changes in self._turn.values():
+            for each in changes.parts:
+                count += len(each.receivers) if isinstance(each, ToAll) else 1
+                size += len(each.payload) if isinstance(each, ToAll) else each.size
+        return size >= MOST_UNSETTLED or count >= MOST_UNSETTLED_CHANGES
 
     def append(self, writer: str, entry: Append, taker: Taker) -> None:
         """Add an entry."""
-        self._size += len(entry.payload)
-        self._add(writer, entry, taker)
+        self._of(writer).parts.append(_Made(entry, [_Alone(entry.owner, taker)], [entry]))
+
+    def append_to_all(self, writer: str, entry: ToAll) -> None:
+        """Add an entry for each of many owners."""
+        self._of(writer).parts.append(entry)
 
     def change(self, writer: str, change: Change) -> None:
         """Make a change."""
-        self._size += len(change.payload) if isinstance(change, (Append, Put)) else 0
-        self._add(writer, change, None)
+        self._of(writer).parts.append(_Made(change))
 
     def change_with_all(self, writer: str, change: Change) -> None:
         """Make a change together with all others of the writer since :meth:`cut`, or the beginning of the turn."""
@@ -165,12 +331,9 @@ class Rounds:
         """What the writer changes from now on is not in one with anything before."""
         if writer in self._turn:
             self._flush()
+            self.turn += 1
             self._queue(self._turn.pop(writer))
             self._make()
-
-    def _add(self, writer: str, change: Change, taker: Taker | None) -> None:
-        self._count += 1
-        self._of(writer).changes.append((change, taker))
 
     def _of(self, writer: str) -> _Changes:
         found = self._turn.get(writer)
@@ -194,6 +357,7 @@ class Rounds:
     def _turn_ends(self) -> None:
         self._expected = 0
         self._flush()
+        self.turn += 1
         turn, self._turn = self._turn, {}
         for each in turn.values():
             self._queue(each)
@@ -201,13 +365,17 @@ class Rounds:
 
     def _queue(self, changes: _Changes) -> None:
         writer = changes.writer
+        changes.end_turn()
+        self._count += changes.count
+        self._size += changes.size
         if not changes.changes and writer not in self._last:
             self._told.append(_Round(self, ended=[changes]))  # There is nothing to wait for.
             return
         if writer not in self._writers:
-            self._writers[writer] = deque()
-            self._in_turn.put(self._address_of(writer), writer)
-        self._writers[writer].append(changes)
+            self._writers[writer] = deque([changes])
+            self._wait(self._address_of(writer), writer)
+        else:
+            self._writers[writer].append(changes)
         self._last[writer] = changes
 
     # Rounds.
@@ -217,40 +385,52 @@ class Rounds:
         if self._is_making:
             return
         self._is_making = True
-        while self._in_turn.size and self._writing < MOST_CHANGES and self._writing_bytes < MOST_BYTES:
+        while (
+            (self._little.size or self._much.size) and self._writing < MOST_CHANGES and self._writing_bytes < MOST_BYTES
+        ):
             made = self._next()
             self._rounds.append(made)
-            self._writing += len(made.changes)
+            self._writing += made.count
             self._writing_bytes += made.size
             if made.changes:
-                self._spool.append_changes([change for change, _ in made.changes], made)
+                self._spool.append_changes([each.change for each in made.changes], made)
             else:
                 made.numbers = ()
         self._is_making = False
         self._tell_settled()
 
+    def _wait(self, address: str, writer: str) -> None:
+        """A writer waits for its turn: with little to write it does not wait for those with much."""
+        left = self._writers[writer][0]
+        is_little = sum(each.count for each in islice(left.changes, left.begun, left.begun + A_TURN)) < A_TURN
+        (self._little if is_little else self._much).put(address, writer)
+
     def _next(self) -> _Round:
+        """A round of those with little to write, or with much: they alternate."""
         made = _Round(self)
-        while self._in_turn.size and len(made.changes) < MOST_CHANGES and made.size < MOST_BYTES:
-            address, writer = self._in_turn.take()
+        self._is_for_much = bool(self._much.size and (self._is_for_much or not self._little.size))
+        in_turn = self._much if self._is_for_much else self._little
+        self._is_for_much = not self._is_for_much
+        while in_turn.size and made.count < MOST_CHANGES and made.size < MOST_BYTES:
+            address, writer = in_turn.take()
             waiting = self._writers[writer]
             if self._take(waiting[0], made):
                 made.ended.append(waiting.popleft())
             if waiting:
-                self._in_turn.put(address, writer)
+                self._wait(address, writer)
             else:
                 del self._writers[writer]
         return made
 
     def _take(self, changes: _Changes, made: _Round) -> bool:
         """Put changes into a round. :returns: whether they are all in rounds now."""
-        begin = changes.begun
-        end = len(changes.changes) if changes.is_whole else begin + A_TURN
-        for change, taker in changes.changes[begin:end]:
-            made.changes.append((change, taker))
-            made.size += len(change.payload) if isinstance(change, (Append, Put)) else 0
+        until = made.count + A_TURN
+        for each in islice(changes.changes, changes.begun, None):
+            made.changes.append(each)
+            made.count += each.count
+            made.size += each.size
             changes.begun += 1
-            if made.size >= MOST_BYTES and not changes.is_whole:
+            if (made.size >= MOST_BYTES or made.count >= until) and not changes.is_whole:
                 break
         made.parts.append(changes)
         return changes.begun == len(changes.changes)
@@ -264,9 +444,9 @@ class Rounds:
         # A round that is refused at once is told after those before it.
         while self._rounds and self._rounds[0].numbers is not None:
             settled = self._rounds.popleft()
-            self._size -= settled.size
-            self._count -= len(settled.changes)
-            self._writing -= len(settled.changes)
+            self._size -= sum(each.size for each in settled.ended)
+            self._count -= sum(each.count for each in settled.ended)
+            self._writing -= settled.count
             self._writing_bytes -= settled.size
             self._told.append(settled)
         if self._told and not self._is_telling:
@@ -277,18 +457,18 @@ class Rounds:
         while self._told:
             settled = self._told.popleft()
             numbers = iter(settled.numbers or ())
-            for change, taker in settled.changes:
-                number = next(numbers) if isinstance(change, (Append, Put)) else 0
-                if taker is not None:
-                    self._tell(taker, number)
+            for made in settled.changes:
+                first = next(numbers) if isinstance(made.change, _ADDING) else 0
+                for place, receiver in enumerate(made.receivers):
+                    self._tell(receiver, made.entries[place], first and first + place)
                     yield
             for each in settled.ended:
                 yield from self._tell_ended(each)
         self._is_telling = False
 
-    def _tell(self, taker: Taker, number: int) -> None:
+    def _tell(self, receiver: Receiver, entry: Any, number: int) -> None:
         try:
-            taker(number)
+            receiver.written(entry, number)
         except Exception:
             self._failed()
 

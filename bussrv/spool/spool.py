@@ -25,7 +25,7 @@ from zope.interface import implementer
 from bussrv.errors import OverLimit, SpoolUnavailable
 from bussrv.settings import Settings
 from bussrv.spool.accounts import ENTRY_BYTES
-from bussrv.spool.entries import Append, Change, Claim, Owner, Page, Put, Written
+from bussrv.spool.entries import Append, AppendToAll, Change, Claim, Owner, Page, Put, Written, entries_in
 from bussrv.spool.file import SpoolDamaged, SpoolFile, is_damage
 from bussrv.spool.interfaces import ISpool, SpoolWaiter
 from bussrv.spool.store import SpoolStore
@@ -144,11 +144,11 @@ class Spool:
             self._counters[refusal.reason] += 1
             waiter.errback(refusal)
             return
-        payloads = [each.payload for each in changes if isinstance(each, (Append, Put))]
-        size = (len(payloads) + 1) * ENTRY_BYTES
-        held = size + sum({id(each): len(each) for each in payloads}.values())
-        size += sum(map(len, payloads))
-        grows = any(isinstance(each, (Append, Put, Claim)) for each in changes)
+        added = [each for each in changes if isinstance(each, (Append, AppendToAll, Put))]
+        size = (1 + sum(map(entries_in, added))) * ENTRY_BYTES
+        held = size + sum({id(each.payload): len(each.payload) for each in added}.values())
+        size += sum(len(each.payload) for each in added)
+        grows = bool(added) or any(isinstance(each, Claim) for each in changes)
         self._collect(_Job(partial(SpoolStore.apply, changes=changes), waiter, held, size, True, grows))
 
     def write(self, changes: Sequence[Change]) -> Deferred[Written]:

@@ -7,17 +7,20 @@ Readings in between have what was changed before them.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from heapq import merge
+from operator import attrgetter
 from typing import Any
 from zlib import crc32
 
-from msgspec.structs import replace
-
-from bussrv.errors import OverLimit
+from bussrv.addresses import address_key
 from bussrv.settings import Settings
-from bussrv.spool.accounts import ENTRY_BYTES, OWNER_BYTES, Account, Accounts, host_in
+from bussrv.spool.accounts import ENTRY_BYTES, OWNER_BYTES, Account, Accounts, Excess, host_in, over
+from bussrv.spool.common import CommonRow, CommonRows, number_of
 from bussrv.spool.entries import (
     Append,
+    AppendToAll,
     Change,
     Claim,
     Drop,
@@ -33,6 +36,7 @@ from bussrv.spool.entries import (
     Written,
 )
 from bussrv.spool.file import SpoolDamaged
+from bussrv.spool.undo import UndoLog
 
 MOST_EXPIRED = 1000
 """So many entries that expired are removed in one commit."""
@@ -60,11 +64,15 @@ class SpoolStore:
         self._settings = settings
         self._utc = utc
         self._version = -1
-        self._accounts = Accounts(settings)
+        self._undo = UndoLog()
+        self._accounts = Accounts(settings, self._undo)
+        self._common = CommonRows(connection.execute, self._undo)
         self._is_recounted = True
+        self._dropped: dict[Account, None] = {}  # their counts of dropped entries are not written yet
         self._do: dict[type[Change], Callable[[Any, list[int]], int]] = {
             Claim: self._claim,
             Append: self._append,
+            AppendToAll: self._append_to_all,
             Replace: self._replace,
             Put: self._put,
             Remove: self._remove,
@@ -102,12 +110,19 @@ class SpoolStore:
 
     def commit(self) -> None:
         """Return when all changes since :meth:`begin` are on the disk."""
+        self._common.write()
+        counts = [(each.dropped, each.id) for each in self._dropped]
+        self._connection.executemany("UPDATE owner SET dropped = ? WHERE id = ?", counts)
         self._execute("COMMIT")
-        self._accounts.keep()
+        self._common.committed()
+        self._dropped.clear()
+        self._undo.keep()
 
     def rollback(self) -> None:
         """Take them back."""
-        self._accounts.undo()
+        self._undo.back_to(0)
+        self._common.rolled_back()
+        self._dropped.clear()
         if self._connection.in_transaction:
             self._execute("ROLLBACK")
 
@@ -117,13 +132,13 @@ class SpoolStore:
         :raises bussrv.errors.Refused: ``spool-full`` or ``no-such-owner``.
         """
         numbers: list[int] = []
-        dropped, mark = 0, self._accounts.mark()
+        dropped, mark = 0, self._undo.mark()
         self._execute("SAVEPOINT changes")
         try:
             for change in changes:
                 dropped += self._do[type(change)](change, numbers)
         except BaseException:
-            self._accounts.undo(mark)
+            self._undo.back_to(mark)
             # Some errors have ended the transaction already.
             if self._connection.in_transaction:
                 self._execute("ROLLBACK TO changes")
@@ -140,22 +155,42 @@ class SpoolStore:
         """
         found: list[Entry] = []
         size = 0
+        for entry in self._entries(owner, kind, after):
+            size += len(entry.payload)
+            if len(found) >= most or (found and size > most_bytes):
+                return Page(tuple(found), False)
+            found.append(entry)
+        return Page(tuple(found), True)
+
+    def _entries(self, owner: str, kind: str, after: int) -> Iterator[Entry]:
+        """The entries after a number that have not expired, in their order."""
+        account, now = self._accounts.find(owner), self._utc()
+        if account is None:
+            return iter(())
+        return merge(
+            self._own_entries(account, kind, after, now),
+            self._common_entries(account, kind, after, now),
+            key=attrgetter("number"),
+        )
+
+    def _own_entries(self, account: Account, kind: str, after: int, now: int) -> Iterator[Entry]:
         rows = self._execute(
             f"SELECT number, key, payload, expires, digest {_WHERE} AND number > ? AND (expires IS NULL OR expires > ?)"
             " ORDER BY number",
-            (self._id(owner), kind, after, self._utc()),
+            (account.id, kind, after, now),
         )
         try:
             for number, key, payload, expires, digest in rows:
-                size += len(payload)
-                if len(found) >= most or (found and size > most_bytes):
-                    return Page(tuple(found), False)
                 if crc32(payload) != digest:
                     raise SpoolDamaged(f"entry {number} is not what was written")
-                found.append(Entry(number, key, payload, expires))
+                yield Entry(number, key, payload, expires)
         finally:
             rows.close()
-        return Page(tuple(found), True)
+
+    def _common_entries(self, account: Account, kind: str, after: int, now: int) -> Iterator[Entry]:
+        for row, place in self._common.of(account, kind, after):
+            if row.expires is None or row.expires > now:
+                yield Entry(row.number + place, None, self._common.read(row, place), row.expires)
 
     def owners(self, after: str, most: int) -> tuple[str, ...]:
         """Owners in the order of their keys, see :meth:`bussrv.spool.interfaces.ISpool.owners`."""
@@ -168,32 +203,42 @@ class SpoolStore:
         if account is None:
             return None
         (actor,) = self._execute("SELECT actor FROM owner WHERE id = ?", (account.id,)).fetchone()
-        kinds = self._execute("SELECT kind, count(*) FROM entry WHERE owner = ? GROUP BY kind", (account.id,))
+        rows = self._execute("SELECT kind, count(*) FROM entry WHERE owner = ? GROUP BY kind", (account.id,))
+        kinds = Counter(dict(rows.fetchall()))
+        kinds.update(row.kind for row, _ in self._common.of(account))
         return Owner(
             owner=owner,
             address=account.address,
             actor=actor,
             drops_oldest=account.drops_oldest,
             bytes=account.bytes,
-            kinds=dict(kinds.fetchall()),
+            kinds=dict(kinds),
             dropped=account.dropped,
         )
 
     def expire(self) -> int:
-        """Remove entries that have expired. :returns: how many; if ``MOST_EXPIRED``, there may be more."""
+        """Remove entries that have expired. :returns: how many; if ``MOST_EXPIRED`` or more, there may be more."""
+        now = self._utc()
         rows = self._execute(
             "SELECT e.number, e.size, o.owner FROM entry e JOIN owner o ON o.id = e.owner"
             " WHERE e.expires <= ? ORDER BY e.expires LIMIT ?",
-            (self._utc(), MOST_EXPIRED),
+            (now, MOST_EXPIRED),
         ).fetchall()
         for number, size, owner in rows:
-            self._delete(owner, number, size)
-        return len(rows)
+            self._delete(self._accounts.of(owner), number, size)
+        count = len(rows)
+        for row in self._common.expired(now):
+            if count >= MOST_EXPIRED:
+                break
+            for place, account in self._common.having(row):
+                self._remove_common(account, row, place)
+                count += 1
+        return count
 
     def next_expiry(self) -> int | None:
         """When the next entry expires, in UTC microseconds; ``None``: none does."""
-        expires: int | None = self._execute("SELECT min(expires) FROM entry WHERE expires IS NOT NULL").fetchone()[0]
-        return expires
+        (own,) = self._execute("SELECT min(expires) FROM entry WHERE expires IS NOT NULL").fetchone()
+        return min((each for each in (own, self._common.next_expiry()) if each is not None), default=None)
 
     def remove_owners(self, *, actor: str | None, address: str | None, owner: str | None) -> tuple[int, int]:
         """Remove the owners with an actor, or an address, or a key. :returns: how many, and how many entries."""
@@ -248,51 +293,76 @@ class SpoolStore:
         self.has_removed = self.is_frayed = True
         self._version = -1
         self._is_recounted = True
-        self._accounts = Accounts(self._settings)
+        self._accounts = Accounts(self._settings, self._undo)
+        self._common = CommonRows(self._execute, self._undo)
         rows = self._execute(
             "SELECT o.owner, o.id, o.address, o.drops_oldest, o.dropped, count(e.number), coalesce(sum(e.size), 0)"
             " FROM owner o LEFT JOIN entry e INDEXED BY entry_order ON e.owner = o.id GROUP BY o.id"
         )
+        accounts: dict[int, Account] = {}
         for owner, id_, address, drops_oldest, dropped, entries, size in rows:
-            account = Account(id_, address, bool(drops_oldest), dropped, entries, OWNER_BYTES + size)
-            self._accounts.set(owner, account)
-        self._accounts.keep()
-
-    def _id(self, owner: str) -> int:
-        account = self._accounts.find(owner)
-        return 0 if account is None else account.id
+            found = _account(owner, id_, address, drops_oldest=bool(drops_oldest))
+            found.dropped, found.entries, found.bytes = dropped, entries, OWNER_BYTES + size
+            accounts[id_] = found
+        for row, account in self._common.load(accounts):
+            account.entries += 1
+            account.bytes += row.size
+        for each in accounts.values():
+            self._accounts.open(each)
+        self._undo.keep()
 
     def _claim(self, change: Claim, numbers: list[int]) -> int:
         address = host_in(change.address)
         before = self._accounts.find(change.owner)
         row = (address, change.actor, change.drops_oldest, change.owner)
         if before is None:
-            self._check_room(Account(0, address, change.drops_oldest, 0, 0, 0), OWNER_BYTES)
+            account = _account(change.owner, 0, address, drops_oldest=change.drops_oldest)
+            self._check_room(account, OWNER_BYTES)
             found = self._execute(
                 "INSERT INTO owner (address, actor, drops_oldest, owner, dropped) VALUES (?, ?, ?, ?, 0)", row
             )
-            self._accounts.set(change.owner, Account(found.lastrowid or 0, address, change.drops_oldest, 0))
+            account.id = found.lastrowid or 0
+            self._accounts.open(account)
         else:
             self._execute("UPDATE owner SET address = ?, actor = ?, drops_oldest = ? WHERE owner = ?", row)
-            self._accounts.set(change.owner, replace(before, address=address, drops_oldest=change.drops_oldest))
+            self._accounts.move(before, address, drops_oldest=change.drops_oldest)
         return 0
 
     def _append(self, change: Append, numbers: list[int]) -> int:
         size = ENTRY_BYTES + len(change.payload)
-        if change.or_drop and self._accounts.find(change.owner) is None:
+        account = self._accounts.find(change.owner) if change.or_drop else self._accounts.of(change.owner)
+        if account is None:
             numbers.append(0)
             return 1
-        dropped, excess = self._make_room(change, size)
+        dropped, excess = self._make_room(account, change.kind, size)
         if excess is None:
-            numbers.append(self._insert(change, None, size))
+            numbers.append(self._insert(account, change, size))
         elif change.or_drop:
             numbers.append(0)
             dropped += 1
         else:
-            raise excess
-        if dropped:
-            self._set_dropped(change.owner, self._accounts.of(change.owner).dropped + dropped)
+            raise over(excess)
+        self._count_dropped(account, dropped)
         return dropped
+
+    def _append_to_all(self, change: AppendToAll, numbers: list[int]) -> int:
+        accounts = [*map(self._accounts.find, change.owners)]
+        size = ENTRY_BYTES + max(map(len, change.heads)) + len(change.payload)
+        waits, all_dropped = bytearray(len(accounts)), 0
+        for place, account in enumerate(accounts):
+            if account is None:
+                all_dropped += 1
+                continue
+            dropped, excess = self._make_room(account, change.kind, size)
+            if excess is None:
+                waits[place] = 1
+                self._accounts.add(account, 1, size)
+            else:
+                dropped += 1
+            self._count_dropped(account, dropped)
+            all_dropped += dropped
+        numbers.append(self._common.add(change, accounts, waits, size))
+        return all_dropped
 
     def _replace(self, change: Replace, numbers: list[int]) -> int:
         account = self._accounts.find(change.owner)
@@ -304,7 +374,20 @@ class SpoolStore:
         if found is not None:
             size, length = found
             self._rewrite(change, account, change.number, size, size - length + len(change.payload))
+        else:
+            self._replace_common(change, account)
         return 0
+
+    def _replace_common(self, change: Replace, account: Account) -> None:
+        """An entry that has another payload is one of the owner alone from then on."""
+        found = self._common.find(account, change.kind, change.number)
+        if found is not None:
+            row, place = found
+            size = ENTRY_BYTES + len(change.payload)
+            self._check_room(account, size - row.size)
+            self._remove_common(account, row, place)
+            alone = Append(owner=change.owner, kind=change.kind, payload=change.payload, expires=row.expires)
+            self._insert(account, alone, size, number=change.number)
 
     def _rewrite(self, change: Replace | Put, account: Account, number: int, before: int, size: int) -> None:
         """Give an entry that has ``before`` bytes another payload."""
@@ -314,53 +397,76 @@ class SpoolStore:
             (size, crc32(change.payload), change.payload, number),
         )
         self.has_removed = self.is_frayed = True
-        self._add(change.owner, 0, size - before)
+        self._accounts.add(account, 0, size - before)
 
-    def _insert(self, change: Append | Put, key: str | None, size: int) -> int:
-        account = self._accounts.of(change.owner)
+    def _insert(self, account: Account, change: Append | Put, size: int, number: int | None = None) -> int:
+        """:param number: ``None``: the next one."""
         found = self._execute(
-            "INSERT INTO entry (owner, kind, key, expires, size, digest, payload) VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (account.id, change.kind, key, change.expires, size, crc32(change.payload), change.payload),
+            "INSERT INTO entry (number, owner, kind, key, expires, size, digest, payload)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                number,
+                account.id,
+                change.kind,
+                change.key if isinstance(change, Put) else None,
+                change.expires,
+                size,
+                crc32(change.payload),
+                change.payload,
+            ),
         )
-        self._add(change.owner, 1, size)
+        self._accounts.add(account, 1, size)
+        if account.has_none == change.kind:
+            account.has_none = None
         return found.lastrowid or 0
 
-    def _make_room(self, change: Append, size: int) -> tuple[int, OverLimit | None]:
+    def _make_room(self, account: Account, kind: str, size: int) -> tuple[int, Excess | None]:
         """Drop the oldest entries of an owner until there is room for one, if it wants that.
 
         :returns: how many; and the limit that leaves no room all the same.
         """
-        dropped = 0
-        account = self._accounts.of(change.owner)
+        dropped, excess = 0, self._accounts.excess(account, 1, size)
+        if excess is None:
+            return 0, None
         # Nothing is dropped for what has no room even alone.
-        others = account.bytes - OWNER_BYTES
-        excess = self._accounts.excess(account, 1 - account.entries, size - others)
-        if excess is not None:
-            return 0, excess
-        while (excess := self._accounts.excess(account, 1, size)) is not None:
-            row = self._oldest(account, change.kind) if account.drops_oldest else None
-            if row is None:
-                return dropped, excess
-            self._delete(change.owner, *row)
-            account = self._accounts.of(change.owner)
+        alone = self._accounts.excess(account, 1 - account.entries, size - (account.bytes - OWNER_BYTES))
+        if alone is not None:
+            return 0, alone
+        while excess is not None and account.drops_oldest and self._drop_oldest(account, kind):
             dropped += 1
-        return dropped, None
+            excess = self._accounts.excess(account, 1, size)
+        return dropped, excess
+
+    def _drop_oldest(self, account: Account, kind: str) -> bool:
+        """:returns: whether there was one."""
+        own, common = self._oldest(account, kind), self._common.oldest(account, kind)
+        if common is not None and (own is None or number_of(common) < own[0]):
+            self._remove_common(account, *common)
+        elif own is not None:
+            self._delete(account, *own)
+        return common is not None or own is not None
 
     def _oldest(self, account: Account, kind: str) -> tuple[int, int] | None:
+        """The number and the size of the oldest entry that an owner has alone."""
+        if account.has_none == kind:
+            return None
         oldest = self._execute(f"SELECT number, size {_WHERE} ORDER BY number LIMIT 1", (account.id, kind))
         found: tuple[int, int] | None = oldest.fetchone()
+        if found is None:
+            account.has_none = kind
+            self._undo.note(setattr, account, "has_none", None)
         return found
 
     def _put(self, change: Put, numbers: list[int]) -> int:
-        if change.or_drop and self._accounts.find(change.owner) is None:
+        account = self._accounts.find(change.owner) if change.or_drop else self._accounts.of(change.owner)
+        if account is None:
             numbers.append(0)
             return 1
-        account = self._accounts.of(change.owner)
         size = ENTRY_BYTES + len(change.key.encode()) + len(change.payload)
         row = self._find_key(account, change)
         if row is None:
             self._check_room(account, size, 1)
-            numbers.append(self._insert(change, change.key, size))
+            numbers.append(self._insert(account, change, size))
             return 0
         number, before = row
         self._rewrite(change, account, number, before, size)
@@ -377,56 +483,74 @@ class SpoolStore:
     def _check_room(self, account: Account, size: int, entries: int = 0) -> None:
         excess = self._accounts.excess(account, entries, size)
         if excess is not None:
-            raise excess
+            raise over(excess)
 
     def _remove(self, change: Remove, numbers: list[int]) -> int:
-        return self._delete_where("number = ?", change)
+        account = self._accounts.find(change.owner)
+        found = None if account is None else self._common.find(account, change.kind, change.number)
+        if account is not None and found is not None:
+            self._remove_common(account, *found)
+        elif account is not None:
+            self._delete_where("number = ?", account, change)
+        return 0
 
     def _remove_key(self, change: RemoveKey, numbers: list[int]) -> int:
         account = self._accounts.find(change.owner)
         row = None if account is None else self._find_key(account, change)
-        if row is not None:
-            self._delete(change.owner, *row)
+        if account is not None and row is not None:
+            self._delete(account, *row)
         return 0
 
     def _remove_up_to(self, change: RemoveUpTo, numbers: list[int]) -> int:
-        return self._delete_where("number <= ?", change)
+        account = self._accounts.find(change.owner)
+        if account is not None:
+            self._delete_where("number <= ?", account, change)
+            for row, place in self._common.of(account, change.kind):
+                if row.number + place > change.number:
+                    break
+                self._remove_common(account, row, place)
+        return 0
 
-    def _delete_where(self, which: str, change: Remove | RemoveUpTo) -> int:
-        parameters = (self._id(change.owner), change.kind, change.number)
+    def _delete_where(self, which: str, account: Account, change: Remove | RemoveUpTo) -> None:
+        parameters = (account.id, change.kind, change.number)
         found = self._execute(f"SELECT count(*), coalesce(sum(size), 0) {_WHERE} AND {which}", parameters)
         count, size = found.fetchone()
         if count:
             self._execute(f"DELETE {_WHERE} AND {which}", parameters)
-            self._add(change.owner, -count, -size)
+            self._accounts.add(account, -count, -size)
             self.has_removed = self.is_frayed = True
-        return 0
 
     def _drops_told(self, change: DropsTold, numbers: list[int]) -> int:
         account = self._accounts.find(change.owner)
         if account is not None:
-            self._set_dropped(change.owner, max(0, account.dropped - change.count))
+            self._count_dropped(account, -min(account.dropped, change.count))
         return 0
 
-    def _set_dropped(self, owner: str, dropped: int) -> None:
-        account = self._accounts.of(owner)
-        self._execute("UPDATE owner SET dropped = ? WHERE id = ?", (dropped, account.id))
-        self._accounts.set(owner, replace(account, dropped=dropped))
+    def _count_dropped(self, account: Account, count: int) -> None:
+        if count:
+            self._accounts.add(account, 0, 0, count)
+            self._dropped[account] = None
 
     def _drop(self, change: Drop, numbers: list[int]) -> int:
         account = self._accounts.find(change.owner)
         if account is not None:
             self._execute("DELETE FROM entry WHERE owner = ?", (account.id,))
             self._execute("DELETE FROM owner WHERE id = ?", (account.id,))
-            self._accounts.set(change.owner, None)
+            self._common.remove_all(account)
+            self._accounts.close(account)
             self.has_removed = self.is_frayed = True
         return 0
 
-    def _delete(self, owner: str, number: int, size: int) -> None:
+    def _delete(self, account: Account, number: int, size: int) -> None:
         self._execute("DELETE FROM entry WHERE number = ?", (number,))
-        self._add(owner, -1, -size)
+        self._accounts.add(account, -1, -size)
         self.has_removed = self.is_frayed = True
 
-    def _add(self, owner: str, entries: int, size: int) -> None:
-        account = self._accounts.of(owner)
-        self._accounts.set(owner, replace(account, entries=account.entries + entries, bytes=account.bytes + size))
+    def _remove_common(self, account: Account, row: CommonRow, place: int) -> None:
+        self._common.remove(row, place)
+        self._accounts.add(account, -1, -row.size)
+        self.has_removed = self.is_frayed = True
+
+
+def _account(owner: str, id_: int, address: str, *, drops_oldest: bool) -> Account:
+    return Account(owner, id_, address, address_key(address), drops_oldest)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bussrv.settings import Settings
-from bussrv.spool.entries import Append, Claim, Put, Remove, Written
+from bussrv.spool.entries import Append, AppendToAll, Claim, Put, Remove, Written
 from bussrv.spool.file import SpoolFile
 from bussrv.spool.spool import Spool
 from bussrv.turns.clock import SystemClock
@@ -35,7 +35,9 @@ def main(directory: Path, boot: str) -> None:
         payload = name + b"." + b"x" * (asked % 7 * 700)
         # The number of boots and of calls so far, always in one with an entry.
         put = Put(owner="ann", kind="state", key=boot, payload=b"%d" % asked)
-        done = spool.write([Append(owner="ann", kind="queue", payload=payload), put])
+        alone = Append(owner="ann", kind="queue", payload=payload)
+        to_all = AppendToAll(owners=("ann", "bob"), kind="queue", heads=(name, name), payload=payload.removeprefix(name))
+        done = spool.write([to_all if asked % 2 else alone, put])
         done.addCallback(confirmed, name).addCallback(ask)
 
     def confirmed(written: Written, name: bytes) -> None:
@@ -48,7 +50,7 @@ def main(directory: Path, boot: str) -> None:
     def gone(_: Any, number: int) -> None:
         say("gone", number)
 
-    spool.write([Claim(owner="ann", address="127.0.0.1")])
+    spool.write([Claim(owner=each, address="127.0.0.1") for each in ("ann", "bob")])
     for _ in range(OUTSTANDING):
         ask()
     reactor.run_until(lambda: False)

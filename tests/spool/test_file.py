@@ -14,7 +14,8 @@ import pytest
 
 from bussrv.errors import SpoolUnavailable
 from bussrv.journal.files import Files
-from bussrv.spool.file import NAME, SpoolFile
+from bussrv.spool.entries import AppendToAll
+from bussrv.spool.file import NAME, VERSION, SpoolFile
 from tests.spool.support import Scene
 
 PAGE = 4096
@@ -62,7 +63,7 @@ def changed(path: Path, *statements: str) -> None:
 @pytest.mark.parametrize(
     ("statements", "said"),
     [
-        (["PRAGMA user_version = 2"], "was written by a later bussrv, in version 2 of its format"),
+        ([f"PRAGMA user_version = {VERSION + 1}"], f"by a later bussrv, in version {VERSION + 1} of its format"),
         (["PRAGMA application_id = 7"], "is not a spool of bussrv"),
     ],
 )
@@ -77,9 +78,19 @@ def test_a_file_of_a_later_version_is_left_alone(
         scene.claim()
     assert said in str(scene.spool.trouble)
     assert str(path) in str(scene.spool.trouble)
-    changed(path, "PRAGMA user_version = 1", "PRAGMA application_id = 1651864435")
+    changed(path, f"PRAGMA user_version = {VERSION}", "PRAGMA application_id = 1651864435")
     scene.reactor.run_until(lambda: scene.spool.unavailable is None)
     assert scene.payloads() == payloads
+
+
+def test_a_file_of_the_first_version_is_taken_on(tmp_path: Path, scene: Scene) -> None:
+    payloads = kept(scene)
+    changed(tmp_path / "spool" / NAME, "DROP TABLE common", "DROP TABLE waiting", "PRAGMA user_version = 1")
+    scene.start()
+    scene.claim()
+    to_all = AppendToAll(owners=("ann",), kind="queue", heads=(b"",), payload=b"later")
+    scene.reactor.wait(scene.spool.write([to_all]))
+    assert scene.payloads() == [*payloads, b"later"]
 
 
 def pages_of(path: Path) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sqlite3
 import tempfile
@@ -24,6 +25,7 @@ from bussrv.settings import Settings
 from bussrv.spool.accounts import ENTRY_BYTES, OWNER_BYTES
 from bussrv.spool.entries import (
     Append,
+    AppendToAll,
     Change,
     Claim,
     Drop,
@@ -47,8 +49,10 @@ OWNERS = ("ann", "bob", "eve")
 KINDS = ("queue", "state")
 KEYS = ("a", "b")
 MARK = b"payload-"
-NO_NUMBERS = 1 << 40
-"""From here on numbers stand for those that a call would have had which was refused."""
+NO_NUMBERS = range(1 << 40, (1 << 40) + 100, 10)
+"""These stand for the numbers that a call would have had which was refused."""
+
+HEAD = re.compile(rb"<.>")
 
 owners = st.sampled_from(OWNERS)
 kinds = st.sampled_from(KINDS)
@@ -60,6 +64,7 @@ additions = st.one_of(
     st.tuples(st.just("append"), owners, kinds, sizes, lifetimes),
     st.tuples(st.just("append"), owners, st.just("queue"), sizes, lifetimes),
     st.tuples(st.just("drop"), owners, kinds, sizes, lifetimes),
+    st.tuples(st.just("all"), st.permutations(OWNERS), st.sampled_from(KINDS), st.integers(1, 3), sizes, lifetimes),
     st.tuples(st.just("put"), owners, kinds, st.sampled_from(KEYS), sizes, lifetimes),
 )
 claims = st.builds(
@@ -118,18 +123,18 @@ class Model:
                     self.claim(change)
                 elif isinstance(change, Drop):
                     self.owners.pop(change.owner, None)
+                elif isinstance(change, AppendToAll):
+                    found.append(next(given))
+                    dropped += self.append_to_all(change, found[-1])
                 elif change.owner not in self.owners:
-                    if isinstance(change, (Append, Put)) and not change.or_drop:
-                        raise Refused("no-such-owner", "")
                     if isinstance(change, (Append, Put)):
                         dropped += 1
-                        found.append(next(given))
-                        assert found[-1] == 0 or found[-1] >= NO_NUMBERS
+                        found.append(self.no_owner(change, given))
                 elif isinstance(change, Append):
                     lost, has_room = self.append(change)
                     dropped += lost
                     found.append(self.add(change, None, given) if has_room else next(given))
-                    assert has_room or found[-1] == 0 or found[-1] >= NO_NUMBERS
+                    assert has_room or found[-1] == 0 or found[-1] >= NO_NUMBERS[0]
                 elif isinstance(change, Put):
                     found.append(self.put(change, given))
                 else:
@@ -138,6 +143,13 @@ class Model:
             self.owners = before
             raise
         return Written(tuple(found), dropped)
+
+    def no_owner(self, change: Append | Put, given: Any) -> int:
+        if not change.or_drop:
+            raise Refused("no-such-owner", "")
+        number: int = next(given)
+        assert number == 0 or number >= NO_NUMBERS[0]
+        return number
 
     def limit(self, owner: ModelOwner, entries: int, size: int) -> str | None:
         host = owner.address.partition(":")[0]
@@ -183,9 +195,27 @@ class Model:
         owner.dropped += dropped
         return dropped, has_room
 
+    def append_to_all(self, change: AppendToAll, first: int) -> int:
+        """:returns: how many entries are dropped."""
+        dropped, numbers = 0, range(first, first + len(change.owners))
+        for owner, head, number in zip(change.owners, change.heads, numbers, strict=True):
+            if owner not in self.owners:
+                dropped += 1
+                continue
+            payload = head + change.payload
+            alone = Append(owner=owner, kind=change.kind, payload=payload, expires=change.expires, or_drop=True)
+            lost, has_room = self.append(alone)
+            dropped += lost
+            if has_room:
+                self.add(alone, None, iter([number]))
+        if first < NO_NUMBERS[0]:
+            assert first > self.greatest or self.greatest in numbers, "a number was used again"
+            self.greatest = numbers[-1]
+        return dropped
+
     def add(self, change: Append | Put, key: str | None, given: Any) -> int:
         number: int = next(given)
-        if number < NO_NUMBERS:
+        if number < NO_NUMBERS[0]:
             assert number > self.greatest, "a number was used again"
             self.greatest = number
         self.owners[change.owner].entries[number] = change.kind, Entry(number, key, change.payload, change.expires)
@@ -198,7 +228,7 @@ class Model:
             if (kind, entry.key) == (change.kind, change.key):
                 self.check(owner, 0, size - size_of(entry.key, entry.payload))
                 owner.entries[number] = kind, Entry(number, change.key, change.payload, change.expires)
-                assert next(given) in (number, *range(NO_NUMBERS, NO_NUMBERS + 10))
+                assert next(given) in (number, *NO_NUMBERS)
                 return number
         self.check(owner, 1, size)
         return self.add(change, change.key, given)
@@ -262,6 +292,9 @@ class SpoolMachine(RuleBasedStateMachine):
         payload = payload[: max(size, 20)] if size else b""
         self.made[payload] += 1
         expires = None if lifetime is None else self.clock.utc() + lifetime * 1_000_000
+        if name == "all":
+            heads = tuple(b"<%d>" % number for number in range(more[0]))
+            return AppendToAll(owners=tuple(owner[: more[0]]), kind=kind, heads=heads, payload=payload, expires=expires)
         if name == "put":
             return Put(owner=owner, kind=kind, key=more[0], payload=payload, expires=expires)
         return Append(owner=owner, kind=kind, payload=payload, expires=expires, or_drop=name == "drop")
@@ -288,7 +321,7 @@ class SpoolMachine(RuleBasedStateMachine):
         self.disk.fail_after = None
         for call, outcome in zip(asked, outcomes, strict=True):
             # A call that is refused may be so after some numbers.
-            given = outcome.numbers if isinstance(outcome, Written) else range(NO_NUMBERS, NO_NUMBERS + 10)
+            given = outcome.numbers if isinstance(outcome, Written) else NO_NUMBERS
             assert outcome == outcome_of(partial(self.model.apply, call, iter(given))), call
 
     @rule(seconds=st.integers(1, 10))
@@ -320,7 +353,11 @@ class SpoolMachine(RuleBasedStateMachine):
         self.store.rewrite()
         assert not self.store.has_removed
         if self.directory is not None:
-            kept = {entry.payload for owner in self.model.owners.values() for _, entry in owner.entries.values()}
+            kept = {
+                HEAD.sub(b"", entry.payload)
+                for owner in self.model.owners.values()
+                for _, entry in owner.entries.values()
+            }
             found = bytes_of(self.directory)
             assert [each for each in self.made if each and each not in kept and each[:20] in found] == []
             assert all(each[:20] in found for each in kept)

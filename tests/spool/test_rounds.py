@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bussrv.errors import SpoolUnavailable
+from bussrv.spool import rounds as spool_rounds
 from bussrv.spool.entries import Append, Change, Claim, Written
 from bussrv.spool.interfaces import SpoolWaiter
-from bussrv.spool.rounds import A_TURN, MOST_CHANGES, Rounds
+from bussrv.spool.rounds import A_TURN, MOST_CHANGES, Rounds, ToAll
 from tests.formats.network import Network
 
 
@@ -139,6 +142,66 @@ def test_changes_are_in_order_and_what_is_one_stays_one(steps: list[tuple[str, i
         assert [each for each in told if each >= 0] == made
         for place, each in enumerate(told):
             assert each >= 0 or {*range(-each)} <= {*told[:place]}, "told when all before is durable"
+
+
+class Receiver:
+    """:ivar told: the numbers of its entries, and what they are."""
+
+    def __init__(self, owner: str) -> None:
+        self.owner = owner
+        self.sent: list[bytes] = []
+        self.told: list[tuple[int, bytes]] = []
+
+    def written(self, each: ToAll, number: int) -> None:
+        self.told.append((number, each.head + each.payload))
+
+
+SENDS = st.tuples(
+    st.sampled_from("ab"), st.integers(0, 2), st.booleans(), st.lists(st.integers(0, 39), unique=True), st.booleans()
+)
+
+
+@given(st.lists(st.tuples(SENDS, st.sampled_from(["", "turn", "cut"])), max_size=20), st.integers(1, 30))
+def test_entries_in_common_are_those_that_each_was_sent(sends: list[Any], most: int) -> None:
+    """In order for each owner, whatever is merged. The writers have payloads and heads that are the same or not."""
+    network, payloads = Network(), [bytes([number]) * 300 for number in range(3)]
+    receivers = [Receiver(str(number)) for number in range(40)]
+    network.bus.spool.write([Claim(owner=each.owner, address="10.0.0.1") for each in receivers])
+    rounds = rounds_of(network)
+    with patch.object(spool_rounds, "MOST_OWNERS", 16 + most):
+        for (writer, payload, is_same, numbers, is_all), then in sends:
+            chosen = receivers if is_all else [receivers[number] for number in numbers]
+            if writer == "b":  # Another writer's are in order among themselves only.
+                chosen = chosen[20:]
+            else:
+                chosen = chosen[:20] if is_all else [each for each in chosen if int(each.owner) < 20]
+            head = b"<%d>" % (0 if is_same else len(chosen))
+            rounds.append_to_all(writer, ToAll("queue", head, payloads[payload], [*chosen]))
+            for each in chosen:
+                each.sent.append(head + payloads[payload])
+            if then == "turn":
+                network.reactor.advance(0)
+            elif then == "cut":
+                rounds.cut(writer)
+        network.reactor.pump([0] * 50)
+    store = network.bus.spool.store  # type: ignore[attr-defined]
+    for each in receivers:
+        kept = [(entry.number, entry.payload) for entry in store.page(each.owner, "queue", 0, 1000, 1 << 20).entries]
+        assert [payload for _, payload in kept] == each.sent
+        assert sorted(each.told) == kept
+
+
+def test_those_with_little_do_not_wait_for_those_with_much() -> None:
+    scene = Scene()
+    for number in range(50):
+        scene.change(f"a{number}", 1000, is_whole=False)
+        scene.change(f"c{number}", 1000, is_whole=False)
+    scene.network.reactor.advance(0)
+    scene.change("b1", 1, is_whole=False)
+    scene.network.reactor.advance(0)
+    rounds = [scene.settle() for _ in range(3)]
+    assert [("b1", 0) in each for each in rounds].index(True) <= 2
+    assert all(len(each) > A_TURN for each in rounds if ("b1", 0) not in each), "nor do these wait for ever"
 
 
 def test_much_of_one_address_lets_others_wait_for_two_rounds() -> None:

@@ -165,12 +165,18 @@ class Fanout:
         self._generation = generation
         self.flushes = 0
         self.collected: dict[Group, None] = {}
+        # Groups of subscribers that were opened since the last flush; and by session, its group of them that was
+        # opened last. Those of the list are not among these yet: mostly only one group is opened.
+        self._opened: list[Group] = []
+        self._opened_of: dict[str, Group] = {}
         self._failed = failed
 
     def join(self, group: Group, session_id: str, link: ISessionLink) -> None:
         """A session is a member of ``group`` from now on. It does not get frames collected before."""
         self._generation.end()
         group.links[session_id] = link
+        if group.interest is None and group in self.collected:
+            self._opened.append(group)
         self._caught_up(group, session_id)
 
     def leave(self, group: Group, session_id: str) -> None:
@@ -299,9 +305,15 @@ class Fanout:
         """A session that is subscribed to several services is in a group for each; order holds across them."""
         if group.interest is not None:
             return
-        for other in tuple(self.collected):
-            if other.interest is None and not other.links.keys().isdisjoint(group.links):
-                self.flush_group(other)
+        opened_of = self._opened_of
+        for each in self._opened:
+            opened_of.update(dict.fromkeys(each.links, each))
+        self._opened = [group]
+        if opened_of:
+            for session_id in tuple(group.links):
+                other = opened_of.get(session_id)
+                if other is not None and other in self.collected:
+                    self.flush_group(other)
 
     def flush_group(self, group: Group) -> None:
         """Send the frames collected for one group."""
@@ -329,6 +341,7 @@ class Fanout:
     def flush(self) -> bool:
         """Send all collected frames. :returns: whether there were any."""
         self.flushes += 1
+        self._opened, self._opened_of = [], {}
         dirty = tuple(self.collected)
         for group in dirty:
             self.flush_group(group)

@@ -54,12 +54,16 @@ class Sent(Struct, frozen=True, gc=False):
 
 
 class Published(bytes):
-    """A message of QoS 1 or 2 that knows who published it: in the queues of durable sessions the publishers take turns.
+    """A message of QoS 1 or 2 for the queues of durable sessions, up to its payload: the spool keeps that once for all.
 
-    :ivar publisher: a session; empty if that is another wire format's.
+    :ivar payload: what comes after it.
+    :ivar publisher: a session; empty if that is another wire format's. Publishers take turns in the spool.
+    :ivar expires: see :class:`Sent`.
     """
 
+    payload: bytes
     publisher: str
+    expires: int | None
 
 
 class Wanted(Struct, frozen=True, omit_defaults=True):
@@ -166,20 +170,19 @@ class MqttEncoding:
     def encode_run(self, publications: Sequence[Publication]) -> list[bytes]:
         """The messages of publications that differ in their payloads only; see :class:`RunEncoding`."""
         frames: list[bytes] = []
-        publisher: str | None = None
         lengths: dict[int, bytes] = {}  # what stands before a payload of so many bytes
         for each in publications:
             before = lengths.get(len(each.payload))
             if before is None:
                 frame = self.encode(Delivery(b"", each.payload, each))
                 if frame is not None:
-                    lengths[len(each.payload)] = frame[: len(frame) - len(each.payload)]
-                    publisher = frame.publisher if isinstance(frame, Published) else None
+                    is_head = isinstance(frame, Published)
+                    lengths[len(each.payload)] = frame if is_head else frame[: len(frame) - len(each.payload)]
                     frames.append(frame)
-            elif publisher is None:
-                frames.append(before + each.payload)
+            elif isinstance(before, Published):
+                frames.append(_published(before, each.payload, before.publisher, before.expires))
             else:
-                frames.append(_published(before + each.payload, publisher))
+                frames.append(before + each.payload)
         return frames
 
     def retained(self, publication: Publication, wanted: Wanted) -> bytes | None:
@@ -201,9 +204,9 @@ class MqttEncoding:
         if qos:
             packet = Publish(service, publication.payload, qos, retain, 0, False, properties)
             halves = numbered_publish(packet, self._client.version)
-            frame = b"%b%b%b" % (halves.before, NO_ID, halves.after)
             if self._client.is_durable:
-                frame = _published(frame, sent.session)
+                return _published(halves.before + NO_ID + halves.after, halves.payload, sent.session, sent.expires)
+            frame = b"%b%b%b%b" % (halves.before, NO_ID, halves.after, halves.payload)
         else:
             frame = publish(service, publication.payload, self._client.version, retain=retain, properties=properties)
         if len(frame) > self._client.max_packet:
@@ -278,9 +281,9 @@ class Encodings:
         encoding.refilter(changed, Wanted.of(options) if is_there else None)
 
 
-def _published(frame: bytes, publisher: str) -> Published:
-    found = Published(frame)
-    found.publisher = publisher
+def _published(head: bytes, payload: bytes, publisher: str, expires: int | None) -> Published:
+    found = Published(head)
+    found.payload, found.publisher, found.expires = payload, publisher, expires
     return found
 
 

@@ -29,15 +29,16 @@ class NumberedPublish(Struct, frozen=True):
     """A PUBLISH of QoS 1 or 2, apart from its identifier: subscribers share all other bytes.
 
     :ivar before: the bytes before the identifier.
-    :ivar after: the bytes after it.
+    :ivar after: the bytes between it and the payload.
     """
 
     before: bytes
     after: bytes
+    payload: bytes
 
-    def pieces(self, number: int) -> tuple[bytes, bytes, bytes]:
+    def pieces(self, number: int) -> tuple[bytes, bytes, bytes, bytes]:
         """The packet for one subscriber, with this identifier."""
-        return self.before, _id(number), self.after
+        return self.before, _id(number), self.after, self.payload
 
 
 def encode(packet: packets.Packet, version: int) -> bytes:
@@ -65,9 +66,10 @@ def numbered_publish(packet: packets.Publish, version: int) -> NumberedPublish:
     if packet.qos not in (1, 2):
         raise ValueError(f"QoS {packet.qos} has no packet identifier")
     head = _topic(packet.topic, packet.properties, version)
-    after = _properties(packet.properties, PacketType.PUBLISH, version) + packet.payload
+    after = _properties(packet.properties, PacketType.PUBLISH, version)
     first = PacketType.PUBLISH << 4 | packet.dup << 3 | packet.qos << 1 | packet.retain
-    return NumberedPublish(_header(first, len(head) + 2 + len(after)) + head, after)
+    size = len(head) + 2 + len(after) + len(packet.payload)
+    return NumberedPublish(_header(first, size) + head, after, packet.payload)
 
 
 def headed(first: int, body: bytes) -> bytes:

@@ -32,7 +32,7 @@ def stored(message: Publish) -> bytes:
     if not message.qos:
         return encode(message, VERSION_5)
     halves = numbered_publish(message, VERSION_5)
-    return halves.before + NO_ID + halves.after
+    return halves.before + NO_ID + halves.after + halves.payload
 
 
 @given(messages, st.sampled_from(VERSIONS), st.booleans(), st.integers(1, 0xFFFF), st.none() | st.integers(1, 1000))

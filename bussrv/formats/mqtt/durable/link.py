@@ -7,30 +7,31 @@ from typing import Any
 
 from zope.interface import implementer
 
-from bussrv.formats.mqtt.durable.queue import Queue, QueueClient
+from bussrv.formats.mqtt.durable.queue import Queue, QueueClient, Queues
 from bussrv.formats.mqtt.encoding import FACTS, Encodings
 from bussrv.formats.mqtt.link import MqttLink
 from bussrv.plugin import Bundle, IEncoding, IFilteringLink, Traffic
 from bussrv.wire.mqtt.packets import VERSION_5, PacketType
-from bussrv.wire.mqtt.published import qos_of
 
 
 @implementer(IFilteringLink)
 class DurableLink:
     """Is the session's link for as long as it is there. Its encoding is that of MQTT 5.0, whoever is connected.
 
+    :param queues: puts messages into the queue.
     :param ended: is told the reason when somebody else than the client ends the session for good.
     :ivar queue: what it must not lose.
     :ivar connection: the link to the client, while it is connected.
     :ivar traffic: the counts of the session over all its connections.
     """
 
-    __slots__ = ("_client", "_ended", "connection", "encodings", "queue", "session_id", "traffic")
+    __slots__ = ("_client", "_ended", "_queues", "connection", "encodings", "queue", "session_id", "traffic")
 
     session_id: str
 
-    def __init__(self, encodings: Encodings, queue: Queue, ended: Callable[[str], object]) -> None:
+    def __init__(self, encodings: Encodings, queues: Queues, queue: Queue, ended: Callable[[str], object]) -> None:
         self.queue = queue
+        self._queues = queues
         self.traffic = Traffic()
         self.connection: MqttLink | None = None
         self._client: QueueClient | None = None
@@ -79,12 +80,7 @@ class DurableLink:
 
     def send(self, bundle: Bundle) -> None:
         """Send packets. Messages of QoS 1 and 2 are kept first. Others are lost if the client is not connected."""
-        direct: list[bytes] = []
-        for frame in bundle.frames:
-            if qos_of(frame):
-                self.queue.put(frame)
-            else:
-                direct.append(frame)
+        direct = self._queues.put(self.queue, bundle)
         connection, client = self.connection, self._client
         if connection is None or client is None or not direct:
             return

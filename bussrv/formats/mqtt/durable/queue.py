@@ -18,9 +18,9 @@ from functools import partial
 from msgspec import Struct
 
 from bussrv.formats.mqtt.encoding import SECOND, Published
-from bussrv.plugin import Append, IBus, Page, Remove, Replace, Rounds
+from bussrv.plugin import Bundle, IBus, Page, Receiver, Remove, Replace, Rounds, ToAll
 from bussrv.wire.mqtt.packets import VERSION_5, Acknowledgement, PacketType, Pubrec, Pubrel
-from bussrv.wire.mqtt.published import LAST_ID, Format, lifetime_of, qos_of
+from bussrv.wire.mqtt.published import LAST_ID, Format, qos_of
 from bussrv.wire.mqtt.reasons import ReasonCode
 from bussrv.wire.mqtt.writer import encode
 
@@ -57,8 +57,37 @@ class _Sent(Struct):
     awaits: PacketType | None
 
 
+class Queues:
+    """All of them. What many sessions are given at once is put into the spool as one."""
+
+    def __init__(self, rounds: Rounds) -> None:
+        self._rounds = rounds
+        self._turn = -1
+        self._bundle: Bundle | None = None
+        self._receivers: list[Receiver] = []
+        self._direct: list[bytes] = []
+
+    def put(self, queue: Queue, bundle: Bundle) -> list[bytes]:
+        """Put messages of QoS 1 and 2 into a queue. :returns: the other packets."""
+        if bundle is not self._bundle or self._turn != self._rounds.turn:
+            self._begin(bundle)
+        self._receivers.append(queue)
+        return self._direct
+
+    def _begin(self, bundle: Bundle) -> None:
+        """The sessions of a group are given the same bundle, one after the other."""
+        self._bundle, self._turn = bundle, self._rounds.turn
+        self._receivers, self._direct = [], []
+        for frame in bundle.frames:
+            if isinstance(frame, Published):
+                entry = ToAll(KIND, frame, frame.payload, self._receivers, frame.expires)
+                self._rounds.append_to_all(frame.publisher, entry)
+            else:
+                self._direct.append(frame)
+
+
 class Queue:
-    """The queue of one session.
+    """The queue of one session. A :class:`bussrv.plugin.Receiver`.
 
     :param is_known: whether nothing can be in the spool yet.
     :ivar session_id: the session. Set when it is open, as the next one.
@@ -104,20 +133,12 @@ class Queue:
 
     # Messages for the client.
 
-    def put(self, frame: bytes) -> None:
-        """Keep a message for the client, and send it when it is durable."""
-        lifetime = lifetime_of(frame)
-        expires = None if lifetime is None else self._bus.utc() + lifetime * SECOND
-        entry = Append(owner=self.owner, kind=KIND, payload=frame, expires=expires, or_drop=True)
-        publisher = frame.publisher if isinstance(frame, Published) else self.session_id
-        self._rounds.append(publisher, entry, partial(self._written, frame, expires))
-
-    def _written(self, frame: bytes, expires: int | None, number: int) -> None:
-        """A message is durable; its number is 0 if it was dropped."""
+    def written(self, entry: ToAll, number: int) -> None:
+        """A message is durable: send it. Its number is 0 if it was dropped."""
         if self._client is None or self._is_behind or number <= self._after:
             return
-        if self._has_room(len(frame)) and _id_of(number) not in self._on_their_way:
-            self._send(self._client, number, frame, expires)
+        if self._has_room(len(entry.head) + len(entry.payload)) and _id_of(number) not in self._on_their_way:
+            self._send(self._client, number, entry.head + entry.payload, entry.expires)
         else:
             self._is_behind = True
 

@@ -11,7 +11,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from bussrv.formats.mqtt.durable.link import DurableLink
-from bussrv.formats.mqtt.durable.queue import Queue
+from bussrv.formats.mqtt.durable.queue import Queue, Queues
 from bussrv.formats.mqtt.encoding import Encodings
 from bussrv.plugin import DropsTold, DurableSession, DurableSessions, IBus, Put, Rounds, Session
 
@@ -116,6 +116,7 @@ class MqttSessions(DurableSessions[MqttSession]):
         super().__init__(bus, reactor)
         self._encodings = encodings
         self._rounds = rounds
+        self._queues = Queues(rounds)
         self._before_end = before_end
 
     def make(self, session: Session, name: str, link: DurableLink, expiry: int) -> MqttSession:
@@ -126,7 +127,8 @@ class MqttSessions(DurableSessions[MqttSession]):
 
     def make_link(self, name: str, *, is_new: bool) -> DurableLink:
         """A link with a queue."""
-        return DurableLink(self._encodings, Queue(self.bus, self._rounds, is_known=is_new), partial(self._ended, name))
+        queue = Queue(self.bus, self._rounds, is_known=is_new)
+        return DurableLink(self._encodings, self._queues, queue, partial(self._ended, name))
 
     def _ended(self, client_id: str, reason: str) -> None:
         """Somebody ends the session of a client that is away."""

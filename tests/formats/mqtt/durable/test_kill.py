@@ -21,7 +21,7 @@ pytestmark = pytest.mark.processes
 
 SESSIONS = sized(10_000, 40)
 PUBLISHERS = 20
-ON_A_TOPIC = 10
+ON_A_TOPIC = 16
 OUTSTANDING = 10
 KILLS = 3
 OPTIONS = ("--mqtt", "tcp:0:interface=127.0.0.1", "--max-spool-total", str(4 << 30))

@@ -15,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from bussrv import events as ev
 from bussrv.formats.mqtt import publishing
+from bussrv.spool import rounds
 from bussrv.wire.mqtt import packets
 from bussrv.wire.mqtt.packets import VERSION_5, Properties, WantedFilter
 from tests.formats.mqtt.durable.clients import Publisher, Subscriber
@@ -24,6 +25,7 @@ from tests.journal.support import fold
 
 TOPIC = "tv"
 TOGETHER = publishing.MOST_TOGETHER
+FEW = rounds.FEW
 
 
 class Client:
@@ -74,9 +76,10 @@ class Client:
 
 
 class DurableSessions(RuleBasedStateMachine):
-    @initialize(qos=st.sampled_from([1, 2]), together=st.sampled_from([1, TOGETHER]))
-    def begin(self, qos: int, together: int) -> None:
+    @initialize(qos=st.sampled_from([1, 2]), together=st.sampled_from([1, TOGETHER]), few=st.sampled_from([1, FEW]))
+    def begin(self, qos: int, together: int, few: int) -> None:
         publishing.MOST_TOGETHER = together
+        rounds.FEW = few
         self.network = Network(mqtt_session_expiry=1000)
         self.qos = qos
         self.has_failed = False
@@ -162,7 +165,7 @@ class DurableSessions(RuleBasedStateMachine):
             assert each.is_away != client.is_connected or client.peer is None or not client.is_present
 
     def teardown(self) -> None:
-        publishing.MOST_TOGETHER = TOGETHER
+        publishing.MOST_TOGETHER, rounds.FEW = TOGETHER, FEW
         if not hasattr(self, "network"):
             return
         spool = self.network.bus.spool
