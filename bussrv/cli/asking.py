@@ -115,6 +115,11 @@ def field(name: str) -> Cell:
     return lambda each: each.get(name)
 
 
+def queued(each: Mapping[str, Any]) -> int | None:
+    """How many messages wait for a durable session."""
+    return each.get("waiting_messages") or None
+
+
 def services(each: Mapping[str, Any]) -> str | None:
     """The services of a session: a few by name, and how many more there are."""
     names, count = each.get("provides") or [], each.get("services") or 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from zope.interface import Attribute, Interface
@@ -38,6 +38,10 @@ class ISpool(Interface):
     )
     trouble: str | None = Attribute("The same for operators: ``str``, a sentence without its end, with paths.")
     kept: int = Attribute("``int``: bytes that are kept, as they count against the limits; 0 before it is opened.")
+    entries: Mapping[str, int] = Attribute(
+        "``dict``: how many entries are kept, by the first word of the keys of their owners, such as ``mqtt``; as of "
+        "the last commit that was told."
+    )
     damage_observers: list[Callable[[], object]] = Attribute(
         "``list``: each is called when a damaged file was set aside, so that nothing is kept any more."
     )

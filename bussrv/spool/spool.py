@@ -98,6 +98,7 @@ class Spool:
     ) -> None:
         self.damage_observers: list[Callable[[], object]] = []
         self.kept = 0
+        self.entries: Counter[str] = Counter()
         self._entries: dict[str, int] = {}
         self._file = file
         self._settings = settings
@@ -237,7 +238,9 @@ class Spool:
         """Owners have so many entries now; ``is_all``: others have none."""
         if is_all:
             self._entries.clear()
+            self.entries.clear()
         for owner, count in entries.items():
+            self.entries[owner.partition(" ")[0]] += count - self._entries.get(owner, 0)
             if count:
                 self._entries[owner] = count
             else:

@@ -23,6 +23,7 @@ class PromptSpool:
     """A spool in memory.
 
     :ivar store: its entries.
+    :ivar entries: not counted here.
     :ivar fails: whether changes are refused, as by a disk that fails.
     :ivar reactor: calls later. Calls of one that nobody advances any more are lost.
     :ivar delay: seconds until what was asked for is told.
@@ -37,6 +38,7 @@ class PromptSpool:
         self.fails = False
         self.delay = 0.0
         self._due = 0.0
+        self.entries: Counter[str] = Counter()
         self.damage_observers: list[Callable[[], object]] = []
         self._counters = counters
         self.reactor = reactor

@@ -36,7 +36,8 @@ def main(directory: Path, boot: str) -> None:
         # The number of boots and of calls so far, always in one with an entry.
         put = Put(owner="ann", kind="state", key=boot, payload=b"%d" % asked)
         alone = Append(owner="ann", kind="queue", payload=payload)
-        to_all = AppendToAll(owners=("ann", "bob"), kind="queue", heads=(name, name), payload=payload.removeprefix(name))
+        tail = payload.removeprefix(name)
+        to_all = AppendToAll(owners=("ann", "bob"), kind="queue", heads=(name, name), payload=tail)
         done = spool.write([to_all if asked % 2 else alone, put])
         done.addCallback(confirmed, name).addCallback(ask)
 

@@ -351,6 +351,7 @@ def test_what_could_not_expire_does_so_later(scene: Scene, is_failing: bool) -> 
     scene.reactor.run_until(lambda: scene.counters["spool-expired"])
     owner = scene.wait(scene.spool.owner("ann"))
     assert (owner.kinds, owner.bytes, scene.spool.entries_of("ann")) == ({}, 200, 0)
+    assert not +scene.spool.entries
 
 
 class NearlyFull(Files):

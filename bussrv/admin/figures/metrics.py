@@ -298,6 +298,15 @@ METRICS: tuple[Metric, ...] = (
         "Bytes that are kept in the spool, as they count against --max-spool-total; 0 until something is kept.",
         lambda moment: moment.server.bus.spool.kept,
     ),
+    Metric(
+        name="bussrv_spool_entries",
+        help="Entries that are kept in the spool, by what they are for. mqtt: messages that wait for durable sessions, "
+        "and one entry more for each of these.",
+        samples=lambda moment: sorted(
+            ((kind,), float(count)) for kind, count in moment.server.bus.spool.entries.items()
+        ),
+        labels=("kind",),
+    ),
     _one(
         "bussrv_spool_writable",
         "Whether the spool takes changes: 1, or 0 when they are refused.",

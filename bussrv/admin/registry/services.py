@@ -11,7 +11,8 @@ from bussrv.admin.history.busiest import Ranking, Rate
 from bussrv.admin.http.answers import Problem
 from bussrv.admin.http.routes import Call
 from bussrv.admin.registry.collections import Page, in_steps, page_of
-from bussrv.admin.registry.sessions import away_facts
+from bussrv.admin.registry.sessions import away_facts, waiting_messages
+from bussrv.bus.interfaces import IBus
 from bussrv.journal.record import format_time
 from bussrv.registry.state.session import Session, Subscription
 from bussrv.registry.state.state import RegistryState
@@ -84,6 +85,7 @@ class Subscriber(Provider, frozen=True, kw_only=True):
     :ivar claimed: the user that it merely says it is.
     :ivar interest: ``None``: it wants all of it.
     :ivar pattern: the pattern over names that it is subscribed to; ``None``: it is to the service by its name.
+    :ivar waiting_messages: messages that wait for its client in the spool; ``None``: it is a session of another server.
     """
 
     state: Literal["open", "away"]
@@ -91,6 +93,7 @@ class Subscriber(Provider, frozen=True, kw_only=True):
     kept_until: str | None
     interest: Interest | None
     pattern: str | None = None
+    waiting_messages: int | None
 
 
 class ServiceView(Struct, frozen=True, kw_only=True):
@@ -173,7 +176,7 @@ async def show(call: Call) -> ServiceView:
     if not providers and not present:
         raise Problem("no-such-service")
     provided = [_provider(state, each, name) for each in _first(providers, MOST)]
-    subscribed = [_subscriber(state, each, name) for each in present[:MOST]]
+    subscribed = [_subscriber(call.server.bus, each, name) for each in present[:MOST]]
     formats = Formats(
         sorted({each.protocol for each in provided}),
         sorted({state.sessions[each.session].protocol for each in present}),
@@ -203,10 +206,15 @@ def _provider(state: RegistryState, session_id: str, service: str) -> Provider:
     return Provider(**_about(state.sessions[session_id], state.services[service][session_id]))
 
 
-def _subscriber(state: RegistryState, held: Subscription, service: str) -> Subscriber:
-    session = state.sessions[held.session]
-    about = {**_about(session, held.added), **away_facts(session)}
-    return Subscriber(**about, interest=held.interest, pattern=None if held.service == service else held.service)
+def _subscriber(bus: IBus, held: Subscription, service: str) -> Subscriber:
+    session = bus.registry.state.sessions[held.session]
+    return Subscriber(
+        **_about(session, held.added),
+        **away_facts(session),
+        interest=held.interest,
+        pattern=None if held.service == service else held.service,
+        waiting_messages=None if session.home is not None else waiting_messages(bus, session),
+    )
 
 
 def _about(session: Session, since: int) -> dict[str, Any]:

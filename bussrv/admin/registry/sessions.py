@@ -161,7 +161,7 @@ def _items(bus: IBus, ranking: Ranking, wanted: str | None) -> Iterator[SessionI
             provides=first_provided(provided),
             subscriptions=len(state.subscriptions.get(session.id, ())),
             waiting_bytes=None if link is None else link.waiting,
-            waiting_messages=None if link is None else _queued(bus, session),
+            waiting_messages=None if link is None else waiting_messages(bus, session),
             **_traffic(link),
             objects_per_second=None if link is None else ranking.rate(session.id).objects,
             bytes_per_second=None if link is None else ranking.rate(session.id).bytes,
@@ -188,12 +188,13 @@ async def show(call: Call) -> SessionView:
         subscriptions=subscribed,
         **_traffic(link),
         waiting_bytes=None if link is None else link.waiting,
-        waiting_messages=None if link is None else _queued(bus, session),
+        waiting_messages=None if link is None else waiting_messages(bus, session),
         **_common(session),
     )
 
 
-def _queued(bus: IBus, session: Session) -> int:
+def waiting_messages(bus: IBus, session: Session) -> int:
+    """How many messages wait for the client of a session of this server in the spool; 0 unless it is durable."""
     count = bus.queued.get(session.id)
     return 0 if count is None else count()
 

@@ -6,6 +6,7 @@
 - ``presence``: sessions and services that come and go, on the topics ``$bus/…``
 - ``presence_topics``: the topics ``$bus/…`` of sessions and services
 - ``remembered``: the services that Home Assistant may know, also from before a restart
+- ``told``: subscribers of such topics whose permissions change
 
 Tests: ``tests/services/discovery``.
 """

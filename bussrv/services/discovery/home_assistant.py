@@ -22,6 +22,7 @@ from zope.interface import implementer
 
 from bussrv import events as ev
 from bussrv.bus.interfaces import ITopicSource
+from bussrv.bus.services.hosted_subscribers import seen_with
 from bussrv.plugin import (
     UTF8_TEXT,
     IBus,
@@ -35,10 +36,11 @@ from bussrv.plugin import (
     matches,
 )
 from bussrv.policy.permissions.access import OWN_PROTOCOL
-from bussrv.service_patterns import SEPARATOR
+from bussrv.service_patterns import ONE_LEVEL, REST, SEPARATOR
 from bussrv.services.discovery.changed_keys import ChangedKeys
 from bussrv.services.discovery.configs import OFFLINE, ONLINE, PREFIX, Device, Sensors, device_of
 from bussrv.services.discovery.remembered import Remembered
+from bussrv.services.discovery.told import Told
 from bussrv.values import RESERVED_PREFIX
 from bussrv.wire.mqtt.topics import is_name
 
@@ -75,6 +77,7 @@ class HomeAssistant:
         self._awaited: set[str] = set()  # of the last boot, not provided again yet
         self._by_topic: dict[str, str] = {}
         self._changed: ChangedKeys[str] = ChangedKeys(self._publish, bus.slices, reactor)
+        self._told: Told[tuple[str, str]] | None = None
         self._is_stopped = False
 
     def start(self) -> Deferred[None]:
@@ -87,6 +90,7 @@ class HomeAssistant:
         registry.observe(self, self.KINDS)
         self._bus.announcements.observers.append(self._announce)
         self._bus.own_topics.add(self)
+        self._told = Told(self._bus, self, self._reactor.seconds)
         for service, providers in self._state.services.items():
             for session_id in providers:
                 self._provided(session_id, service)
@@ -180,13 +184,37 @@ class HomeAssistant:
 
     def retained(self, wanted: str, permissions: Permissions) -> Iterator[Publication | None]:
         """See :class:`bussrv.bus.interfaces.ITopicSource`. A config that is gone is an empty publication."""
+        for thing in self.things(wanted):
+            yield None if thing is None else self._publication(*thing, permissions)
+
+    def is_wanted(self, wanted: str) -> bool:
+        """Whether it may cover such topics; see :class:`ToldSource`, as for the others."""
+        first = wanted.split(SEPARATOR)[0]
+        return first == PREFIX or (is_pattern(wanted) and first in (ONE_LEVEL, REST))
+
+    def things(self, wanted: str) -> Iterator[tuple[str, str] | None]:
+        """Services with their topics."""
         if not is_pattern(wanted):
             service = self._by_topic.get(wanted)
             if service is not None:
-                yield self._publication(service, wanted, permissions)
-        elif wanted.split(SEPARATOR)[0] in (PREFIX, "+", "#"):
+                yield service, wanted
+        elif self.is_wanted(wanted):
             for topic, service in tuple(self._by_topic.items()):
-                yield self._publication(service, topic, permissions) if matches(wanted, topic) else None
+                yield (service, topic) if matches(wanted, topic) else None
+
+    def sees(self, permissions: Permissions, thing: tuple[str, str]) -> bool:
+        """Whether they may watch both."""
+        service, topic = thing
+        return permissions.may("watch", topic) and seen_with(permissions).may("watch", service)
+
+    def publication(self, thing: tuple[str, str], permissions: Permissions) -> Iterator[Publication | None]:
+        """The topic as it is."""
+        yield self._publication(*thing, permissions)
+
+    def gone(self, thing: tuple[str, str]) -> Publication:
+        """An empty payload: Home Assistant removes the sensor."""
+        _, topic = thing
+        return Publication(topic, UTF8_TEXT, b"", is_retained=True)
 
     def _publish(self, service: str) -> Iterator[None]:
         """Tell subscribers how a service is now, in steps."""

@@ -29,12 +29,12 @@ from bussrv.plugin import (
     Publication,
     Session,
     Stamped,
-    by_steps,
     format_time,
     matches,
 )
 from bussrv.services.discovery.changed_keys import ChangedKeys
 from bussrv.services.discovery.presence_topics import PresenceKind, Present, is_wanted, kinds_of, present_of
+from bussrv.services.discovery.told import Told
 
 JSON = "application/json"
 
@@ -61,8 +61,6 @@ class Presence:
             ev.SessionClosed,
             ev.ServiceRegistered,
             ev.ServiceUnregistered,
-            ev.SubscriptionAdded,
-            ev.SubscriptionRemoved,
         }
     )
 
@@ -70,49 +68,22 @@ class Presence:
         self._bus = bus
         self._shows_users = shows_users
         self._state = bus.registry.state
-        self._wanting: dict[str, set[str]] = {}  # by session, its subscriptions to such topics
-        self._told: dict[str, tuple[Permissions, ...]] = {}  # by such a session, those by which it may have been told
-        self._seconds = reactor.seconds
         self._shown: dict[str, str] = {}  # by session, the routing id by which subscribers know it
         self._changed: ChangedKeys[Present] = ChangedKeys(self._publish, bus.slices, reactor)
-        for each in self._state.all_subscriptions():
-            self._subscribed(each.session, each.service)
+        self._told: Told[Present] = Told(bus, self, reactor.seconds)
         bus.own_topics.add(self)
         bus.registry.observe(self, self.KINDS)
-        bus.permission_observers.append(self._permissions_changed)
 
     def registry_changed(self, stamped: Stamped) -> None:
         """Note what changed, if somebody wants to know; see :class:`IRegistryObserver`."""
         event = stamped.event
-        session_id = event.session or ""
-        if isinstance(event, ev.SubscriptionAdded):
-            self._subscribed(session_id, event.service)
-        elif not self._wanting:
-            return
-        elif isinstance(event, ev.SubscriptionRemoved):
-            self._unsubscribed(session_id, {event.service or ""})
+        if not self._told:
+            self._shown.clear()
+            self._changed.clear()
         elif isinstance(event, ev.ServiceRegistered | ev.ServiceUnregistered):
             self._changed.add(Present(PresenceKind.SERVICE, event.service or ""))
         else:
-            self._session_changed(session_id, event.routing_id or "")
-            if isinstance(event, ev.SessionClosed):
-                self._unsubscribed(session_id, self._wanting.get(session_id, set()))
-
-    def _subscribed(self, session_id: str, wanted: str | None) -> None:
-        if wanted is not None and is_wanted(wanted):
-            self._wanting.setdefault(session_id, set()).add(wanted)
-            self._told.setdefault(session_id, (self._bus.access.of(self._state.sessions.get(session_id)),))
-
-    def _unsubscribed(self, session_id: str, ended: set[str]) -> None:
-        left = self._wanting.get(session_id, set()) - ended
-        if left:
-            self._wanting[session_id] = left
-            return
-        self._wanting.pop(session_id, None)
-        self._told.pop(session_id, None)
-        if not self._wanting:
-            self._shown.clear()
-            self._changed.clear()
+            self._session_changed(event.session or "", event.routing_id or "")
 
     def _session_changed(self, session_id: str, routing_id: str) -> None:
         """A session is there, gone, or another one than before: it may have been shown by another routing id."""
@@ -153,37 +124,29 @@ class Presence:
         if payload:
             yield Publication(present.topic, JSON, payload, is_retained=True)
 
-    def _permissions_changed(self, session_id: str) -> None:
-        """A session may see other things from now on: tell it of these, and take back what it may not see any more."""
-        told, session = self._told.get(session_id), self._state.sessions.get(session_id)
-        if told is None or session is None or self._bus.access.of(session) is told[-1]:
-            return
-        self._told[session_id] = told = (*told, self._bus.access.of(session))
-        # What has gone, but was not told yet, is told to those only who may see it now.
+    # For those whose permissions change; see :class:`ToldSource`.
+
+    def is_wanted(self, wanted: str) -> bool:
+        """Whether it may cover such topics."""
+        return is_wanted(wanted)
+
+    def things(self, wanted: str) -> Iterator[Present | None]:
+        """What is there; and what has gone, but was not told yet: it is told to those only who may see it now."""
         changed = tuple(self._changed)
-        self._bus.slices.do(by_steps(self._tell_again(session_id, told, changed), self._seconds))
+        return chain((each for each in changed if matches(wanted, each.topic)), self._matching(wanted))
 
-    def _tell_again(
-        self, session_id: str, told: tuple[Permissions, ...], changed: tuple[Present, ...]
-    ) -> Iterator[None]:
-        for wanted in tuple(self._wanting.get(session_id, ())):
-            missed = (each for each in changed if matches(wanted, each.topic))
-            for present in chain(missed, self._matching(wanted)):
-                if self._told.get(session_id) is not told:
-                    return  # They have changed again, or the session is gone.
-                if present is not None:
-                    yield from self._tell_one(session_id, told, present)
-                yield
-        self._told[session_id] = told[-1:]
+    def sees(self, permissions: Permissions, thing: Present) -> bool:
+        """Whether a subscriber is told of a thing."""
+        return permissions.may("watch", thing.topic) and _sees(seen_with(permissions), thing)
 
-    def _tell_one(self, session_id: str, told: tuple[Permissions, ...], present: Present) -> Iterator[None]:
-        if not any(_may_see(each, present) for each in told):
-            return
-        payload = b""
-        if _may_see(told[-1], present):
-            payload = yield from self._payload(present, seen_with(told[-1]))
-        if self._told.get(session_id) is told:
-            self._bus.own_topics.give_to(session_id, Publication(present.topic, JSON, payload, is_retained=True))
+    def publication(self, thing: Present, permissions: Permissions) -> Iterator[Publication | None]:
+        """A thing as it is."""
+        payload = yield from self._payload(thing, permissions)
+        yield Publication(thing.topic, JSON, payload, is_retained=True)
+
+    def gone(self, thing: Present) -> Publication:
+        """An empty payload."""
+        return Publication(thing.topic, JSON, b"", is_retained=True)
 
     def _publish(self, present: Present) -> Iterator[None]:
         """Tell subscribers how a thing is now, in steps."""
@@ -225,11 +188,6 @@ class Presence:
             "away": session.is_away,
         }
         return _encode({name: fact for name, fact in facts.items() if fact is not None})
-
-
-def _may_see(permissions: Permissions, present: Present) -> bool:
-    """Whether a subscriber is told of a thing."""
-    return permissions.may("watch", present.topic) and _sees(seen_with(permissions), present)
 
 
 def _sees(permissions: Permissions, present: Present) -> bool:

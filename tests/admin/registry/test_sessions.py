@@ -44,6 +44,24 @@ def test_a_session_that_is_away_is_shown_as_such() -> None:
     assert {name: subscriber[name] for name in away} == away
 
 
+def test_messages_that_wait_for_a_session_are_counted() -> None:
+    """In lists, in the views of the session and of a service that it is subscribed to, and by kind in the metrics."""
+    admin = Admin()
+    client, link = admin.client(), DurableLink(admin)
+    admin.bus.queued[link.session_id] = lambda: 7
+    admin.registry.subscribe(link.session_id, "tv")
+    (item,) = client.ask("/api/v1/sessions?state=open").json["items"]
+    (subscriber,) = client.ask("/api/v1/services/tv").json["subscribers"]
+    shown = [item, client.ask(f"/api/v1/sessions/{link.session_id}").json, subscriber]
+    assert [each["waiting_messages"] for each in shown] == [7, 7, 7]
+    admin.bus.spool.entries.update({"mqtt": 8, "mqtt-will": 1})
+    lines = client.ask("/metrics").body.decode().splitlines()
+    assert [each for each in lines if each.startswith("bussrv_spool_entries{")] == [
+        'bussrv_spool_entries{kind="mqtt"} 8.0',
+        'bussrv_spool_entries{kind="mqtt-will"} 1.0',
+    ]
+
+
 def test_a_session_that_is_away_is_not_slow() -> None:
     admin = Admin()
     client, link = admin.client(), DurableLink(admin)

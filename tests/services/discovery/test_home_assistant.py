@@ -12,7 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
-from bussrv.plugin import HostedService
+from bussrv.plugin import HostedService, matches
 from bussrv.services.discovery import home_assistant, remembered
 from bussrv.services.discovery.configs import Sensors
 from bussrv.services.discovery.home_assistant import GRACE, HomeAssistant
@@ -180,6 +180,35 @@ def test_the_policy_hides_devices_and_their_providers(home: Home) -> None:
     assert devices(hidden) == {"hall/temp": f"bussrv {SERVER}"}
     assert b"secret" not in b"".join(hidden.known.values())
     assert set(devices(Believer(home, EVERYTHING))) == {"hall/temp", "hall/secret"}
+
+
+@pytest.mark.parametrize("wanted", [EVERYTHING, "#", SENSORS.config_topic("hall/secret")])
+def test_a_change_of_the_policy_gives_and_withdraws_devices(home: Home, wanted: str) -> None:
+    """Also to a hub that subscribed to one topic. What it could never see is not named to it."""
+
+    def allow(*services: str) -> None:
+        use_policy(
+            home,
+            f'[[rule]]\nnetworks = "10.0.0.9/32"\nwatch = {json.dumps(["#", "homeassistant/*", wanted, *services])}\n'
+            '[[rule]]\nnetworks = "10.0.0.1/32"\nsend = "*"\nprovide = "*"\naddress = "*"\nwatch = "*"\n',
+        )
+        home.settle()
+
+    allow("hall/temp")
+    home.provider("hall/temp", "hall/secret", "hall/hidden")
+    hub = Believer(home, wanted, host="10.0.0.9")
+    before = dict(hub.known)
+    assert SENSORS.config_topic("hall/secret") not in before
+    allow("hall/temp", "hall/secret")
+    assert SENSORS.config_topic("hall/secret") in hub.hear()
+    assert {each.topic: each.payload for each in hub.heard}.items() >= before.items()
+    allow("hall/temp")
+    assert hub.hear() == before
+    topics = {SENSORS.config_topic("hall/secret"), SENSORS.availability_topic("hall/secret")}
+    assert {each.topic for each in hub.heard if not each.payload} == {each for each in topics if matches(wanted, each)}
+    allow()
+    assert hub.hear() == {}
+    assert b"hidden" not in b"".join(each.topic.encode() + each.payload for each in hub.heard)
 
 
 def test_a_restart_removes_what_does_not_come_back(homes: Callable[..., Home], tmp_path: Path) -> None:

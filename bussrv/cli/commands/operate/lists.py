@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from bussrv.cli.asking import admin, existing, field, lists, moment, show_all, show_list
+from bussrv.cli.asking import admin, existing, field, lists, moment, queued, show_all, show_list
 from bussrv.cli.asking import services as services_of
 from bussrv.cli.command import command
 from bussrv.cli.connection import ConnectionOptions, connects
@@ -48,7 +48,8 @@ def services(connection: ConnectionOptions, **how: Any) -> int:
 def sessions(connection: ConnectionOptions, query: dict[str, Any], **how: Any) -> int:
     """List the sessions, of this server and of linked ones. CLIENT is the user that the client proved to be, or what it
     claims to be, or what it provides, or its address. --where called=NAME finds sessions by all of these, and by their
-    ids. AWAY is the time since the client of a durable session left. bussrv session NAME shows one of them.
+    ids. AWAY is the time since the client of a durable session left, and QUEUED how many messages wait for it.
+    bussrv session NAME shows one of them.
     """
     columns = {
         "CLIENT": called,
@@ -58,13 +59,14 @@ def sessions(connection: ConnectionOptions, query: dict[str, Any], **how: Any) -
         "PEER": field("peer"),
         "AGE": moment("opened"),
         "AWAY": moment("away_since"),
+        "QUEUED": queued,
         "HOME": field("home"),
         "SUBSCRIPTIONS": field("subscriptions"),
         "ROUTING ID": field("routing_id"),
     }
     query["sort"] = query["sort"] or "opened"
-    less = ("PEER", "AGE", "SERVICES", "AWAY", "HOME", "SUBSCRIPTIONS", "ROUTING ID")
-    right = ("SUBSCRIPTIONS",)
+    less = ("PEER", "AGE", "SERVICES", "AWAY", "QUEUED", "HOME", "SUBSCRIPTIONS", "ROUTING ID")
+    right = ("QUEUED", "SUBSCRIPTIONS")
     return show_all(connection, "/sessions", columns, right=right, less=less, query=query, **how)
 
 
@@ -143,8 +145,9 @@ def _is_new(each: Mapping[str, Any]) -> bool:
 def who(connection: ConnectionOptions, name: str, as_json: bool) -> int:
     """Show the providers and the subscribers of a service, over every wire format and on linked servers. Members of the
     object network that receive everything are not subscribed to a service, and are not shown. AWAY is the time since
-    the client of a durable session left. If there is no such service, show the sessions that a person may call so: by
-    the user, a claimed name, the address, the wire format, or an id; * stands for any text.
+    the client of a durable session left, and QUEUED how many messages wait for it. If there is no such service, show
+    the sessions that a person may call so: by the user, a claimed name, the address, the wire format, or an id; *
+    stands for any text.
     """
     from bussrv.cli.admin_client import AdminError, element
     from bussrv.cli.show import output
@@ -161,7 +164,7 @@ def who(connection: ConnectionOptions, name: str, as_json: bool) -> int:
         return 0
     _show("provider", found.get("providers", []), found.get("providers_count"), {})
     output.line("")
-    further = {"AWAY": moment("away_since"), "WANTS": _interest}
+    further = {"AWAY": moment("away_since"), "QUEUED": queued, "WANTS": _interest}
     _show("subscriber", found.get("subscribers", []), found.get("subscribers_count"), further)
     return 0
 
@@ -208,7 +211,7 @@ def _show(
     count = len(sessions) if count is None else count
     output.line(f"{count} {what}{'' if count == 1 else 's'}")
     if sessions:
-        show_list(sessions, columns, less=("AGE", "SERVICES", "AWAY", "HOME", "WANTS", "ROUTING ID"))
+        show_list(sessions, columns, less=("AGE", "SERVICES", "AWAY", "QUEUED", "HOME", "WANTS", "ROUTING ID"))
 
 
 def _interest(each: Mapping[str, Any]) -> str:
