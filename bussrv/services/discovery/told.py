@@ -13,8 +13,18 @@ from typing import ClassVar, Generic, Protocol, TypeVar
 from zope.interface import implementer
 
 from bussrv.bus.services.hosted_subscribers import seen_with
-from bussrv.events import SessionClosed, SubscriptionAdded, SubscriptionRemoved
-from bussrv.plugin import IBus, IRegistryObserver, Kinds, Permissions, Publication, Stamped, by_steps
+from bussrv.plugin import (
+    IBus,
+    IRegistryObserver,
+    Kinds,
+    Permissions,
+    Publication,
+    SessionClosed,
+    Stamped,
+    SubscriptionAdded,
+    SubscriptionRemoved,
+    by_steps,
+)
 
 Thing = TypeVar("Thing")
 
