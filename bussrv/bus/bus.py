@@ -143,7 +143,7 @@ class Bus:
         self._fanout = fanout = Fanout(generation, FailedEncodings(self.counters, reactor).failed)
         self._receivers = receivers = Receivers(fanout, generation)
         self._last_values = LastValues(settings.max_last_values, settings.max_last_value, self.counters)
-        self.retained = Retained(settings, self.counters)
+        self.retained = Retained(settings, self.counters, self._last_values)
         self.queued: dict[str, Callable[[], int]] = {}
         self._origins = Origins(registry, self.access, server_id)
         self._flush_schedule = turns = FlushSchedule(fanout.flush, reactor)

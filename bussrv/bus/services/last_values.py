@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Sequence
+from typing import Any
 
 
 class LastValues:
@@ -17,7 +18,7 @@ class LastValues:
     def __init__(self, max_bytes: int, max_value: int, counters: Counter[str]) -> None:
         self.limit(max_bytes, max_value)
         self._counters = counters
-        self._values: OrderedDict[str, bytes] = OrderedDict()
+        self._values: OrderedDict[str, tuple[bytes, Any]] = OrderedDict()
         self._size = 0
 
     def __len__(self) -> int:
@@ -29,20 +30,23 @@ class LastValues:
         self._max_bytes = max_bytes
         self._max_value = max_value
 
-    def put(self, service: str, payload: bytes) -> None:
-        """Remember the newest payload of a service."""
+    def put(self, service: str, payload: bytes, about: Any = None) -> None:
+        """Remember the newest payload of a service.
+
+        :param about: what else is known of it, for :meth:`about`.
+        """
         self.forget(service)
         if len(payload) > self._max_value:
             self._counters["last-value-too-large"] += 1
             return
-        self._values[service] = payload
+        self._values[service] = payload, about
         self._size += len(payload)
         while self._size > self._max_bytes:
-            _, evicted = self._values.popitem(last=False)
+            _, (evicted, _) = self._values.popitem(last=False)
             self._size -= len(evicted)
             self._counters["last-value-evicted"] += 1
 
-    def put_batch(self, service: str, payloads: Sequence[bytes]) -> int:
+    def put_batch(self, service: str, payloads: Sequence[bytes], about: Any = None) -> int:
         """Remember the last of some payloads, and count as :meth:`put` does for each of them.
 
         :returns: the bytes of all of them together.
@@ -54,7 +58,7 @@ class LastValues:
         if largest <= self._max_value and self._size + largest <= self._max_bytes:
             payloads = payloads[-1:]
         for payload in payloads:
-            self.put(service, payload)
+            self.put(service, payload, about)
         return total
 
     def get(self, service: str) -> bytes:
@@ -62,8 +66,16 @@ class LastValues:
         if service not in self._values:
             return b""
         self._values.move_to_end(service)
-        return self._values[service]
+        return self._values[service][0]
+
+    def about(self, service: str) -> Any:
+        """What else is known of the newest payload of a service; ``None``: nothing, or there is none."""
+        return self._values.get(service, (b"", None))[1]
+
+    def services(self) -> list[str]:
+        """The services that have one."""
+        return [*self._values]
 
     def forget(self, service: str) -> None:
         """The service is gone."""
-        self._size -= len(self._values.pop(service, b""))
+        self._size -= len(self._values.pop(service, (b"", None))[0])

@@ -81,7 +81,7 @@ class Publisher:
 
     def publish_one(self, delivery: Delivery, publication: Publication) -> None:
         """Give subscribers one publication. It is the last value of its service from now on."""
-        self._last_values.put(publication.service, publication.payload)
+        self._last_values.put(publication.service, publication.payload, publication)
         self._traffic.add(publication.service, 1, len(publication.payload))
         for group in self._receivers.subscribed_to(publication.service):
             self._fanout.add(group, delivery)
@@ -91,7 +91,7 @@ class Publisher:
     def publish_many(self, publications: Sequence[Publication]) -> None:
         """Give subscribers publications that differ in nothing but their payloads."""
         service, payloads = publications[0].service, [each.payload for each in publications]
-        self._traffic.add(service, len(payloads), self._last_values.put_batch(service, payloads))
+        self._traffic.add(service, len(payloads), self._last_values.put_batch(service, payloads, publications[-1]))
         for group in self._receivers.subscribed_to(service):
             encoding = group.encoding
             if isinstance(encoding, BatchEncoding):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 from bussrv.addresses import address_key, is_exempt
+from bussrv.bus.services.last_values import LastValues
 from bussrv.settings import Settings
-from bussrv.values import Publication
+from bussrv.values import OCTET_STREAM, Publication
 
 OVERHEAD = 512
 """A retained publication counts as so many bytes, besides its payload and the name of its service."""
@@ -19,9 +20,11 @@ class Retained:
     :param settings: has the limits.
     :param counters: ``retained-full`` counts what did not fit, and ``retained-address-full`` what one address had no
         room for.
+    :param last_values: those of all services.
     """
 
-    def __init__(self, settings: Settings, counters: Counter[str]) -> None:
+    def __init__(self, settings: Settings, counters: Counter[str], last_values: LastValues) -> None:
+        self._last_values = last_values
         self._settings = settings
         self._counters = counters
         self._kept: dict[str, tuple[Publication, str]] = {}  # each with its address
@@ -70,6 +73,23 @@ class Retained:
         """The address that the retained publication on a service came from; empty: it is not known."""
         found = self._kept.get(service)
         return "" if found is None else found[1]
+
+    def or_last(self, service: str) -> Publication | None:
+        """The retained publication on a service. If there is none: the last one of its providers, unless their wire
+        format retains some itself, so that it has :attr:`Publication.own`. The content type of an object is not kept,
+        and ``application/octet-stream`` here, if it was given to nobody whose wire format has content types.
+        """
+        retained, payload = self.get(service), self._last_values.get(service)
+        if retained is not None or not payload:
+            return retained
+        last: Publication | None = self._last_values.about(service)
+        if last is None:
+            return Publication(service, OCTET_STREAM, payload)
+        return last if last.own is None else None
+
+    def services_or_last(self) -> list[str]:
+        """The services on which :meth:`or_last` may find something."""
+        return [*dict.fromkeys([*self._kept, *self._last_values.services()])]
 
     def services(self) -> list[str]:
         """The services that something is retained on."""

@@ -98,18 +98,18 @@ class Subscribing:
 
     def _retained(self, begun: list[tuple[str, Wanted]]) -> Iterator[bytes]:
         """The retained messages for subscriptions, as they are when the client is ready for them."""
-        retained, permissions = self._bus.retained, self._connection.permissions()
+        bus, permissions = self._bus, self._connection.permissions()
         messages = self._connection.messages()
         for filter_, wanted in begun:
-            for service in retained.services() if is_pattern(filter_) else (filter_,):
-                publication = retained.get(service)
+            for service in bus.retained.services_or_last() if is_pattern(filter_) else (filter_,):
+                publication = bus.retained.or_last(service)
                 if publication is None or not (service == filter_ or matches(filter_, service)):
                     yield b""
                 elif self._is_over(publication):
-                    retained.remove(service)
+                    bus.retained.remove(service)
                 elif permissions.may("watch", service):
                     yield messages.retained(publication, wanted) or b""
-            for own in self._bus.own_topics.retained(filter_, permissions):
+            for own in bus.own_topics.retained(filter_, permissions):
                 yield (messages.retained(own, wanted) if own is not None else None) or b""
 
     def _is_over(self, publication: Publication) -> bool:

@@ -345,6 +345,51 @@ def test_a_retained_message_outlives_its_publisher() -> None:
     assert [type(each) for each in receiver.subscribe("nothing")] == [packets.Suback]
 
 
+@pytest.mark.parametrize("wanted", ["hall/#", "hall/temp"])
+def test_the_last_value_of_another_format_is_retained(wanted: str) -> None:
+    """As long as its provider is there, and if the client may watch it. The content type of an object is not known if
+    nobody was given it that wants one. What a client of MQTT published without RETAIN is not retained.
+    """
+    network = Network()
+
+    def comes(host: str = "192.168.7.9") -> list[tuple[bytes, str | None]]:
+        peer = MqttPeer(network, host=host)
+        found = peer.subscribe(WantedFilter(wanted, 1, retain_as_published=False))
+        peer.connection.close()
+        messages = [each for each in found if isinstance(each, Publish)]
+        assert all((each.topic, each.retain, each.qos) == ("hall/temp", True, 1) for each in messages)
+        return [(each.payload, each.properties.content_type) for each in messages]
+
+    MqttPeer(network, "sensor").publish("hall/temp", b"for now", 1)
+    assert comes() == []
+    network.udp.publish("hall/temp", b"21.5")
+    assert comes() == [(b"21.5", "text/plain; charset=UTF-8")]
+    member = network.member()
+    member.send({"event": "services/register", "name": "hall/temp"})
+    member.send({"type": "application/json", "sender": "hall/temp", "size": 2}, b"22")
+    assert comes() == [(b"22", None)]
+    other = MqttPeer(network)
+    other.subscribe(WantedFilter("#", 0))
+    member.send({"type": "application/json", "sender": "hall/temp", "size": 2}, b"24")
+    assert comes() == [(b"24", "application/json")]
+    policy = """
+        [[rule]]
+        networks = ["192.168.7.0/24", "10.0.0.1/32"]
+        watch = "*"
+        provide = "*"
+        send = "*"
+        [[rule]]
+        networks = "10.0.0.5/32"
+        watch = "hall/#"
+    """
+    network.bus.access.policy = parse_policy(policy, Path("policy.toml"), ("mqtt",))
+    network.bus.policy_changed()
+    assert comes() == [(b"24", "application/json")]
+    assert comes("10.0.0.5") == []
+    member.connection.close()
+    assert comes() == []
+
+
 def test_a_retained_message_expires() -> None:
     network = Network()
     sender = MqttPeer(network, "sender")
