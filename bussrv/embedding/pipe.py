@@ -147,7 +147,7 @@ class Pipe:
         self._tell_ended()
 
     def _deliver(self) -> None:
-        if self.is_open and self.is_read and self.waiting:
+        if self.is_open and not self.is_cut and self.is_read and self.waiting:
             data = bytes(self.waiting)
             self.waiting.clear()
             self.protocol.dataReceived(data)
@@ -177,7 +177,7 @@ class Pipe:
 
     def write(self, data: bytes) -> None:
         """Send bytes to the client."""
-        if not self.is_open or self._is_deaf or not data:
+        if not self.is_open or self.is_cut or self._is_deaf or not data:
             return
         self._sent += data
         if self._producer is not None and len(self._sent) > self._room and not self._is_paused:

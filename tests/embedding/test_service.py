@@ -15,6 +15,7 @@ from bussrv.client.events import Appeared, Gap, Gone, Message, Object, Request
 from bussrv.embedding.client import Client
 from bussrv.embedding.service import make_service
 from bussrv.errors import ConfigError
+from bussrv.plugin import WireFormat
 from bussrv.testing.reactor import MemoryReactor
 from tests.tables import each_row
 
@@ -287,3 +288,37 @@ def test_a_program_that_blocks_its_reactor_keeps_its_clients() -> None:
         one.reactor.advance()
         assert client.is_up
         assert [each.payload for each in events.take() if isinstance(each, Message)] == [b"on"]
+
+
+def test_a_drain_by_an_operator_stops_the_server_alone() -> None:
+    """There is no reactor to stop here, and the program goes on."""
+    one = Program(objects=ANY, drain_seconds=5)
+    client, visitor = one.client(), one.reactor.connect(one.server.port("objects"))
+    one.server._server._view.drain()
+    ended = client.when_ended()
+    one.reactor.advance(60)
+    assert ended.called
+    assert not visitor.is_open
+    assert one.server.stopService().called
+    assert (one.reactor.getDelayedCalls(), one.reactor.ports) == ([], {})
+
+
+def test_a_wire_format_of_the_program_itself_is_served() -> None:
+    reactor = MemoryReactor()
+    lines = WireFormat("lines", module="made_up", default_endpoint="tcp:7000", summary="made up")
+    with pytest.raises(ConfigError, match="settings: there is no option 'lines'"):
+        make_service({"lines": ANY}, reactor)
+    server = make_service({"lines": ANY}, reactor, formats=[lines])
+    with pytest.raises(ConfigError, match="settings: lines: not served: ModuleNotFound: "):
+        server.startService()
+    reactor.advance()
+    assert (reactor.getDelayedCalls(), reactor.ports) == ([], {})
+
+
+def test_settings_come_from_nowhere_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file is read if they name it, and they override it."""
+    monkeypatch.setenv("BUSSRV_SPP", "tcp:3002:interface=127.0.0.1")
+    file = tmp_path / "bussrv.toml"
+    file.write_text('objects = "tcp:7890:interface=127.0.0.1"\nbusiness = "tcp:7891:interface=127.0.0.1"\n')
+    with program(config=file, business="off") as one:
+        assert one.server.addresses == {"objects": "127.0.0.1:7890"}

@@ -10,120 +10,44 @@ from __future__ import annotations
 from typing import Any
 
 from twisted.internet.address import IPv4Address
-from twisted.internet.error import ConnectionAborted, ConnectionDone
-from twisted.internet.interfaces import ITransport
 from twisted.internet.task import Clock
-from twisted.python.failure import Failure
-from zope.interface import implementer
 
+import bussrv.embedding.pipe as whole
 from bussrv.bus.routing.object_ids import ObjectIds
 from tests.formats.network import Network
+
+CLIENT, SERVED = IPv4Address("TCP", "10.0.0.1", 4711), IPv4Address("TCP", "10.0.0.254", 7890)
 
 BUFFER = 100
 """How many bytes a transport takes before it says that it is full; of Twisted's own, 64 KiB."""
 
 
-@implementer(ITransport)
-class Pipe:
-    """A transport as Twisted's are: what is written waits in a buffer until the other end takes it.
+class Pipe(whole.Pipe):
+    """A connection whose client takes what it is sent at its own pace.
 
-    :ivar delivered: what the other end took.
+    :ivar delivered: what the client took.
     :ivar cut: those pipes of a server that were cut, in order; shared by all of them.
     """
 
-    disconnecting = False
-
     def __init__(self, reactor: Clock, cut: list[Pipe]) -> None:
-        self.connected = True
+        super().__init__(reactor, CLIENT, SERVED, room=BUFFER)
         self.delivered = b""
-        self.protocol: Any = None
-        self._reactor = reactor
         self._cut = cut
-        self._buffer = b""
-        self._producer: Any = None
-        self._paused = False
 
-    # The server's end.
-
-    def write(self, data: bytes) -> None:
-        assert isinstance(data, bytes)
-        if not self.connected:
-            return
-        self._buffer += data
-        if self._producer is not None and len(self._buffer) > BUFFER:
-            self._paused = True
-            self._producer.pauseProducing()
-
-    def writeSequence(self, data: list[bytes]) -> None:
-        self.write(b"".join(data))
-
-    def registerProducer(self, producer: Any, streaming: bool) -> None:
-        assert self._producer is None
-        assert streaming
-        self._producer = producer
-
-    def unregisterProducer(self) -> None:
-        self._producer = None
-
-    def loseConnection(self) -> None:
-        self.disconnecting = True
+    @property
+    def connected(self) -> bool:
+        return self.is_open and not self.is_cut
 
     def abortConnection(self) -> None:
         if self.connected:
-            self.connected = False
-            self._buffer = b""
             self._cut.append(self)
-            self._reactor.callLater(0, self.protocol.connectionLost, Failure(ConnectionAborted()))
+        super().abortConnection()
 
-    def pauseProducing(self) -> None:
-        """Chunks that are on their way come all the same."""
-
-    def resumeProducing(self) -> None:
-        """Chunks come anyway."""
-
-    def stopProducing(self) -> None:
-        self.loseConnection()
-
-    def getHost(self) -> IPv4Address:
-        return IPv4Address("TCP", "10.0.0.254", 7890)
-
-    def getPeer(self) -> IPv4Address:
-        return IPv4Address("TCP", "10.0.0.1", 4711)
-
-    def setTcpNoDelay(self, enabled: bool) -> None:
-        """There is no such thing here."""
-
-    def setTcpKeepAlive(self, enabled: bool) -> None:
-        """There is no such thing here."""
-
-    # The client's end.
-
-    def take(self, most: int | None = None) -> bool:
-        """Take what was written, or the first ``most`` bytes of it. :returns: whether there was anything to do."""
-        taken = self._buffer[:most]
+    def deliver(self, most: int | None = None) -> bool:
+        """Let the client take what was sent, or the first ``most`` bytes. :returns: whether there was anything."""
+        taken = self.take(most)
         self.delivered += taken
-        self._buffer = self._buffer[len(taken) :]
-        if self._buffer or not self.connected:
-            return bool(taken)
-        if self._producer is not None and self._paused:
-            self._paused = False
-            self._producer.resumeProducing()
-            return True
-        if self.disconnecting:
-            self.lose()
-            return True
         return bool(taken)
-
-    def lose(self) -> None:
-        """The connection ends; what was not taken is lost."""
-        if self.connected:
-            self.connected = False
-            self._buffer = b""
-            self.protocol.connectionLost(Failure(ConnectionDone()))
-
-    def end_input(self) -> None:
-        """The client sends no more, but still reads."""
-        self.protocol.readConnectionLost()
 
 
 class Arena(Network):
@@ -146,10 +70,10 @@ class Arena(Network):
     def pipe(self, kind: str) -> Pipe:
         """A new connection."""
         pipe = Pipe(self.reactor, self.cut)
-        pipe.protocol = self.factory(kind).buildProtocol(pipe.getPeer())
+        protocol = self.factory(kind).buildProtocol(pipe.getPeer())
         # A client that does not read is cut in the same turn.
-        pipe.protocol.LAST_WORDS = 0
-        pipe.protocol.makeConnection(pipe)
+        protocol.LAST_WORDS = 0
+        pipe.connect(protocol)
         return pipe
 
     def end_turn(self, reading: list[Pipe]) -> None:
@@ -158,6 +82,6 @@ class Arena(Network):
             self.reactor.advance(0)
             now = self.reactor.seconds()
             # Every pipe is asked: what one takes may be what another waits for.
-            moved = [pipe.take() for pipe in reading if pipe.connected]
+            moved = [pipe.deliver() for pipe in reading if pipe.connected]
             if not any(moved) and not any(call.getTime() <= now for call in self.reactor.getDelayedCalls()):
                 return

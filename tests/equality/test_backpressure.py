@@ -114,7 +114,7 @@ def test_below_the_cap_nothing_is_lost_however_late_it_is_read(kind: str) -> Non
     for _ in range(MAX_OUTBOUND // (PER_TURN * len(publication(0)))):
         scene.turn()
     assert scene.slow.connected
-    while scene.slow.take(4_099):
+    while scene.slow.deliver(4_099):
         pass
     assert numbers_received(kind, scene.slow) == list(range(scene.published))
 
@@ -137,7 +137,7 @@ def test_a_client_that_reads_too_little_is_not_kept_for_ever() -> None:
     while scene.slow.connected:
         scene.turn()
         for _ in range(PER_TURN):
-            scene.slow.take(len(publication(0)) // 2)
+            scene.slow.deliver(len(publication(0)) // 2)
         turns += 1
         assert turns < TURNS
     assert turns * PER_TURN * len(publication(0)) // 2 >= MAX_OUTBOUND * 3 // 4

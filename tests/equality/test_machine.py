@@ -298,7 +298,7 @@ class Delivery(RuleBasedStateMachine):
         peer = self.pick(number, lambda peer: peer.pipe.connected)
         if peer is not None:
             peer.lost = True
-            peer.pipe.lose()
+            peer.pipe.leave()
             self.model.end(peer.client)
 
     @rule(number=some)
@@ -321,7 +321,7 @@ class Delivery(RuleBasedStateMachine):
     def reads_a_little(self, number: int, size: int) -> None:
         peer = self.pick(number, lambda peer: peer.pipe.connected and peer.stalled)
         if peer is not None:
-            peer.pipe.take(size)
+            peer.pipe.deliver(size)
 
     @rule(number=some)
     def reads_again(self, number: int) -> None:

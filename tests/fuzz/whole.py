@@ -220,14 +220,12 @@ class Stranger(Pipe):
         self.pending = b""
         self.is_clean = True
         self._peer = peer
-        self._is_read = True
         self._input_ended = False
         self._reader: Any = SppReader("server") if kind == "spp" else ObjectReader()
         if kind != "spp":
             self._reader.expect_server()
         made = arena.factory("objects" if kind == "link" else kind) if factory is None else factory
-        self.protocol = made.buildProtocol(peer)
-        self.protocol.makeConnection(self)
+        self.connect(made.buildProtocol(peer))
 
     def drawn(self, draw: Draw) -> bytes:
         """The bytes of its next message."""
@@ -240,12 +238,6 @@ class Stranger(Pipe):
     def getPeer(self) -> Any:
         return self._peer
 
-    def pauseProducing(self) -> None:
-        self._is_read = False
-
-    def resumeProducing(self) -> None:
-        self._is_read = True
-
     def arrive(self, size: int) -> None:
         """Some of what it has sent arrives. As a transport does, this one reads nothing while the server does not."""
         chunk, self.pending = self.pending[:size], self.pending[size:]
@@ -254,7 +246,7 @@ class Stranger(Pipe):
 
     @property
     def may_arrive(self) -> bool:
-        return bool(self._is_read and self.pending and self.connected and not self._input_ended)
+        return bool(self.is_read and self.pending and self.connected and not self._input_ended)
 
     def end_input(self) -> None:
         if self.connected and not self._input_ended:
@@ -294,8 +286,8 @@ class Secured(Stranger):
                 self._unsaid = self._unsaid[self._tls.write(self._unsaid) :]
         self.pending += self._outgoing.read()
 
-    def take(self, most: int | None = None) -> bool:
-        moved = super().take(most)
+    def deliver(self, most: int | None = None) -> bool:
+        moved = super().deliver(most)
         self._incoming.write(self.delivered)
         self.delivered = b""
         self._look()
@@ -427,7 +419,7 @@ class Whole:
             client.is_clean &= not draw.is_spoiled
             if client.kind == "tls":
                 client.pending = draw.spoiled(client.pending)
-                client.take()
+                client.deliver()
                 client.read()
         return client
 
@@ -445,7 +437,7 @@ class Whole:
     def _deliver(self, client: Stranger, size: int) -> None:
         if client.may_arrive:
             self._timed(client.arrive, size)
-            self._observer.member.take()
+            self._observer.member.deliver()
 
     def _datagram(self, draw: Draw) -> None:
         source = draw.one(SOURCES)
@@ -461,13 +453,13 @@ class Whole:
         """A client reads some of what waits for it; only so many bytes, or all."""
         client = self._client(draw)
         if client is not None:
-            self._timed(client.take, draw.one((None, 1, 7, 100, 5000)))
+            self._timed(client.deliver, draw.one((None, 1, 7, 100, 5000)))
             client.read()
 
     def _leave(self, draw: Draw) -> None:
         client = self._client(draw)
         if client is not None:
-            self._timed(draw.one((client.lose, client.abortConnection, client.end_input)))
+            self._timed(draw.one((client.leave, client.abortConnection, client.end_input)))
 
     def _pass(self, draw: Draw) -> None:
         """Time passes, in several turns."""
@@ -536,7 +528,7 @@ class Whole:
         moved = True
         while moved or self._clock.is_due():
             self._timed(self._clock.turn)
-            moved = hasattr(self, "_observer") and self._observer.member.take()
+            moved = hasattr(self, "_observer") and self._observer.member.deliver()
 
     def _timed(self, do: Callable[..., Any], *arguments: Any) -> Any:
         begun = time.thread_time()
@@ -558,9 +550,9 @@ class Whole:
         self._permit(None, False, KNOWN)
         self._observer.look()
         for client in self._clients:
-            client.take()
+            client.deliver()
             client.read()
-            client.lose()
+            client.leave()
         self._observer.look()
         self.wait(LONG)
         self._observer.look()
