@@ -7,6 +7,7 @@ import gc
 import os
 import resource
 import signal
+import socket
 import sys
 import threading
 import warnings
@@ -61,8 +62,8 @@ def process() -> dict[str, Any]:
 
 
 async def settled() -> None:
-    """What threads still compute is done, such as the reading of earlier incidents, and nobody waits for it."""
-    while any(each.name.startswith("PoolThread-bussrv-") for each in threading.enumerate()):
+    """Threads of servers have ended: those that still read earlier incidents, and the spool of a start that failed."""
+    while any("bussrv-" in each.name for each in threading.enumerate()):
         await deferLater(reactor, 0.001)
     await deferLater(reactor, 0.0)
 
@@ -102,8 +103,6 @@ async def test_two_servers_cannot_have_one_journal(tmp_path: Path) -> None:
     first = make_service(everything(tmp_path), reactor)
     first.startService()
     await first.when_ready()
-    await settled()
-    before = process()
     second = make_service(everything(tmp_path), reactor)
     with pytest.raises(ConfigError) as refused:
         second.startService()
@@ -111,25 +110,23 @@ async def test_two_servers_cannot_have_one_journal(tmp_path: Path) -> None:
     assert sentence.startswith("settings: journal: ")
     assert "another" in sentence
     await second.stopService()
-    await settled()
-    assert process() == before
+    client = await first.client()
+    await client.publish("tv", b"on", confirm=True)
     await first.stopService()
     assert isinstance(list(read_journal(tmp_path / "journal"))[-1].event, ev.ServerStopped)
 
 
 @pytest_twisted.ensureDeferred
 async def test_a_start_that_fails_leaves_nothing(tmp_path: Path) -> None:
-    first = make_service({"spp": ANY}, reactor)
-    first.startService()
-    await first.when_ready()
-    await settled()
-    before, busy = process(), f"tcp:{first.port('spp')}:interface=127.0.0.1"
-    for faulty in ({"spp": busy}, {"admin": busy}, {"policy": tmp_path / "none"}, {"auth": ["users:none"]}):
-        with pytest.raises(ConfigError):
-            make_service({**everything(tmp_path), **faulty}, reactor).startService()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        busy = f"tcp:{taken.getsockname()[1]}:interface=127.0.0.1"
         await settled()
-        assert process() == before, faulty
-    await first.stopService()
+        before = process()
+        for faulty in ({"spp": busy}, {"admin": busy}, {"policy": tmp_path / "none"}, {"auth": ["users:none"]}):
+            with pytest.raises(ConfigError):
+                make_service({**everything(tmp_path), **faulty}, reactor).startService()
+            await settled()
+            assert process() == before, faulty
 
 
 @pytest_twisted.ensureDeferred
