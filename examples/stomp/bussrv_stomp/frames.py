@@ -7,10 +7,10 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from bussrv.plugin import RemoteProtocolError, StreamReader
+from bussrv.plugin import Refused, RemoteProtocolError, StreamReader
 
 BAD = "malformed-packet"
-MAX_HEAD = 8192
+MAX_HEAD, MAX_UNSIZED = 1 << 13, 1 << 16  # bytes of a head, and of a body without content-length
 _ESCAPES = {"\\": "\\\\", "\r": "\\r", "\n": "\\n", ":": "\\c"}
 _MEANINGS = {escape: character for character, escape in _ESCAPES.items()}
 
@@ -20,10 +20,13 @@ class Frame(NamedTuple):
     headers: dict[str, str]
     body: bytes = b""
 
+    def need(self, name: str) -> str:
+        if name not in self.headers:
+            raise Refused(BAD, f"{self.command} needs a header {name}")
+        return self.headers[name]
+
 
 class FrameReader(StreamReader[Frame]):
-    """Bytes to frames."""
-
     def __init__(self, max_body: int) -> None:
         super().__init__()
         self._max_body = max_body
@@ -31,8 +34,8 @@ class FrameReader(StreamReader[Frame]):
 
     def read_event(self) -> Frame | None:
         if self._head is None:
-            while self.buffer.peek(1) in (b"\n", b"\r"):
-                self.buffer.skip(1)  # Between frames, the end of a line is a heart-beat.
+            while blank := len(start := self.buffer.peek(MAX_HEAD)) - len(start.lstrip(b"\r\n")):
+                self.buffer.skip(blank)  # Between frames, the end of a line is a heart-beat.
             self._head = self._read_head()
         size = None if self._head is None else self._body_size(self._head[1].get("content-length"))
         if self._head is None or size is None:
@@ -65,9 +68,11 @@ class FrameReader(StreamReader[Frame]):
         """The size of the body; ``None``: it is not whole yet."""
         if stated is not None and not re.fullmatch("[0-9]{1,9}", stated, re.ASCII):
             raise RemoteProtocolError(BAD, "content-length is not a number")
-        size = self.buffer.find(b"\0", self._max_body + 1) if stated is None else int(stated)
-        if size > self._max_body or (size < 0 and len(self.buffer) > self._max_body):
-            raise RemoteProtocolError("packet-too-large", f"the body of a frame has at most {self._max_body} bytes")
+        # Without a size, the end is searched again for each chunk.
+        most = self._max_body if stated is not None else min(self._max_body, MAX_UNSIZED)
+        size = self.buffer.find(b"\0", most + 1) if stated is None else int(stated)
+        if size > most or (size < 0 and len(self.buffer) > most):
+            raise RemoteProtocolError("packet-too-large", f"such a body has at most {most} bytes")
         return size if 0 <= size < len(self.buffer) else None
 
 

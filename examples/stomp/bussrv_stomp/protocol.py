@@ -23,14 +23,11 @@ from bussrv.plugin import (
 from bussrv_stomp.frames import BAD, Frame, FrameReader, encode
 
 COMMANDS = ("CONNECT", "STOMP", "SEND", "SUBSCRIBE", "UNSUBSCRIBE", "DISCONNECT")
-BEAT = 10.0
-"""Seconds between two heart-beats, unless the client wants a longer time."""
+BEAT = 10.0  # seconds between two heart-beats, unless the client wants a longer time
 
 
 @implementer(IEncoding)
 class Messages(NamedTuple):
-    """Publications as MESSAGE frames of a subscription."""
-
     subscription: str
 
     def encode(self, delivery: Delivery) -> bytes | None:
@@ -78,10 +75,9 @@ class StompProtocol(StreamProtocol):
             if command not in COMMANDS or connects == self._is_connected or "transaction" in frame.headers:
                 raise Refused(BAD, f"{command[:20]!r} has no place here")
             await getattr(self, f"_{command.lower()}")(frame)
-        except KeyError as missing:
-            self._fail(BAD, f"{command} needs a header {missing}")
         except Refused as refusal:
-            self._fail(refusal.reason, refusal.message)
+            self._tell(refusal.reason, refusal.message)
+            self.end(refusal.reason)  # STOMP closes the connection after each error.
         else:
             if receipt is not None and not connects:
                 self.send([encode("RECEIPT", {"receipt-id": receipt})])
@@ -92,10 +88,10 @@ class StompProtocol(StreamProtocol):
     async def _connect(self, frame: Frame) -> None:
         headers = frame.headers
         beats = re.fullmatch("([0-9]{1,9}),([0-9]{1,9})", headers.get("heart-beat", "0,0"), re.ASCII)
-        if beats is None or "1.2" not in headers["accept-version"].split(","):
+        if beats is None or "1.2" not in frame.need("accept-version").split(","):
             raise Refused(BAD, "this server speaks STOMP 1.2, and takes two numbers as heart-beat")
         if self.asks_for_login and "login" in headers:
-            await self.log_in(Password(headers["login"], headers["passcode"].encode()))
+            await self.log_in(Password(headers["login"], frame.need("passcode").encode()))
         self.check_may_join()
         self._is_connected = True
         sends, wants = (int(each) / 1000 for each in beats.groups())
@@ -108,12 +104,12 @@ class StompProtocol(StreamProtocol):
     _stomp = _connect
 
     async def _send(self, frame: Frame) -> None:
-        service = frame.headers["destination"]
+        service = frame.need("destination")
         await self.provide(service)
         self.publish(Publication(service, frame.headers.get("content-type", OCTET_STREAM), frame.body))
 
     async def _subscribe(self, frame: Frame) -> None:
-        key, service = frame.headers["id"], frame.headers["destination"]
+        key, service = frame.need("id"), frame.need("destination")
         if frame.headers.get("ack", "auto") != "auto":
             raise Refused(BAD, "messages are not acknowledged: ack is auto")
         if key in self._services or service in self._services.values():
@@ -124,7 +120,10 @@ class StompProtocol(StreamProtocol):
             self.send([Messages(key).message(Publication(service, OCTET_STREAM, state))])
 
     async def _unsubscribe(self, frame: Frame) -> None:
-        await self.unsubscribe(self._services.pop(frame.headers["id"]))
+        service = self._services.pop(frame.need("id"), None)
+        if service is None:
+            raise Refused("no-such-subscription", "there is no subscription with this id")
+        await self.unsubscribe(service)
 
     async def _disconnect(self, frame: Frame) -> None:
         """The receipt and the end follow."""
@@ -138,11 +137,6 @@ class StompProtocol(StreamProtocol):
     def _beat_every(self, seconds: float) -> None:
         self.send([b"\n"])
         self._beat = self.reactor.callLater(seconds, self._beat_every, seconds)
-
-    def _fail(self, reason: str, message: str) -> None:
-        """STOMP closes the connection after each error."""
-        self._tell(reason, message)
-        self.end(reason)
 
     def _tell(self, reason: str, message: str) -> None:
         self._has_told = True
