@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
@@ -28,6 +29,9 @@ def conformance(
     """Judge whether a wire format keeps the promises that bussrv makes for every format. NAME is the name of a format,
     or MODULE:CLASS, the place of an adapter. The plugin of the format has to be installed.
     """
+    # Plugins and adapters may be in the working directory, as for `twistd`. Twisted looks for plugins only once.
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
     from bussrv.errors import ConfigError
     from bussrv.testing.conformance.formats.known import adapter_of
     from bussrv.testing.conformance.judging import PROMISES, Verdict, installed_format, judge_one
