@@ -1,4 +1,4 @@
-"""Thousands of sessions that are present, and hundreds of changes of the registry a second."""
+"""Thousands of sessions that are present, each with a service, and hundreds of changes of the registry a second."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ class Crowd:
         fresh = [self._stack.enter_context(socket.create_connection(("127.0.0.1", self._port))) for _ in range(number)]
         for index, each in enumerate(fresh, first):
             fields = f'"event":"routing/subscribe","receive_mode":"none","routing-id":"member-{index}","id":"1"'
-            each.sendall(f"{{{fields}}}\0".encode())
+            service = f'"event":"services/register","name":"device-{index}/state"'
+            each.sendall(f"{{{fields}}}\0{{{service}}}\0".encode())
         for each in fresh:
             read_reply(each)
         self._connections += fresh

@@ -42,6 +42,7 @@ def take(browser: Browser, server: RunningServer, place: Path, seconds: float = 
         page.goto(address(server, "links"))
         page.get_by_role("row", name="barn up").wait_for()
         page.get_by_text("Degraded").wait_for()
+        page.get_by_text("Live", exact=True).wait_for()
         page.screenshot(path=files[2])
     return files
 
@@ -49,7 +50,9 @@ def take(browser: Browser, server: RunningServer, place: Path, seconds: float = 
 def _show_why(page: Page) -> None:
     """A session that ended in an unusual way, and what became of it."""
     page.get_by_role("navigation").get_by_role("link", name="Closed").click()
-    page.get_by_role("row", name="bad-json").first.click()
+    page.get_by_role("row", name="bad-json").first.wait_for()
+    # At once: rows move down as further sessions end.
+    page.evaluate("[...document.querySelectorAll('tr')].find(row => row.textContent.includes('bad-json')).click()")
     details = page.get_by_role("complementary", name="Details")
     details.get_by_text("Gone: bad-json").wait_for()
     details.get_by_text("Connected").wait_for()

@@ -76,7 +76,7 @@ function node(place, name, server, isHere, open) {
   // For the keyboard and for screen readers there is the table: twice would be once too often.
   const attributes = isHere ? { class: kind } : { class: `${kind} opens`, onclick: () => open(name) };
   const circle = s("circle", { cx: place.x, cy: place.y, r: isHere ? 12 : 8 });
-  return s("g", attributes, s("title", {}, short(name)), circle, labels);
+  return s("g", attributes, s("title", {}, short(name)), labels, circle);
 }
 
 function sentence(names, links) {
