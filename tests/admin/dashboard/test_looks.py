@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.processes, pytest.mark.long, pytest.mark.timeout(300)]
 
 VIEWS = (
-    *("overview", "sessions", "services", "busiest", "links", "servers", "tap", "incidents", "slow", "closed", "denied"),
-    *("events", "why", "past", "journal", "limits", "server"),
+    *("overview", "sessions", "services", "busiest", "links", "servers", "tap", "incidents", "slow", "closed"),
+    *("denied", "events", "why", "past", "journal", "limits", "server"),
     *("services?service=doorbell", "links?link=barn"),
 )
 WIDTHS = (390, 768, 1280, 1920, 2560)
