@@ -16,6 +16,7 @@
 - ``instants``: times as people name them: ``yesterday``, ``-2h``, ``14:02``, with or without a time zone
 - ``interfaces``: the requests that others may make of a journal
 - ``keys``: the Ed25519 keys that sign a manifest: in files, under its lines, and one after the other
+- ``leaves``: the leaves of the tree of a journal, read from its segments, for proofs
 - ``lines``: the lines of records after one of them, read a page at a time while the server writes the journal
 - ``lock``: one journal directory, one server
 - ``manifest``: the manifest of a journal: seals, keys, and removed segments

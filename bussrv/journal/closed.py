@@ -11,6 +11,7 @@ from bussrv.errors import JournalError
 from bussrv.journal.bounded import open_bounded
 from bussrv.journal.digests import digests_in
 from bussrv.journal.files import FILES, SEALED, Files
+from bussrv.journal.leaves import keep_leaves
 from bussrv.journal.regular import read_regular
 from bussrv.journal.segment import CORRUPT, NEW_SUFFIX, compressed_path, segment_name, write_file
 
@@ -80,11 +81,15 @@ def _compressed(path: Path) -> Iterator[bytes]:
 
 
 def remove(directory: Path, segment: int, files: Files = FILES) -> None:
-    """Remove a segment, compressed or not.
+    """Remove a segment, compressed or not. The hashes of the leaves of its tree stay.
 
     :raises OSError: if that cannot be done.
     """
     plain = directory / segment_name(segment)
+    for path in (plain, compressed_path(plain)):
+        if path.exists():
+            keep_leaves(directory, path, files)
+            break
     files.remove(plain)
     files.remove(compressed_path(plain))
     files.sync_directory(directory)

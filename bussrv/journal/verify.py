@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from bussrv.errors import JournalError
 from bussrv.journal import bounds
+from bussrv.journal.checkpoints import sealed_checkpoints
 from bussrv.journal.digests import digests_of
 from bussrv.journal.evidence.findings import SEVERITIES, Finding
 from bussrv.journal.evidence.numbers import Numbers
@@ -34,8 +35,10 @@ from bussrv.journal.evidence.segments import (
     judge_references,
     unsealed_end,
 )
+from bussrv.journal.evidence.witnesses import Quorum, judge_cosignatures, judge_coverage, judge_kept, when
 from bussrv.journal.keys import PublicKey
-from bussrv.journal.manifest import MANIFEST_NAME, Manifest, Seal
+from bussrv.journal.leaves import root_at
+from bussrv.journal.manifest import MANIFEST_NAME, Manifest, Seal, last_seq
 from bussrv.journal.manifest_file import read_manifest
 from bussrv.journal.scan import Scan
 from bussrv.journal.segment import (
@@ -50,6 +53,9 @@ from bussrv.journal.segment import (
     list_segments,
     segment_name,
 )
+from bussrv.transparency.checkpoints import Checkpoint, parse_checkpoint
+from bussrv.transparency.cosignatures import signed_by
+from bussrv.transparency.notes import Note, NoteError, VerifierKey
 
 PATIENCE = 1.0
 """Seconds that a running server may take to seal what it has just begun or closed."""
@@ -89,6 +95,7 @@ class Report(Struct, kw_only=True):
     :ivar segments: how many segments were looked at, and ``records`` how many records they have.
     :ivar first_seq: the first record that is there, and ``last_seq`` the last one.
     :ivar sealed_seq: the last record that is sealed and verified.
+    :ivar witnessed_seq: the last record that enough witnesses cosigned; ``None``: none, or nobody asked.
     :ivar key: the fingerprint of the key in force; ``None``: the seals are not signed.
     :ivar is_trusted: whether a key that the caller knows leads to that key.
     """
@@ -100,6 +107,7 @@ class Report(Struct, kw_only=True):
     first_seq: int | None = None
     last_seq: int | None = None
     sealed_seq: int | None = None
+    witnessed_seq: int | None = None
     key: str | None = None
     is_trusted: bool = False
 
@@ -111,6 +119,7 @@ def verify(
     *,
     to_the_end: bool = False,
     registry: NewRegistry | None = None,
+    others: Others | None = None,
 ) -> Report:
     """Look at everything in a journal directory.
 
@@ -118,12 +127,70 @@ def verify(
     :param includes: hashes of entries of the manifest, kept elsewhere, that have to be there.
     :param to_the_end: whether every record has to be sealed, as it is when a server has stopped.
     :param registry: with it snapshots are compared with what comes before them, where no closing seal does that.
-    :raises JournalError: if the journal cannot be read, or is none.
+    :param others: the witnesses that are trusted, and checkpoints that were kept.
+    :raises JournalError: if the journal cannot be read, or is none, or a checkpoint that was kept is not signed.
     """
     try:
-        return _Verification(directory, trusted, includes, to_the_end, registry).run()
+        verification = _Verification(directory, trusted, includes, to_the_end, registry)
+        return verification.run() if others is None else _with_others(verification, directory, others)
     except OSError as error:
         raise JournalError(f"cannot read the journal directory {directory}: {error}") from error
+
+
+class Others(Struct, frozen=True, kw_only=True):
+    """What others know of a journal.
+
+    :ivar quorum: the witnesses that are trusted; ``None``: none is.
+    :ivar kept: checkpoints that were kept elsewhere.
+    :ivar now: UTC microseconds.
+    """
+
+    quorum: Quorum | None = None
+    kept: tuple[Note, ...] = ()
+    now: int = 0
+
+
+def _with_others(verification: _Verification, directory: Path, others: Others) -> Report:
+    report = verification.run()
+    # Only what is there now is compared: a running server may have gone on.
+    manifest = verification.manifest
+    checkpoints, quorum = list(sealed_checkpoints(manifest)), others.quorum
+    if quorum is not None:
+        witnessed = judge_cosignatures(checkpoints, quorum)
+        verification.add(judge_coverage(manifest, witnessed, quorum, others.now))
+        report.witnessed_seq = witnessed.seq or None
+        if witnessed.seq:
+            report.notes.append(f"the witnesses cosigned up to record {witnessed.seq}, by {when(witnessed)}")
+    begins = {each.checkpoint.origin: last_seq(each.seal) + 1 - each.checkpoint.size for each in checkpoints}
+    keys = {each.key for each in checkpoints if each.key is not None} | set(quorum.keys if quorum else ())
+    kept = [_vouched(note, keys) for note in others.kept]
+
+    def root(begin: int, size: int) -> bytes | None:
+        try:
+            return root_at(directory, begin, size)
+        except JournalError as error:
+            report.notes.append(f"the checkpoint with {size} records cannot be compared: {error}")
+            return None
+
+    verification.add(judge_kept(kept, report.last_seq or 0, begins.get, root))
+    return report
+
+
+def _vouched(note: Note, keys: Iterable[VerifierKey]) -> Checkpoint:
+    """A checkpoint that was kept, if a key that is known signed it.
+
+    :raises JournalError: if none did.
+    """
+    try:
+        checkpoint = parse_checkpoint(note.text)
+        if any(signed_by(note, key) for key in keys):
+            return checkpoint
+    except NoteError as error:
+        raise JournalError(f"the checkpoint that was kept: {error}") from error
+    raise JournalError(
+        f"the checkpoint of {checkpoint.origin} with {checkpoint.size} records is signed neither by the key of this "
+        "journal nor by a witness that is trusted"
+    )
 
 
 class _Unlisted(Struct):
@@ -206,6 +273,15 @@ class _Verification:
                     last_seq=each.last_seq,
                 )
             )
+
+    @property
+    def manifest(self) -> Manifest:
+        """The manifest as it was read."""
+        return self._manifest
+
+    def add(self, findings: Iterable[Finding]) -> None:
+        """Add findings to the report."""
+        self._add(findings)
 
     def _add_fault(self, fault: JournalFault) -> None:
         if len(self._report.faults) < bounds.ALL_FINDINGS:

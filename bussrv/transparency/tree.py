@@ -11,7 +11,7 @@ roots of the complete subtrees that it consists of, the largest one first: nothi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import sha256
 
 HASH_BYTES = 32
@@ -101,12 +101,18 @@ class Tree:
     :param size: how many leaves it has.
     :param read: gives the hashes of the leaves from one index up to, but without, another, one after the other in one
         text. What it raises comes out of the methods.
+    :param known: roots of complete subtrees that are known, by the leaves from one index up to, but without, another.
     """
 
-    def __init__(self, size: int, read: Callable[[int, int], bytes]) -> None:
+    def __init__(
+        self,
+        size: int,
+        read: Callable[[int, int], bytes],
+        known: Mapping[tuple[int, int], bytes] | None = None,
+    ) -> None:
         self.size = size
         self._read = read
-        self._kept: dict[tuple[int, int], bytes] = {}
+        self._kept = dict(known or {})
 
     def root(self, size: int | None = None) -> bytes:
         """The root hash of the tree when it had so many leaves, by default all of them."""
@@ -172,7 +178,9 @@ class Tree:
 
     def _hash(self, begin: int, end: int) -> bytes:
         """The root of the subtree over some leaves, at least one."""
-        width = end - begin
+        width, kept = end - begin, self._kept.get((begin, end))
+        if kept is not None:
+            return kept
         if width < _KEPT_FROM:
             text = self._read(begin, end)
             if len(text) != width * HASH_BYTES:
@@ -180,13 +188,11 @@ class Tree:
             edge = Edge()
             edge.extend([text[at : at + HASH_BYTES] for at in range(0, len(text), HASH_BYTES)])
             return edge.root()
-        kept = self._kept.get((begin, end))
-        if kept is None:
-            middle = begin + _left(width)
-            kept = node_hash(self._hash(begin, middle), self._hash(middle, end))
-            if width & (width - 1) == 0:
-                self._kept[begin, end] = kept
-        return kept
+        middle = begin + _left(width)
+        root = node_hash(self._hash(begin, middle), self._hash(middle, end))
+        if width & (width - 1) == 0:
+            self._kept[begin, end] = root
+        return root
 
 
 def _complete(hashed: Sequence[bytes]) -> bytes:

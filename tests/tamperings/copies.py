@@ -142,6 +142,7 @@ class Copy:
     def seal_anew(self, key: PrivateKey | None, since: int = 0) -> None:
         """Write the manifest again from line ``since`` on, so that it fits the segments: signed, or without a key."""
         last = line_hash(self.manifest[since - 1]) if since else START
+        renamed: dict[str, str] = {}
         for index in range(since, len(self.manifest)):
             members = json.loads(split_signature(self.manifest[index].removesuffix(b"\n"))[0])
             members.pop("key", None)
@@ -157,8 +158,10 @@ class Copy:
                     members["checkpoint"] = sealed_checkpoint(tree.head(), default_name(self.server), time, key)
             if members["kind"] == "key" and key is not None:
                 members["public"] = key.public.text
-            self.manifest[index] = entry_line(members, key)
-            last = line_hash(self.manifest[index])
+            if members["kind"] == "cosigned":
+                members["seal"] = renamed.get(members["seal"], members["seal"])
+            before, self.manifest[index] = line_hash(self.manifest[index]), entry_line(members, key)
+            last = renamed[before] = line_hash(self.manifest[index])
 
     def add_entry(self, key: PrivateKey | None, **members: object) -> None:
         """An entry behind the others, numbered and chained as it should be."""

@@ -30,6 +30,8 @@ Facts in, findings out. Nothing here opens a file, asks a clock, or imports Twis
 | ``bad-manifest`` | a line of the manifest is wrong, or what follows the last one | :class:`.manifest.EntryJudge` |
 | ``bad-manifest`` | an entry that was noted elsewhere is missing | :func:`.segments.judge_manifest` |
 | ``bad-manifest`` | an entry that a header refers to is missing | :func:`.segments.judge_references` |
+| ``not-witnessed`` | witnesses should have cosigned a checkpoint of a record, and none has | :mod:`.witnesses` |
+| ``other-history`` | a checkpoint that was kept elsewhere is not of this journal | :mod:`.witnesses` |
 | ``segment-missing`` | a sealed segment is not there, nor was it pruned | :func:`.segments.judge_missing` |
 
 - ``findings``: one finding: its code, its place, and a sentence
@@ -37,6 +39,7 @@ Facts in, findings out. Nothing here opens a file, asks a clock, or imports Twis
 - ``manifest``: the judge of the entries of a manifest
 - ``numbers``: the numbers of records, of one segment or of many
 - ``segments``: the judges of whole segments, and of what is missing
+- ``witnesses``: what others say of a journal: witnesses that cosigned, and checkpoints that were kept
 - ``registries``: whether a segment begins with what the one before adds up to
 
 A damaged journal is usually found damaged in more than one way. No finding is left out because of another one.

@@ -13,6 +13,8 @@ SEVERITIES = {
     "broken-seal": "error",
     "broken-tree": "error",
     "bad-manifest": "error",
+    "not-witnessed": "error",
+    "other-history": "error",
     "segment-missing": "error",
     "journal-salvaged": "warning",
     "seq-gap": "error",

@@ -42,6 +42,30 @@ _public_key = click.option(
 )
 
 
+def _witness_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Declare the options about what others know of a journal."""
+    for option in (
+        click.option(
+            "--checkpoint",
+            "checkpoints",
+            metavar="FILE",
+            type=FILE,
+            multiple=True,
+            help="A checkpoint, or a proof, that was kept elsewhere: the journal must hold it; may be repeated.",
+        ),
+        click.option("--quorum", metavar="N", type=records(1), help="How many of the witnesses.  [default: all]"),
+        click.option(
+            "--witness-key",
+            "witness_keys",
+            metavar="VKEY",
+            multiple=True,
+            help="The verifier key of a witness that must have cosigned the records; may be repeated.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
 _journals = click.argument("journals", metavar="JOURNAL...", type=JOURNAL, nargs=-1, required=True)
 _pseudonyms = click.option(
     "--pseudonyms", metavar="KEYFILE", type=FILE, help="Show the names and addresses that it leads to."
@@ -177,16 +201,31 @@ def diff(journals: Sequence[Path | str], first: Any, second: Any, as_json: bool)
     is_flag=True,
     help="Report unsealed records as a fault, for a journal whose server has stopped: a stop seals everything.",
 )
+@_witness_options
 @json_option
-def verify(directory: Path, public_key: Path | None, includes: Sequence[str], sealed: bool, as_json: bool) -> int:
+def verify(
+    directory: Path,
+    public_key: Path | None,
+    includes: Sequence[str],
+    sealed: bool,
+    as_json: bool,
+    witness_keys: Sequence[str],
+    quorum: int | None,
+    checkpoints: Sequence[Path],
+) -> int:
     """Check whether a journal, or a copy of one, is unchanged since its server wrote it, and name every line, record
     and seal that is not. Without --public-key, this finds accidents only: an attacker who can write to the directory
     can make all lines and seals anew. With --public-key, it finds every change of sealed records. With --includes, it
-    also finds that records up to that seal were cut off.
+    also finds that records up to that seal were cut off. An attacker who has the key of the server can make another
+    history: with --witness-key, records that no witness cosigned are faults; with --checkpoint, another history is,
+    and one that was cut off or rolled back.
     """
-    from bussrv.inspection.proof import run_verify
+    from bussrv.inspection.proof import read_others, run_verify
 
-    return run_verify(directory, public_key, includes, sealed=sealed, as_json=as_json)
+    if quorum is not None and quorum > len(witness_keys):
+        raise click.UsageError("--quorum is larger than the number of --witness-key")
+    others = read_others(witness_keys, quorum, checkpoints)
+    return run_verify(directory, public_key, includes, sealed=sealed, as_json=as_json, others=others)
 
 
 @journal.command(
