@@ -82,6 +82,7 @@ BESIDE: Table = {
         *BASE,
         "bussrv.archive",
         *("bussrv.terminal", "bussrv.turns.clock", "bussrv.journal", "bussrv.spool", "bussrv.registry"),
+        "bussrv.transparency",
         # The address of a peer.
         "bussrv.incidents.vocabulary",
     ),

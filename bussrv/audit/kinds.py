@@ -69,6 +69,14 @@ _OF_JOURNALS = {
         "The list of seals is damaged",
         "The manifest, which holds the seals, is unreadable or inconsistent. Seals after that place prove nothing.",
     ),
+    "not-witnessed": (
+        "Records that no witness cosigned",
+        "The witnesses that were named should have cosigned a checkpoint of them. They may be another history.",
+    ),
+    "other-history": (
+        "Another history than the one that was kept",
+        "A checkpoint that was kept elsewhere is not of this journal: it was cut off, rolled back or written anew.",
+    ),
     "segment-missing": (
         "A segment is missing",
         "The seals name a file that is not there, and no record says that it was removed because of its age or size.",

@@ -38,6 +38,7 @@ ELSEWHERE = ("audit", "uplink", "witness")
 
 NEED = {
     "cert renew": "bussrv init hall",
+    "check-proof": "bussrv journal prove bussrv-journal 28 -o proof.zip",
     "journal fetch": "bussrv journal ship bussrv-journal file:archive/hall",
     "--delete": 'printf "a secret of ann\\n" | bussrv passwd users ann --stdin && bussrv token tokens ann',
 }

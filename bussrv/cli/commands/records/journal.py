@@ -209,9 +209,7 @@ def verify(
     includes: Sequence[str],
     sealed: bool,
     as_json: bool,
-    witness_keys: Sequence[str],
-    quorum: int | None,
-    checkpoints: Sequence[Path],
+    **known: Any,
 ) -> int:
     """Check whether a journal, or a copy of one, is unchanged since its server wrote it, and name every line, record
     and seal that is not. Without --public-key, this finds accidents only: an attacker who can write to the directory
@@ -222,9 +220,9 @@ def verify(
     """
     from bussrv.inspection.proof import read_others, run_verify
 
-    if quorum is not None and quorum > len(witness_keys):
+    if (known["quorum"] or 0) > len(known["witness_keys"]):
         raise click.UsageError("--quorum is larger than the number of --witness-key")
-    others = read_others(witness_keys, quorum, checkpoints)
+    others = read_others(**known)
     return run_verify(directory, public_key, includes, sealed=sealed, as_json=as_json, others=others)
 
 
@@ -248,6 +246,60 @@ def checkpoint(directory: Path, verifier_key: bool, as_json: bool) -> int:
 
     exclude(verifier_key=verifier_key, json=as_json)
     return run_checkpoint(directory, verifier_key=verifier_key, as_json=as_json)
+
+
+@journal.command(
+    short_help="prove single records without the others",
+    examples=(
+        "bussrv journal prove bussrv-journal 28 -o proof.zip",
+        "bussrv journal prove bussrv-journal --about anna -o anna.zip",
+    ),
+    statuses={0: "done", **CANNOT},
+)
+@_directory
+@click.argument("seq", metavar="[SEQ]", type=records(1), required=False)
+@click.option("-o", "--output", metavar="FILE", type=FILE, required=True, help="The file to make.")
+@click.option("--about", metavar="NAME", help="All records about this user, client, service or address.")
+@period_options
+@click.option("--most", metavar="N", type=records(1), default=10_000, show_default=True, help="The most records.")
+@_pseudonyms
+@click.option("--time-stamp", metavar="FILE", type=FILE, help="An RFC 3161 time stamp of the checkpoint.")
+@click.option("--witness-key", "witnesses", metavar="VKEY", multiple=True, help="A witness, for the file of keys.")
+def prove(
+    directory: Path, output: Path, time_stamp: Path | None, witnesses: Sequence[str], zone: Any, **given: Any
+) -> int:
+    """Prove that records are in a journal, without the others. FILE is a ZIP file of the records, their paths to the
+    root of the newest checkpoint, that checkpoint with its signatures, the keys, a README, and a program that checks
+    all of it without bussrv. If its name ends with .tlog-proof, it is the proof of one record alone, as C2SP has it.
+    A journal with pseudonyms is proved with pseudonyms; --pseudonyms only finds the records --about a person.
+    """
+    from bussrv.inspection.proving import Wanted, run_prove
+
+    for name in ("about", "since", "until"):
+        exclude(**{"SEQ": given["seq"], name: given[name]})
+    if not any(given[name] is not None for name in ("seq", "about", "since", "until")):
+        raise click.UsageError("name a record by SEQ, or records with --about, --since or --until.")
+    return run_prove(directory, Wanted(**given), output, stamp=time_stamp, witnesses=witnesses)
+
+
+@journal.command(
+    "check-proof",
+    short_help="check a proof of records",
+    examples=("bussrv journal check-proof proof.zip",),
+    statuses={0: "everything is right", 1: "something is wrong", 2: "it could not be read"},
+)
+@click.argument("proof", metavar="FILE", type=FILE)
+@click.option("--log-key", "log", metavar="VKEY", help="The verifier key of the journal, from elsewhere.")
+@click.option("--witness-key", "witnesses", metavar="VKEY", multiple=True, help="A witness that must have cosigned.")
+@click.option("--quorum", metavar="N", type=records(1), help="How many of the witnesses.  [default: all]")
+@click.option("--tsa-ca", "authority", metavar="FILE", type=FILE, help="Check the time stamp, too, by this authority.")
+def check_proof(proof: Path, **trust: Any) -> int:
+    """Check a file that `bussrv journal prove` made, and print the lines of the records that it proves. No journal is
+    needed, and no network.
+    """
+    from bussrv.inspection.proving import Trust, run_check
+
+    return run_check(proof, Trust(**{**trust, "witnesses": tuple(trust["witnesses"])}))
 
 
 @journal.command(
