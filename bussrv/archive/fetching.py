@@ -16,6 +16,7 @@ from bussrv.journal import bounds
 from bussrv.journal.digests import digests_of
 from bussrv.journal.files import FILES, Files
 from bussrv.journal.keys import PublicKey
+from bussrv.journal.leaves import is_leaves_name
 from bussrv.journal.lock import DIRECTORY_MODE
 from bussrv.journal.manifest import MANIFEST_NAME
 from bussrv.journal.manifest_file import read_manifest
@@ -95,6 +96,15 @@ class StoredJournal:
                 )
         return self._place / name
 
+    def fetch_leaves(self) -> None:
+        """Copy the hashes of the leaves of segments that were removed, except for those that are there.
+
+        :raises JournalError: if the disk fails.
+        """
+        for name in self.store.names():
+            if is_leaves_name(name) and not (self._place / name).exists():
+                self._copy(name, bounds.SEGMENT)
+
     def _is_sealed(self, number: int) -> bool:
         """Whether a segment is in the directory, and is what its closing seal says."""
         seal = self.manifest.seals.get(number)
@@ -166,6 +176,7 @@ def fetch(
         journal = StoredJournal(store, place, trusted, files, is_live=is_live)
         removed = frozenset() if everything else journal.manifest.pruned.keys()
         journal.fetch(number for number in journal.names if number not in removed)
+        journal.fetch_leaves()
         report = verify(place, trusted, registry=RegistryFold)
         if not report.faults:
             files.sync_directory(place)

@@ -33,6 +33,7 @@ from bussrv.journal.bounded import bounded, lines_in
 from bussrv.journal.digests import Digests, digests_in, digests_of
 from bussrv.journal.files import PRIVATE
 from bussrv.journal.keys import PublicKey
+from bussrv.journal.leaves import is_leaves_name, list_leaves
 from bussrv.journal.manifest import MANIFEST_NAME, Manifest, Pruned, Seal, decode, last_seq
 from bussrv.journal.manifest_file import GrowingManifest
 from bussrv.journal.record import format_time
@@ -116,6 +117,7 @@ class Shipper:
         self._there = 0
         # The names at the store, by the number of the segment; the segments of which are verified there.
         self._names: dict[int, str] = {}
+        self._leaves: set[str] = set()
         self._verified: set[int] = set()
         # Bytes of segments that were shipped after the manifest.
         self._unsettled = 0
@@ -143,6 +145,7 @@ class Shipper:
             self._settle()
             raise
         self._settle()
+        self._ship_leaves()
         return self.backlog()
 
     def backlog(self) -> Unshipped:
@@ -189,6 +192,7 @@ class Shipper:
         seals, names = self._manifest.seals, self._store.names()
         self._there = self._check_manifest() if MANIFEST_NAME in names else 0
         self._names = segment_names(names)
+        self._leaves = {*filter(is_leaves_name, names)}
         for number, name in self._names.items():
             if number not in seals or not seals[number].closed:
                 raise Mismatch(f"{self._store.at(name)} is not of this journal: one URL holds one journal")
@@ -233,6 +237,12 @@ class Shipper:
         if seal.segment not in self._manifest.pruned:
             raise Mismatch(f"{plain} is missing, though it is sealed")
         return None
+
+    def _ship_leaves(self) -> None:
+        """Ship what proves later records although a segment was removed here. It is small, and nothing trusts it."""
+        for path in list_leaves(self._directory):
+            if path.name not in self._leaves:
+                self._store.create(path.name, partial(_content, path))
 
     def _check_there(self, name: str, seal: Seal) -> None:
         found = self._store.read(name, partial(_digests, is_compressed=name.endswith(COMPRESSED_SUFFIX)))

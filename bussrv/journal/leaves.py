@@ -7,6 +7,7 @@ here leads to the root hash of a checkpoint, or the proof is wrong.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -35,6 +36,19 @@ SUFFIX = ".leaves"
 def leaves_path(directory: Path, number: int) -> Path:
     """The path of the hashes of the leaves of a segment that was removed."""
     return directory / f"{number:0{DIGITS}d}{SUFFIX}"
+
+
+def is_leaves_name(name: str) -> bool:
+    """Whether a file of that name has the hashes of the leaves of a segment."""
+    return re.fullmatch(rf"[0-9]{{{DIGITS}}}{re.escape(SUFFIX)}", name) is not None
+
+
+def list_leaves(directory: Path) -> list[Path]:
+    """The files with the hashes of leaves of removed segments, oldest first.
+
+    :raises OSError: if the directory cannot be read.
+    """
+    return sorted(path for path in directory.iterdir() if is_leaves_name(path.name))
 
 
 def keep_leaves(directory: Path, path: Path, files: Files = FILES) -> None:
@@ -71,7 +85,7 @@ class JournalTree:
             raise JournalError(
                 f"{directory} has no tree that begins with record {begin or 'any'}: nothing can be proved"
             )
-        self._numbers = sorted({*self._headers, *self._kept()})
+        self._numbers = sorted({*self._headers, *map(first_seq, list_leaves(directory))})
         self._last: tuple[int, bytes] = (0, b"")
 
     def tree(self, size: int) -> Tree:
@@ -99,10 +113,6 @@ class JournalTree:
                 if seq - number >= len(lines):
                     raise JournalError(f"record {seq} is not in {self._directory}")
                 yield seq, lines[seq - number][:-1]
-
-    def _kept(self) -> list[int]:
-        found = (path for path in self._directory.iterdir() if path.name.endswith(SUFFIX))
-        return [int(path.name.partition(".")[0]) for path in found if path.name.partition(".")[0].isdecimal()]
 
     def _read(self, begin: int, end: int) -> bytes:
         """The hashes of the leaves from index ``begin`` up to, but without, ``end``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from pathlib import Path
 
@@ -9,14 +10,19 @@ import pytest
 
 from bussrv.archive import backup as module
 from bussrv.archive.backup import back_up
-from bussrv.archive.fetching import staging
+from bussrv.archive.fetching import fetch, staging
+from bussrv.archive.shipping import Shipper
+from bussrv.archive.store import open_store
 from bussrv.client.objects import ObjectsClient
 from bussrv.errors import JournalError
+from bussrv.journal.leaves import JournalTree, root_at
 from bussrv.journal.reading import read_journal
 from bussrv.journal.segment import list_segments
 from bussrv.journal.verify import verify
 from bussrv.registry.state.fold import RegistryFold
+from bussrv.transparency.tree import is_included, leaf_hash
 from tests.archive.stores import written
+from tests.docs.golden import PLACE
 from tests.forked import ForkedServer
 from tests.journal.support import contents
 
@@ -93,3 +99,20 @@ def test_a_copy_is_never_overwritten(tmp_path: Path) -> None:
         back_up(here, tmp_path / "copy")
     with pytest.raises(JournalError, match="holds no journal"):
         back_up(tmp_path / "copy", tmp_path / "other")
+
+
+@pytest.mark.parametrize("how", ["backed up", "shipped and fetched"])
+def test_copies_prove_records_though_earlier_ones_are_gone(tmp_path: Path, how: str) -> None:
+    directory, copy = shutil.copytree(PLACE / "whole", tmp_path / "journal"), tmp_path / "copy"
+    if how == "backed up":
+        assert not back_up(directory, copy).faults
+    else:
+        store = open_store((tmp_path / "store").as_uri())
+        Shipper(directory, store).look()
+        assert not fetch(store, copy).faults
+        # Once more is as good as once.
+        Shipper(directory, store).look()
+    size = 31
+    tree, root = JournalTree(copy).tree(size), root_at(copy, 1, size)
+    for seq, line in JournalTree(copy).lines(range(6, size + 1)):
+        assert is_included(leaf_hash(line), seq - 1, size, tree.inclusion(seq - 1), root)
