@@ -16,8 +16,8 @@ from tests.audit.segment_cases import SEGMENT_CASES
 
 pytestmark = pytest.mark.timeout(600)
 
-OF_SEALS = {"broken-seal", "bad-manifest", "segment-missing"}
-"""The journals of cases have no seals. :mod:`tests.audit.test_mutations` has others."""
+OF_SEALS = {"broken-seal", "broken-tree", "bad-manifest", "segment-missing", "not-witnessed", "other-history"}
+"""The journals of cases have no seals. :mod:`tests.audit.test_mutations` has others, and ``tests/journal`` the rest."""
 
 
 def findings_of(collection: Collection, case: str) -> Rows:
