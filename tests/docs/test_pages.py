@@ -358,6 +358,7 @@ def test_no_snippet_is_left_untested() -> None:
         ("docs/reference/protocols/nats.md", "text"),
         *(("docs/reference/conformance.md", each) for each in ("python", "console", "text")),
         ("docs/how-to/ship-journals.md", "console"),
+        *(("docs/how-to/evidence.md", each) for each in ("console", "bash")),
         ("docs/how-to/pseudonyms.md", "console"), ("docs/how-to/pseudonyms.md", "json"), ("docs/how-to/lan.md", "toml"),
         ("docs/how-to/link-servers.md", "toml"),
         ("docs/how-to/expose.md", "console"), ("docs/how-to/expose.md", "text"),
