@@ -14,6 +14,7 @@ from pathlib import Path
 
 from bussrv.errors import JournalError
 from bussrv.journal.bounded import lines_in
+from bussrv.journal.bounds import SEGMENT
 from bussrv.journal.files import FILES, Files
 from bussrv.journal.header import Header
 from bussrv.journal.reading import read_header
@@ -136,7 +137,7 @@ class JournalTree:
                 self._last = number, b"".join(leaf_hashes(b"".join(_record_lines(path))))
             else:
                 with read_regular(leaves_path(self._directory, number)) as file:
-                    self._last = number, file.read()
+                    self._last = number, file.read(SEGMENT)
         return self._last[1]
 
 
