@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import TypeVar
 
 import msgspec
@@ -15,6 +16,7 @@ from bussrv.journal.record import Record, encode
 _EPOCH = datetime(1970, 1, 1)
 _MICROSECOND = timedelta(microseconds=1)
 _TIME_SIZE = len("2026-11-21T14:02:03.123456Z")
+_SECOND_SIZE = len("2026-11-21T14:02:03")
 _BAD = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 
 
@@ -98,9 +100,16 @@ def lines_with(content: bytes, needles: Iterable[bytes]) -> Iterator[bytes]:
 
 def moment_of(text: str) -> int | None:
     """A time of a record, UTC microseconds since 1970; ``None``: it is not the time of a record."""
+    second, micros = _second_of(text[:_SECOND_SIZE]), text[_SECOND_SIZE + 1 : -1]
+    is_time = len(text) == _TIME_SIZE and text[_SECOND_SIZE] == "." and text[-1] == "Z"
+    return second + int(micros) if second is not None and is_time and micros.isascii() and micros.isdigit() else None
+
+
+@lru_cache(256)
+def _second_of(text: str) -> int | None:
+    """Successive records are of few seconds."""
     try:
-        moment = datetime.fromisoformat(text[:-1])
+        moment = datetime.fromisoformat(text)
     except ValueError:
         return None
-    is_utc = len(text) == _TIME_SIZE and text[-1] == "Z" and moment.tzinfo is None
-    return (moment - _EPOCH) // _MICROSECOND if is_utc else None
+    return None if moment.tzinfo is not None else (moment - _EPOCH) // _MICROSECOND

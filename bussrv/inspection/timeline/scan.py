@@ -1,6 +1,6 @@
 """The records that a name leads to, found in lines without decoding all others.
 
-The journals are read twice or three times: for the sessions with that name, and then for the services of these sessions
+The journals are read twice, seldom more often: for the sessions with that name, and then for the services of these sessions
 and the sessions that provide these services, until no further service is found. The first time, only lines are decoded
 that have the bytes of the name. Later, of each line only the members that say whether it matters. Nothing is verified,
 and lines that are no JSON objects are left out.
@@ -35,6 +35,9 @@ CHANGES = frozenset({*PROVIDES, *WANTS})
 NAMES = ("session.opened", "session.identified")
 REPLACED = "replaced"
 
+MOST_TEXT = 64 << 20
+"""The most bytes of records that are kept as they are. Others are read again if they are shown."""
+
 Place = tuple[int, int, int]
 """The place of a record among those of its server: number, time, monotonic clock."""
 
@@ -47,6 +50,7 @@ class Found(Struct, gc=False):
     :ivar moment: UTC microseconds since 1970.
     :ivar window, segment, line: where it stands: the index of its window, the number of the segment, the index of the
         line. A record of a baseline stands nowhere: ``segment`` is 0.
+    :ivar text: the line; ``None``: it has to be read again.
     """
 
     event: str
@@ -65,6 +69,7 @@ class Found(Struct, gc=False):
     window: int = 0
     segment: int = 0
     line: int = 0
+    text: bytes | None = None
 
     @property
     def is_given(self) -> bool:
@@ -133,6 +138,7 @@ class Scan:
         self._name = name
         self._needle = name.encode(errors="replace")
         self._texts: dict[Any, Any] = {}
+        self._room = MOST_TEXT
         self._opened: dict[int, tuple[int, list[bytes]]] = {}
         self.servers: dict[str, Server] = {}
         self.servers_of: list[set[str]] = [set() for _ in windows]
@@ -144,14 +150,13 @@ class Scan:
 
     def record(self, found: Found) -> Record | None:
         """A record as a whole; ``None``: the line is none. Ask for them in order: a segment at a time is in memory."""
+        if found.text is not None:
+            return _decoded(found.text)
         number, texts = self._opened.get(found.window, (0, []))
         if number != found.segment:
             texts = self._windows[found.window].read(found.segment).split(b"\n")
             self._opened[found.window] = found.segment, texts
-        try:
-            return decode_record(texts[found.line])
-        except (JournalError, IndexError):
-            return None
+        return _decoded(texts[found.line]) if found.line < len(texts) else None
 
     def _server(self, name: str) -> Server:
         if name not in self.servers:
@@ -194,6 +199,7 @@ class Scan:
 
     def _take_all(self) -> bool:
         """Take every record that matters. :returns: whether earlier records were missed, of services found later."""
+        self._room = MOST_TEXT
         for server in self.servers.values():
             server.forget()
         before = sum(len(each.services) for each in self.servers.values())
@@ -256,14 +262,15 @@ class Scan:
             except JournalError:
                 return None
             actor, claimed = today.actor, today.claimed
-        # Each text is kept once: there are many records of few sessions.
+        self._room -= len(text)
+        # Each name is kept once: there are many records of few sessions.
         once = self._texts.setdefault
         event, server, boot, session = line.event, line.server, line.boot, line.session
         return Found(
             once(event, event), once(server, server), once(boot, boot), line.seq, moment, line.mono,
             once(session, session), once(line.service, line.service), once(line.routing_id, line.routing_id),
             once(line.reason, line.reason), once(actor, actor), once(claimed, claimed), once(line.peer, line.peer),
-            *where,
+            *where, (text or None) if self._room >= 0 else None,
         )  # fmt: skip
 
     def _note(self, line: Line) -> None:
@@ -280,6 +287,13 @@ class Scan:
             for each in server.found:
                 if each.event == "server.stopped":
                     server.boots[each.boot].is_stopped = True
+
+
+def _decoded(text: bytes) -> Record | None:
+    try:
+        return decode_record(text)
+    except JournalError:
+        return None
 
 
 def beginning(content: bytes, number: int) -> tuple[str | None, list[Record]]:
