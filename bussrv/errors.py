@@ -171,7 +171,7 @@ COUNTERS: dict[str, str] = {
     "max-routing-ids": "subscriptions refused: they had too many further routing ids",
     "link-lost-objects": "objects of other servers that were lost on their way here, as linked servers say",
     # Incidents, and how others are told of them.
-    "incident-not-kept": "addresses, users, ids and services that were dropped from the bounded tables of incidents",
+    "incident-not-kept": "addresses, users, ids, services and incidents that were dropped from bounded tables",
     "incident-webhook-sent": "incidents that the URL of `--incident-webhook` has taken",
     "incident-webhook-failed": "attempts to tell that URL of an incident that failed",
     "incident-webhook-dropped": "incidents that it was not told of, because too many waited",

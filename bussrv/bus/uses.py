@@ -1,11 +1,13 @@
 """Uses: what the sessions of this server publish, send, ask for and address, summed up an hour for the journal.
 
 A route plan is made for many objects, so a use is counted when it is judged, and not once for each object. That costs
-nothing where objects are routed by plans that are made already.
+nothing where objects are routed by plans that are made already. Where each object is judged, it is put on a list, and
+many of them are counted at once.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,6 +20,7 @@ from bussrv.bus.origins import Origin
 from bussrv.policy.permissions.permissions import Action, content
 from bussrv.registry.changes.registry import Registry
 from bussrv.values import Publication, excerpt
+from bussrv.wire.head import CommandHead
 from bussrv.wire.objects import BusObject
 
 HOUR = 3600.0
@@ -31,6 +34,17 @@ MOST_NOTED = 4096
 
 MOST_ADDRESSEES = 20
 """Of how many addressees of an object it is noted that they were addressed."""
+
+
+MOST_WAITING = 1024
+"""The most objects that wait to be counted."""
+
+LONG = 1024
+"""Of an object with more bytes of metadata, names are cut before they are kept: strangers choose them."""
+
+_Use = tuple[str | None, str, str, str | None, str, "str | tuple[str, ...] | None", "str | tuple[str, ...] | None"]
+"""Of an object: the user and the wire format of its session, its address, the event, the type, the service that it is
+published on or those that it requests, and its addressees."""
 
 
 class _Noted(Struct):
@@ -55,6 +69,7 @@ class Uses:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
         self.is_on = False
+        self._waiting: list[_Use] = []
         self._noted: dict[tuple[Any, ...], _Noted] = {}
         self._left_out = 0
         self._hours = 0
@@ -82,14 +97,23 @@ class Uses:
         if type(to) is list:
             to = tuple(to[:MOST_ADDRESSEES])  # type: ignore[assignment]
         service = _requested(obj) if event == REQUEST else None if publication is None else publication.service
-        key = (session.actor, session.protocol, event, kind.type, service, to)
-        noted = self._noted.get(key)
-        if noted is None:
-            if len(self._noted) >= MOST_NOTED:
-                self._left_out += 1
-                return
-            noted = self._noted[key] = _Noted(session.peer, tuple(_rights(kind, service, to)))
-        noted.count += 1
+        use: Any = (session.actor, session.protocol, session.peer, event, kind.type, service, to)
+        waiting = self._waiting
+        waiting.append(use if len(obj.metadata) <= LONG else (*use[:3], *map(_cut, use[3:])))
+        if len(waiting) >= MOST_WAITING:
+            self._count()
+
+    def _count(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for (actor, protocol, peer, event, content_type, service, to), count in Counter(waiting).items():
+            key = (actor, protocol, event, content_type, service, to)
+            noted = self._noted.get(key)
+            if noted is None:
+                if len(self._noted) >= MOST_NOTED:
+                    self._left_out += count
+                    continue
+                noted = self._noted[key] = _Noted(peer, tuple(_rights(event, content_type, service, to)))
+            noted.count += count
 
     def _write_hour(self, reactor: Any) -> None:
         self._hours += 1
@@ -97,6 +121,7 @@ class Uses:
         self._write()
 
     def _write(self) -> None:
+        self._count()
         noted, self._noted = self._noted, {}
         left_out, self._left_out = self._left_out, 0
         sums: dict[tuple[str | None, str, Action, str], tuple[str, int]] = {}
@@ -123,27 +148,40 @@ class Uses:
             )
 
 
+def _cut(names: Any) -> Any:
+    """As much of names as a record has."""
+    if isinstance(names, tuple):
+        return tuple(map(_cut, names))
+    return names if names is None else excerpt(names)
+
+
 def _requested(obj: BusObject) -> tuple[str, ...]:
     """The services that a request names."""
-    fields = obj.fields()
-    names = (fields.get(key) for key in ("name", "service"))
+    if type(obj.head) is CommandHead and b'"service"' not in obj.metadata and b"\\" not in obj.metadata:
+        # All other attributes need not be decoded.
+        names: tuple[Any, ...] = (obj.name(),)
+    else:
+        fields = obj.fields()
+        names = (fields.get("name"), fields.get("service"))
     return tuple(dict.fromkeys(each for each in names if isinstance(each, str)))
 
 
-def _rights(kind: Kind, service: str | tuple[str, ...] | None, to: object) -> Iterator[tuple[Action, str]]:
+def _rights(
+    event: str | None, content_type: str, service: str | tuple[str, ...] | None, to: object
+) -> Iterator[tuple[Action, str]]:
     """The rights that an object takes under a policy, also if there is none.
 
     :param service: the service that it is published on, or (a tuple) those that it requests.
     :param to: its addressees.
     """
-    if kind.event in REPLYING:
+    if event in REPLYING:
         return
     if isinstance(service, tuple):
         for name in service:
             yield "request", name
     elif service is not None:
         yield "publish", service
-    if service is None or (kind.event is not None and kind.event != REQUEST):
-        yield "send", content(kind.event, kind.type)
+    if service is None or (event is not None and event != REQUEST):
+        yield "send", content(event, content_type)
     for each in (to,) if isinstance(to, str) else to if isinstance(to, tuple) else ():
         yield "address", each

@@ -29,6 +29,10 @@ MOST_HELD = 2 * MOST_IDS
 """The most sessions that are kept apart, of all ids."""
 
 
+MOST_CONTESTED = 1_000
+"""The most ids that are contested. A look has to look at each of them."""
+
+
 class Held(Struct):
     """A session that has, or had, an id. Times are UTC microseconds.
 
@@ -193,10 +197,14 @@ class Identities:
         self._judge(routing_id, use)
 
     def _judge(self, routing_id: str, use: IdUse) -> None:
-        if use.overlaps:
-            self._contested[routing_id] = None
-        else:
+        if not use.overlaps:
             self._contested.pop(routing_id, None)
+            return
+        self._contested[routing_id] = None
+        if len(self._contested) > MOST_CONTESTED:
+            self._not_kept["contested"] += 1
+            oldest = next(iter(self._contested))
+            self._end(oldest, self._ids[oldest])
 
     def rows(self) -> Iterator[Incident]:
         """The sums of the ids that several sessions had at the same time."""
@@ -223,7 +231,7 @@ class Identities:
     def _begin_anew(self, routing_id: str, use: IdUse) -> None:
         self._held -= use.forget_closed()
         self._ended.pop(routing_id, None)
-        self._judge(routing_id, use)
+        self._contested.pop(routing_id, None)
         if not use.held:
             self._forget(routing_id)
 

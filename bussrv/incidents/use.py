@@ -25,6 +25,9 @@ MOST_SESSIONS = 100_000
 MOST_SERVICES = MOST_SESSIONS
 """The most services that are followed."""
 
+MOST_LOST = 10_000
+"""The most services that are down, or were lately. A look has to look at each of them."""
+
 MOST_RETURNS = 1_000
 """The most sessions that another user came back to."""
 
@@ -240,6 +243,9 @@ class Presence:
         use.up_since = None
         if use.lost and use.down_since is not None:
             self._lost[service] = None
+            if len(self._lost) > MOST_LOST:
+                del self._lost[next(iter(self._lost))]
+                self._not_kept["services"] += 1
 
     # Sums.
 

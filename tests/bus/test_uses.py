@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 
 from bussrv import events as ev
@@ -11,6 +12,7 @@ from bussrv.why.learning import learn
 from bussrv.why.trial import try_policy
 from bussrv.why.uses import uses_of
 from tests.formats.network import Network
+from tests.size import sized
 from tests.why.written import begin, write
 
 HOUR = 3600
@@ -44,6 +46,38 @@ def test_an_hour_is_summed_up_by_user_action_and_target() -> None:
     assert all(count >= 1 for _, _, count, _ in found)
     network.reactor.advance(HOUR)
     assert used(network) == found
+
+
+def test_each_object_that_is_judged_by_itself_counts() -> None:
+    network = Network(announce="off")
+    network.bus.uses.start(network.reactor)
+    member = network.member()
+    for number in range(uses.MOST_WAITING + 9):
+        member.send({"event": "open", "to": "door"})
+        if number < 3:
+            member.send({"event": "services/request", "name": "radio", "service": "tv", "id": number})
+            member.connection.send_bytes(b'{"event":"services/request","name":"a","\\u0073ervice":"b"}\0')
+    network.reactor.advance(HOUR)
+    counts = {(action, target): count for action, target, count, _ in used(network)}
+    # Requests may be judged more than once.
+    requested = {target for action, target in counts if action == "request" and counts[action, target] >= 3}
+    assert requested == {"radio", "tv", "a", "b"}
+    assert counts["send", "@open"] == counts["address", "door"] == uses.MOST_WAITING + 9
+    assert len(counts) == 6
+
+
+def test_long_names_of_strangers_take_little_memory() -> None:
+    network = Network(announce="off")
+    network.bus.uses.start(network.reactor)
+    member = network.member()
+    tracemalloc.start()
+    for number in range(sized(1_000)):
+        member.send({"event": "open", "to": f"{number}" + 50_000 * "x"})
+    size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert size < 1_000 * 2_000
+    network.reactor.advance(HOUR)
+    assert max(len(target) for _, target, *_ in used(network)) <= 255
 
 
 def test_what_is_too_much_is_counted_and_short_boots_write_none() -> None:

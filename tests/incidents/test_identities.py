@@ -169,6 +169,18 @@ def test_ids_take_little_memory_under_attack(monkeypatch: pytest.MonkeyPatch) ->
     assert size < 1 << 20
 
 
+def test_a_storm_of_contested_ids_is_bounded_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look has to look at each of them."""
+    monkeypatch.setattr(tables, "MOST_CONTESTED", 10)
+    model = Model()
+    for number in range(30):
+        model.take(f"id-{number}")
+        model.take(f"id-{number}")
+    assert [each.subject for each in model.ids.rows()] == [f"id-{number}" for number in range(20, 30)]
+    assert [each.subject for each in model.over] == [f"id-{number}" for number in range(20)]
+    assert model.not_kept == {"contested": 20}
+
+
 def test_a_clock_that_is_set_back_leaves_no_incident_for_ever() -> None:
     model = Model()
     model.now = 100 * MICROSECONDS

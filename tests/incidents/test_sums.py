@@ -9,6 +9,7 @@ import pytest
 
 from bussrv import events as ev
 from bussrv.incidents import sums as tables
+from bussrv.incidents import use as presence
 from bussrv.incidents.judging import Incident, id_of, key_of
 from bussrv.incidents.sums import MOST_ADDRESSES, MOST_GUESSING, Sums
 from bussrv.incidents.tally import QUIET
@@ -105,6 +106,34 @@ def test_what_was_dropped_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         judge.take(1, ev.LimitReached(limit="max-sessions", value=3, peer=f"192.0.2.{number}:5"))
     assert [(each.address, each.number) for each in judge.over] == [("192.0.2.1", 10)]
     assert judge.sums.not_kept == {"addresses": 1}
+
+
+def test_a_clock_that_is_set_back_ends_no_outage() -> None:
+    judge = Judge()
+    judge.sums.presence.add("b0.1", START, "ann", "tv", None)
+    judge.sums.presence.add_provider("b0.1", "lamp")
+    judge.take(1, ev.ServiceUnregistered(session="b0.1", service="lamp", reason="server-crashed"))
+    assert judge.now(100) == [("outage", 1, 0)]
+    judge.quiet(-5_000)
+    (row,) = judge.sums.incidents(START - 5_000 * SECOND)
+    assert (row.what, row.lasts, row.seconds) == ("outage", True, 99)
+    # A service that is lost then is not down for as long as the clock was set back by.
+    judge.sums.presence.add_provider("b0.1", "door")
+    judge.take(-5_000, ev.ServiceUnregistered(session="b0.1", service="door", reason="server-crashed"))
+    assert judge.now(-4_990) == [("outage", 1, 0)]
+    assert sorted(judge.now(-4_900)) == [("outage", 1, 0)] * 2
+
+
+def test_services_that_are_down_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody provides very many, and is lost. A look has to look at each of them."""
+    monkeypatch.setattr(presence, "MOST_LOST", 10)
+    judge = Judge()
+    judge.sums.presence.add("b0.1", START, "ann", "tv", None)
+    for number in range(30):
+        judge.sums.presence.add_provider("b0.1", f"lamp-{number}")
+        judge.take(1, ev.ServiceUnregistered(session="b0.1", service=f"lamp-{number}", reason="server-crashed"))
+    assert len(judge.now(100)) == 10
+    assert judge.sums.not_kept == {"services": 20}
 
 
 def test_the_state_before_the_start_counts() -> None:

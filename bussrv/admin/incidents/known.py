@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
 from msgspec import Struct
@@ -13,6 +14,9 @@ from bussrv.journal.record import Record
 
 MOST = 500
 """The most incidents that are remembered. Beyond it those that somebody took note of are forgotten, then the oldest."""
+
+MOST_OF_A_KIND = 100
+"""The most incidents of one kind that go on. So a storm of one kind leaves room for the others."""
 
 MOST_NOTES = 2_000
 """The most acknowledgements that are remembered."""
@@ -56,13 +60,17 @@ Told = Callable[[Known, bool], None]
 
 
 class KnownIncidents:
-    """The incidents of a server."""
+    """The incidents of a server.
+
+    :ivar not_kept: how many there were beyond ``MOST_OF_A_KIND`` at the last look.
+    """
 
     def __init__(self) -> None:
         self._listeners: list[Told] = []
         self._known: dict[str, Known] = {}
         self._going_on: dict[tuple[str | None, ...], Known] = {}
         self._notes: dict[str, Note] = {}
+        self.not_kept = 0
 
     def __iter__(self) -> Iterator[Known]:
         return iter(tuple(self._known.values()))
@@ -107,12 +115,17 @@ class KnownIncidents:
         found = {key_of(row): row for row in rows}
         for key in [key for key in self._going_on if key not in found]:
             self._end(self._going_on[key])
+        numbers = Counter(each.row.what for each in self._going_on.values())
+        self.not_kept = 0
         for key, row in found.items():
             known = self._going_on.get(key)
-            if known is None:
+            if known is not None:
+                known.row = row
+            elif numbers[row.what] < MOST_OF_A_KIND:
+                numbers[row.what] += 1
                 self._begin(row)
             else:
-                known.row = row
+                self.not_kept += 1
 
     def over(self, row: Incident) -> None:
         """An incident is over."""

@@ -1,6 +1,6 @@
 """Tells others of incidents: one message after the other, with retries, not too often, and never more than wait.
 
-Messages never delay the server: a queue that is full drops the oldest one, and counts it.
+Messages never delay the server: a queue that is full drops the oldest one of the least weight, and counts it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from twisted.logger import Logger
 
 from bussrv.admin.incidents.known import Known, KnownIncidents
 from bussrv.admin.incidents.view import item
+from bussrv.incidents.judging import GRAVE, weight_of
 
 MOST_WAITING = 100
 """The most messages that wait."""
@@ -64,7 +65,7 @@ class Outbox:
         self._send: Send | None = None
         self._reactor = reactor
         self._counters = counters
-        self._waiting: deque[tuple[bytes, str]] = deque()
+        self._waiting: list[tuple[int, bytes, str]] = []
         self._attempts: deque[float] = deque(maxlen=A_MINUTE)
         self._working: Deferred[None] | None = None
 
@@ -74,7 +75,7 @@ class Outbox:
 
     def _tell(self, known: Known, is_over: bool) -> None:
         event = "over" if is_over else "began"
-        self.put(message(known, event), event)
+        self.put(message(known, event), event, weight_of(known.row))
 
     def use(self, send: Send | None) -> None:
         """Send in another way from now on. What waits is sent so, too, and at once; an attempt that goes on is ended.
@@ -88,15 +89,18 @@ class Outbox:
             self._waiting.clear()
         self._go_on()
 
-    def put(self, text: bytes, event: str) -> None:
-        """Send a message in its turn."""
+    def put(self, text: bytes, event: str, weight: int = GRAVE) -> None:
+        """Send a message in its turn.
+
+        :param weight: of the incident. If too many wait, the oldest one of the least weight is dropped.
+        """
         if self._send is None:
             return
-        if len(self._waiting) > MOST_WAITING:
+        self._waiting.append((weight, text, event))
+        if len(self._waiting) > MOST_WAITING + 1:
             # The first one is on its way.
-            del self._waiting[1]
+            del self._waiting[min(range(1, len(self._waiting)), key=lambda at: self._waiting[at][0])]
             self._counters[self._receiver.dropped] += 1
-        self._waiting.append((text, event))
         self._go_on()
 
     def stop(self) -> None:
@@ -119,8 +123,9 @@ class Outbox:
 
     async def _work(self, send: Send) -> None:
         while self._waiting:
-            await self._deliver(send, *self._waiting[0])
-            self._waiting.popleft()
+            _, text, event = self._waiting[0]
+            await self._deliver(send, text, event)
+            del self._waiting[0]
         self._working = None
 
     async def _deliver(self, send: Send, text: bytes, event: str) -> None:

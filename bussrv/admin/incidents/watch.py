@@ -62,6 +62,7 @@ class IncidentWatch:
         self._sums = Sums(server.bus.server_id, self.known.over)
         self._directory = None if server.place is None else server.place.directory
         self._seq = self._figures.seq
+        self._more = 0
         self._looking = LoopingCall(self._look)
         self._looking.clock = server.reactor
         self._take_registry(are_hidden)
@@ -117,7 +118,8 @@ class IncidentWatch:
         self._troubles.forget(now - QUIET * _SECOND)
         rows = [*self._sums.rows(now), *self._troubles.rows()]
         self.known.go_on([row for row in rows if is_incident(row)])
-        not_kept = self._sums.not_kept.total()
+        self._more = max(self._more, self.known.not_kept)
+        not_kept = self._sums.not_kept.total() + self._more
         if not_kept:
             self._server.bus.counters["incident-not-kept"] = not_kept
 

@@ -1,9 +1,9 @@
 """The records that a name leads to, found in lines without decoding all others.
 
-The journals are read twice, seldom more often: for the sessions with that name, and then for the services of these sessions
-and the sessions that provide these services, until no further service is found. The first time, only lines are decoded
-that have the bytes of the name. Later, of each line only the members that say whether it matters. Nothing is verified,
-and lines that are no JSON objects are left out.
+The journals are read twice, seldom more often: for the sessions with that name, and then for the services of these
+sessions and the sessions that provide these services, until no further service is found. The first time, only lines are
+decoded that have the bytes of the name. Later, of each line only the members that say whether it matters. Nothing is
+verified, and lines that are no JSON objects are left out.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from twisted.internet.task import Clock
 
 from bussrv.admin.incidents.known import Known
 from bussrv.admin.incidents.outbox import A_MINUTE, MOST_WAITING, PAUSES, WEBHOOK, NotSent, Outbox, message
-from bussrv.incidents.judging import Incident
+from bussrv.incidents.judging import GRAVE, MINOR, Incident
 
 
 class Scene:
@@ -73,6 +73,19 @@ def test_only_so_many_wait() -> None:
     answer.callback(None)
     scene.pump(400)
     assert [text for _, text in scene.sent] == [b"0", *(b"%d" % number for number in range(4, MOST_WAITING + 4))]
+
+
+def test_a_storm_of_light_ones_does_not_drop_a_grave_one() -> None:
+    scene = Scene()
+    scene.answers = [answer := Deferred()]
+    scene.outbox.put(b"on its way", "began", MINOR)
+    scene.outbox.put(b"grave", "began", GRAVE)
+    for number in range(3 * MOST_WAITING):
+        scene.outbox.put(b"%d" % number, "began", MINOR)
+    answer.callback(None)
+    scene.pump(400)
+    sent = [text for _, text in scene.sent]
+    assert (sent[:2], len(sent), sent[-1]) == ([b"on its way", b"grave"], MOST_WAITING + 1, b"%d" % (number))
 
 
 def test_nothing_is_sent_after_the_end() -> None:

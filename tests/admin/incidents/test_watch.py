@@ -7,13 +7,13 @@ from typing import Any
 
 from bussrv import events as ev
 from bussrv.admin.incidents.earlier import read_earlier
-from bussrv.admin.incidents.known import MOST, Known, KnownIncidents
+from bussrv.admin.incidents.known import MOST, MOST_OF_A_KIND, Known, KnownIncidents
 from bussrv.admin.incidents.troubles import SETTLED, About, Failing, Troubles
 from bussrv.admin.incidents.watch import IncidentWatch
 from bussrv.admin.servers.asking import Answered, AskedServer
 from bussrv.admin.servers.peers import Peer
 from bussrv.errors import JournalUnavailable
-from bussrv.incidents.judging import Incident, is_incident
+from bussrv.incidents.judging import GRAVE, Incident, is_incident
 from bussrv.incidents.sums import Sums
 from bussrv.incidents.tally import QUIET
 from bussrv.incidents.words import WELL
@@ -215,6 +215,18 @@ def test_the_gravest_incident_gives_the_verdict() -> None:
         (2, 3), "2 incidents need a look. The worst: another user took over a session."
     )  # fmt: skip
     assert known_of(rows[0]).verdict == "One incident needs a look: an address reconnected again and again."
+
+
+def test_a_storm_of_one_kind_leaves_room_for_the_others() -> None:
+    storm = [Incident(what="address", number=12, address=f"192.0.2.{number}") for number in range(250)]
+    found = known_of(*storm, Incident(what="takeover", number=1, subject="b0.1"))
+    assert len([*found]) == MOST_OF_A_KIND + 1
+    assert (found.not_kept, found.to_look_at) == (150, (MOST_OF_A_KIND + 1, GRAVE))
+    # The same ones go on. Where one is over, another one is known.
+    found.go_on(storm[1:])
+    going_on = [each for each in found if not each.is_over]
+    assert len(going_on) == MOST_OF_A_KIND
+    assert {each.row.address for each in going_on} == {f"192.0.2.{number}" for number in range(1, 101)}
 
 
 def test_incidents_of_before_a_restart_keep_their_ids(tmp_path: Path) -> None:
