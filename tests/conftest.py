@@ -13,6 +13,8 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -84,15 +86,32 @@ PROGRAMS = frozenset({"nats_server", "nats_cluster"})
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Iterator[None]:
+def pytest_collection(session: pytest.Session) -> Iterator[None]:
     """Modules and tests stay until the end. To look for garbage among them takes a third of the time of their
     collection in each process, and as long at every collection of garbage later."""
     gc.disable()
     try:
+        _import_own_share(session.config)
         return (yield)
     finally:
         gc.enable()
         gc.freeze()
+
+
+def _import_own_share(config: pytest.Config) -> None:
+    """Of several processes, each compiles some modules before it collects, and finds those that others have compiled.
+    To compile all of them takes as long as the collection itself, and each process would do it in a new checkout."""
+    worker: dict[str, Any] = getattr(config, "workerinput", {})
+    if not worker:
+        return
+    root = config.rootpath
+    places = [root / argument.partition("::")[0] for argument in config.args]
+    modules = sorted(module for place in places if place.is_dir() for module in place.rglob("test_*.py"))
+    number = int(worker["workerid"].removeprefix("gw"))
+    for module in modules[number :: worker["workercount"]]:
+        # Whatever it raises is told when the module is collected.
+        with suppress(Exception, pytest.skip.Exception):
+            import_module(".".join(module.relative_to(root).with_suffix("").parts))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -104,8 +123,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             if _module(item.nodeid) not in WITH_SPARK:
                 raise pytest.UsageError(f"{item.nodeid} uses Spark: name its module in WITH_SPARK")
             item.add_marker("spark")
-    # They take longest, so they begin first.
-    items.sort(key=lambda item: _module(item.nodeid) not in WITH_SPARK)
+    # Those with Spark take longest. Those with processes wait for them and for clocks: others compute meanwhile, and
+    # the last ones, which are short, leave no core without work.
+    waiting = {_module(item.nodeid) for item in items if item.get_closest_marker("processes")}
+    items.sort(key=lambda item: (_module(item.nodeid) not in WITH_SPARK, _module(item.nodeid) not in waiting))
 
 
 def _module(nodeid: str) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import runpy
 import select
 import signal
 import socket
@@ -50,15 +51,27 @@ class Nursery:
             )
 
     def start(
-        self, arguments: Sequence[str], environment: Mapping[str, str], directory: Path, log: int, errors: int
+        self,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        directory: Path,
+        log: int,
+        errors: int,
+        module: str = "",
     ) -> ForkedProcess:
         """``twistd`` with these arguments, in a directory.
 
         :param log: a file descriptor for its standard output.
         :param errors: another one for its standard error.
+        :param module: what is run instead of ``twistd``, as by ``python -m``.
         """
         ours, theirs = socket.socketpair()
-        request = {"arguments": arguments, "environment": dict(environment), "directory": str(directory)}
+        request = {
+            "arguments": arguments,
+            "environment": dict(environment),
+            "directory": str(directory),
+            "module": module,
+        }
         # Until a process answers, the next request waits: none is read together with another one.
         with self._lock, theirs:
             said = json.dumps(request).encode() + b"\n"
@@ -132,13 +145,26 @@ class ForkedServer(RunningServer):
     """A server that is not started as a user would, but is one from then on."""
 
     def _spawn(self, command: list[str], environment: Mapping[str, str]) -> ForkedProcess:  # type: ignore[override]
-        readable, writable = os.pipe()
-        try:
-            process = nursery().start(command[len(TWISTD) :], environment, Path.cwd(), writable, writable)
-        finally:
-            os.close(writable)
-        process.stdout = os.fdopen(readable, encoding="utf-8")
-        return process
+        return _forked(command[len(TWISTD) :], environment)
+
+
+def forked_module(name: str, *arguments: str) -> ForkedProcess:
+    """``python -m`` with the name of a module and arguments. Its standard error is that of this process."""
+    return _forked(arguments, os.environ, name, 2)
+
+
+def _forked(
+    arguments: Sequence[str], environment: Mapping[str, str], module: str = "", errors: int | None = None
+) -> ForkedProcess:
+    """:param errors: a descriptor for standard error; by default it goes where standard output does."""
+    readable, writable = os.pipe()
+    try:
+        said = writable if errors is None else errors
+        process = nursery().start(arguments, environment, Path.cwd(), writable, said, module)
+    finally:
+        os.close(writable)
+    process.stdout = os.fdopen(readable, encoding="utf-8")
+    return process
 
 
 def refused_start(directory: Path, *options: str) -> str:
@@ -240,7 +266,10 @@ def main(channel: socket.socket) -> None:
         request, (status, log, errors) = asked
         if _is_server(status, log, errors):
             _become(request, log, errors)
-            sys.modules["twisted.scripts.twistd"].run()
+            if request["module"]:
+                runpy.run_module(request["module"], run_name="__main__")
+            else:
+                sys.modules["twisted.scripts.twistd"].run()
             return
 
 

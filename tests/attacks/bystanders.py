@@ -28,7 +28,6 @@ import itertools
 import queue
 import selectors
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -42,6 +41,7 @@ from bussrv.addresses import format_address, parse_address
 from bussrv.testing.server import RunningServer
 from bussrv.wire import inbus, spp
 from bussrv.wire.objects import BusObject, ObjectReader, encode
+from tests.forked import forked_module
 
 PAUSE = 0.01
 LOST = 0.5
@@ -104,9 +104,7 @@ class Bystanders:
         self._names = [name for name in PROBES if name not in leave_out]
         self._server = server.process.pid
         places = [f"{name}={format_address(*server.addresses[name])}" for name in self._names]
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", __name__, host, *places], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True
-        )
+        self._process = forked_module(__name__, host, *places)
         self._samples: queue.SimpleQueue[Sample | None] = queue.SimpleQueue()
         threading.Thread(target=self._read, name="bystanders", daemon=True).start()
         self._ended_after(time.monotonic())
@@ -163,7 +161,6 @@ class Bystanders:
         return samples
 
     def _read(self) -> None:
-        assert self._process.stdout is not None
         for line in self._process.stdout:
             if not line.endswith("\n"):
                 break  # It was killed in the middle of a line.
@@ -177,8 +174,7 @@ class Bystanders:
     def __exit__(self, *_: object) -> None:
         self._process.kill()
         self._process.wait()
-        if self._process.stdout is not None:
-            self._process.stdout.close()
+        self._process.stdout.close()
 
 
 def scheduled(process: int) -> tuple[int, int]:
