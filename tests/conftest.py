@@ -24,6 +24,7 @@ from hypothesis import HealthCheck, settings
 from twisted.logger import LogEvent, Logger, LogPublisher, globalLogPublisher
 
 from bussrv.policy.logins.users import SecretHash
+from bussrv.server.running.process import ALL, OLDER, YOUNG
 from tests.browser import chromium, page, profile  # noqa: F401 (fixtures of all tests)
 from tests.counters import UNKNOWN, KnownCounters
 from tests.forked import Nursery
@@ -88,7 +89,7 @@ PROGRAMS = frozenset({"nats_server", "nats_cluster"})
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Iterator[None]:
     """Modules and tests stay until the end. To look for garbage among them takes a third of the time of their
-    collection in each process, and as long at every collection of garbage later."""
+    collection in each process, and as long at every collection of garbage later. These are as rare as in a server."""
     gc.disable()
     try:
         _import_own_share(session.config)
@@ -96,6 +97,7 @@ def pytest_collection(session: pytest.Session) -> Iterator[None]:
     finally:
         gc.enable()
         gc.freeze()
+        gc.set_threshold(YOUNG, OLDER, ALL)
 
 
 def _import_own_share(config: pytest.Config) -> None:

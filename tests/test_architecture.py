@@ -6,6 +6,7 @@ Imports are read from the source, wherever they stand: at the top of a module, i
 from __future__ import annotations
 
 import ast
+import gc
 import json
 import re
 import subprocess
@@ -291,8 +292,15 @@ def read(sources: Mapping[str, str]) -> dict[str, Module]:
 
 @cache
 def read_project() -> dict[str, Module]:
+    """All modules. There are millions of parts of syntax, which stay: to look for garbage among them takes longer than
+    to read them."""
     files = [*(ROOT / "bussrv").rglob("*.py"), *(ROOT / "twisted").rglob("*.py")]
-    return read({file.relative_to(ROOT).as_posix(): file.read_text(encoding="utf-8") for file in sorted(files)})
+    gc.disable()
+    try:
+        return read({file.relative_to(ROOT).as_posix(): file.read_text(encoding="utf-8") for file in sorted(files)})
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def within(name: str, packages: str | tuple[str, ...]) -> bool:

@@ -18,7 +18,7 @@ from bussrv.errors import JournalError
 from bussrv.journal import bounds
 from bussrv.journal.manifest import MANIFEST_NAME
 from bussrv.journal.segment import compressed_path, list_segments, segment_name
-from tests.audit.conftest import without_patience
+from tests.audit.conftest import without_patience, without_report
 from tests.audit.journals import day, write_journal
 from tests.audit.oracles import integrity
 from tests.inspection.journals import clean_journal
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.timeout(120)
 
 @pytest.fixture(autouse=True)
 def impatient() -> Iterator[None]:
-    with without_patience():
+    with without_patience(), without_report():
         yield
 
 

@@ -126,7 +126,7 @@ def test_so_may_that_of_an_audit_in_stripes(tmp_path: Path, monkeypatch: pytest.
 
     def check(name: str) -> None:
         joined.clear()
-        with without_patience():
+        with without_patience(), without_report():
             verdict = audit(None, [journal], tmp_path / name / "out")
         assert verdict.summary["records"] == len(records)
         assert joined

@@ -17,8 +17,9 @@ from bussrv.synth.journal import write_journal
 from bussrv.synth.scripts import GUESSES_PER_CONNECTION, KINDS, MOST_CONNECTS, STORMERS
 from bussrv.synth.world import HOUR, MINUTE, SECOND, World
 from tests.audit.oracles import consistency as oracle
+from tests.size import FULL
 
-EVENTS = 15_000
+EVENTS = 15_000 if FULL else 8_000
 
 
 @pytest.fixture(scope="module")

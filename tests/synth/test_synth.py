@@ -20,6 +20,7 @@ from bussrv.synth.world import DAILY, HOUR, World
 
 DAY = 24 * HOUR
 EVENTS = 30_000
+SOME = 1_200
 UPTIME = HOUR / 2
 
 
@@ -122,14 +123,14 @@ def test_crashes_leave_boots_behind(tmp_path):
 @pytest.fixture(scope="module")
 def without_faults(tmp_path_factory):
     clean = tmp_path_factory.mktemp("clean")
-    assert write_journal(clean, events=3_000) == []
+    assert write_journal(clean, events=SOME) == []
     return [(record.time, record.event) for record in read_journal(clean)]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_faults_are_where_they_are_said_to_be(tmp_path, without_faults, kind):
     distorted = tmp_path / "distorted"
-    faults = write_journal(distorted, events=3_000, faults=[kind])
+    faults = write_journal(distorted, events=SOME, faults=[kind])
     assert [each.kind for each in faults] == [kind] * EACH
     assert verify(distorted).faults == []
     wrong = [(record.time, record.event) for record in read_journal(distorted)]
