@@ -19,6 +19,7 @@ from bussrv.audit.report.questions import MOST
 from tests.audit import report_facts
 from tests.audit.large import large
 from tests.browser import serious_findings, watch
+from tests.size import FULL
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -72,13 +73,15 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     [
         ("terrible", "light", (390, 1280)),
         pytest.param("eventful", "dark", (390, 1280), marks=pytest.mark.long),
-        pytest.param("clean", "light", (390, 1000), marks=pytest.mark.long),
+        ("clean", "light", (390, 1000)),
     ],
 )
 def test_nothing_sticks_out_or_overlaps_and_everybody_can_use_it(
     chromium: Browser, reports: dict[str, str], report: str, scheme: str, widths: tuple[int, ...]
 ) -> None:
-    """``terrible`` has names that are markup, that turn the direction of text, or have 10,000 characters."""
+    """``terrible`` has names that are markup, that turn the direction of text, or have 10,000 characters. To ask axe of
+    it takes seconds, and happens at full size.
+    """
     with chromium.new_context(color_scheme=scheme) as context:  # type: ignore[arg-type]
         page = context.new_page()
         faults = watch(page)
@@ -90,7 +93,8 @@ def test_nothing_sticks_out_or_overlaps_and_everybody_can_use_it(
             assert (width, overflow, wide, requests, overlapping) == (width, 0, [], 0, [])
             # Of names that are so long and so odd, some are broken.
             assert broken == [] or report == "terrible"
-        assert serious_findings(page) == []
+        if FULL or report != "terrible":
+            assert serious_findings(page) == []
         assert faults == []
 
 

@@ -89,7 +89,9 @@ fetch("%(to)sapi/v1/tap", {headers: {"Content-Type": "application/json"}}).catch
 </script>"""
 
 
+@pytest.mark.long
 def test_a_page_of_another_site_opens_no_tap(chromium: Browser, tmp_path: Path) -> None:
+    """What ``test_site.py`` tests without a browser."""
     with ForkedServer(tmp_path / "journal", OPTIONS) as server:
         with foreign_page(FOREIGN % {"to": address(server)}) as port, chromium.new_context() as context:
             for host in ("localhost", "127.0.0.1"):

@@ -27,6 +27,7 @@ from bussrv.uplink.kafka.sealed import SealedJournal
 from bussrv.uplink.lines import Lines
 from tests.forked import ForkedServer
 from tests.journal.kept import Kept
+from tests.size import sized
 from tests.uplink.kafka.broker import END_TRANSACTION, PRODUCE, Broker
 from tests.uplink.kafka.test_sealed import lines_of
 from tests.uplink.kafka.waiting import until
@@ -35,6 +36,7 @@ pytestmark = [pytest.mark.processes, pytest.mark.timeout(120)]
 
 INTERVAL = UpkeepPolicy().seal_interval
 SMALL = Rotation(bytes=4000)
+KILLS = sized(5, 2)
 
 
 def write(server: Kept, count: int) -> None:
@@ -130,16 +132,17 @@ def test_an_uplink_that_is_killed_leaves_no_gap(broker: Broker, journal: Path) -
     server = Kept(journal, rotation=Rotation(bytes=100_000))
     write(server, 3000)
     draw = random.Random(40)
-    for _ in range(5):
+    for _ in range(KILLS):
         before = len(values(broker, "killed"))
         with RunningUplink(broker.url, "--events", "--journal", str(journal), "--topic", "killed") as uplink:
             until(lambda before=before: len(values(broker, "killed")) > before)
             until(lambda: draw.random() < 0.3)
             uplink.kill()
         write(server, 300)
-    sealed = lines_of(journal)[:4500]
+    written = 3000 + 300 * KILLS
+    sealed = lines_of(journal)[:written]
     with RunningUplink(broker.url, "--events", "--journal", str(journal), "--topic", "killed") as uplink:
-        until(lambda: len(values(broker, "killed")) >= 4500)
+        until(lambda: len(values(broker, "killed")) >= written)
         assert uplink.stop() == 0
     assert values(broker, "killed") == sealed
 
