@@ -16,11 +16,25 @@ from zope.interface.verify import verifyObject
 from bussrv.errors import OverLimit, Refused, SpoolUnavailable
 from bussrv.journal.files import Files
 from bussrv.journal.space import Space
+from bussrv.settings import Settings
 from bussrv.spool.accounts import ENTRY_BYTES, OWNER_BYTES
-from bussrv.spool.entries import Append, Claim, Drop, DropsTold, Put, Remove, RemoveKey, RemoveUpTo, Replace, Written
-from bussrv.spool.file import NAME
+from bussrv.spool.entries import (
+    Append,
+    AppendToAll,
+    Claim,
+    Drop,
+    DropsTold,
+    Put,
+    Remove,
+    RemoveKey,
+    RemoveUpTo,
+    Replace,
+    Written,
+)
+from bussrv.spool.file import NAME, SpoolFile
 from bussrv.spool.interfaces import ISpool
 from bussrv.spool.spool import IDLE, MOST_WAITING, UNTIDY
+from bussrv.spool.store import SpoolStore
 from tests.small_disk import fill, small_disk
 from tests.spool.support import Scene, bytes_of
 from tests.tables import each_row
@@ -465,3 +479,25 @@ def test_a_spool_that_is_removed_is_noticed(tmp_path: Path, scene: Scene, logged
     scene.claim()
     scene.append(b"x")
     assert any("spool.set-aside" in each for each in logged)
+
+
+def test_entries_in_common_that_were_taken_back_are_found_again() -> None:
+    """Also after they were looked for meanwhile, and if an earlier row is there for another owner only."""
+    store = SpoolStore(SpoolFile(None).open(), Settings(), lambda: 0)
+    store.begin()
+    store.apply([Claim(owner=each, address="10.0.0.1") for each in ("ann", "bob")])
+    to_all = [
+        AppendToAll(owners=("ann", "bob"), kind="queue", heads=(b"", b""), payload=each) for each in (b"1", b"2", b"3")
+    ]
+    first, second, _ = store.apply(to_all).numbers
+    store.apply([Remove(owner="ann", kind="queue", number=first)])
+    store.commit()
+
+    def payloads(owner: str) -> list[bytes]:
+        return [each.payload for each in store.page(owner, "queue", 0, 9, 99).entries]
+
+    store.begin()
+    store.apply([Remove(owner="ann", kind="queue", number=second)])
+    assert payloads("ann") == [b"3"]
+    store.rollback()
+    assert (payloads("ann"), payloads("bob")) == ([b"2", b"3"], [b"1", b"2", b"3"])
