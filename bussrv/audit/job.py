@@ -99,6 +99,7 @@ def audit(
     command: str | None = None,
     every: int | None = None,
     progress: Progress | None = None,
+    ends_cluster: bool = False,
 ) -> Verdict:
     """Audit journals.
 
@@ -117,6 +118,8 @@ def audit(
     :param command: the command line that asks for it, for the report.
     :param every: seconds from this audit to the next one, for the summary; ``None``: there is none.
     :param progress: learns of each phase.
+    :param ends_cluster: whether ``spark`` is ended as soon as it has done its part, if it runs on a cluster: before the
+        report, which DuckDB makes. Java here gives back its memory then, and the cluster its executors.
     :raises AuditFailed: if DuckDB fails, or a process that reads journals is killed.
     :raises bussrv.errors.JournalError: if one of ``journals`` is not a journal, holds no record, or is at a URL that
         only Spark can read and there is none, or if a segment disappears meanwhile.
@@ -151,6 +154,8 @@ def audit(
         memory = _memory(spark, workers)
         with progress.phase("tables"):
             _make_tables(spark, place, period, None if kept is None else kept.write_sessions, memory)
+        if ends_cluster and spark is not None and _is_spread(spark):
+            _end(spark)
         made = evidence(snapshot.journals, trusted, public_key, command, out, every)
         with progress.phase("report"), published(place, place / "scratch", memory) as tables:
             totals = finish(tables, place, period, made, csv=csv)
@@ -162,6 +167,12 @@ def _is_spread(spark: SparkSession) -> bool:
     from bussrv.audit.spark.session import is_spread
 
     return is_spread(spark)
+
+
+def _end(spark: SparkSession) -> None:
+    from bussrv.audit.spark.session import end
+
+    end(spark)
 
 
 def _memory(spark: SparkSession | None, workers: Workers) -> str:
@@ -366,6 +377,7 @@ def _audit_once(command: AuditCommand, spark: SparkSession | None, progress: Pro
         command=command_line(vars(command)),
         every=command.every,
         progress=progress,
+        ends_cluster=command.every is None,
     )
 
 

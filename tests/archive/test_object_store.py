@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -66,6 +67,11 @@ def test_a_journal_goes_there_and_comes_back(hall: Path, store: Store, tmp_path:
     near, far = (run(tmp_path, BUSSRV, "journal", "state", each, "--json", "--at", "900") for each in (hall, URL))
     assert (far.stdout, far.returncode) == (near.stdout, 0)
     assert len(store.reads()) < 5
+    service = json.loads(near.stdout)["subscriptions"][0]["service"]
+    for asked in (("journal", "diff", "{}", "900", "1200"), ("timeline", service, "{}")):
+        told = [run(tmp_path, BUSSRV, *(str(each) if word == "{}" else word for word in asked)) for each in (hall, URL)]
+        assert {(done.stdout, done.stderr) for done in told} == {(told[0].stdout, "")}, asked
+        assert told[0].stdout
     for place, each in (("near", str(hall)), ("far", URL)):
         audited = run(tmp_path, BUSSRV, "audit", each, "--engine", "embedded", "--out", place)
         assert (audited.returncode, audited.stderr) == (0, "")

@@ -9,12 +9,14 @@ import shutil
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from bussrv.audit.job import audit
 from bussrv.audit.output import PUBLISHED
+from bussrv.audit.report import summary
 from bussrv.audit.spark import session
 from bussrv.audit.spark.session import is_spread
 from bussrv.audit.spark.tables import _Making
@@ -41,6 +43,7 @@ def test_workers_do_everything(
     """Folding, tables, and what is copied: beside the results. The answers are those of one machine.
 
     Spark reads the queries of all tables, and knows all names and types in them.
+    The cluster is free before the report, and so is the memory of Java.
     """
 
     def refuse(*_: object) -> None:
@@ -49,7 +52,12 @@ def test_workers_do_everything(
     hall, away = write_whole(tmp_path / "hall"), tmp_path / "away"
     memory: list[str] = []
     understood: set[str] = set()
-    made, publish = Database.__init__, _Making._publish
+    done: list[object] = []
+    made, publish, finish = Database.__init__, _Making._publish, summary.finish
+
+    def finished(*given: Any, **named: Any) -> dict[str, Any]:
+        done.append("report")
+        return finish(*given, **named)
 
     def remember(database: Database, directory: Path, limit: str) -> None:
         memory.append(limit)
@@ -70,7 +78,10 @@ def test_workers_do_everything(
         monkeypatch.setattr(Database, "__init__", remember)
         monkeypatch.setattr(_Making, "_publish", compute_some)
         monkeypatch.setattr("tempfile.tempdir", str(away))
-        far = audit(cluster, [hall], tmp_path / "far")
+        monkeypatch.setattr(session, "end", done.append)
+        monkeypatch.setattr(summary, "finish", finished)
+        far = audit(cluster, [hall], tmp_path / "far", ends_cluster=True)
+    assert done == [cluster, "report"]
     assert {*memory} == {"256MB"}
     assert not [each for each in tmp_path.iterdir() if each.name.startswith("bussrv-audit-")]
     assert understood == {*PUBLISHED}
@@ -111,3 +122,6 @@ def test_executors_can_reach_the_driver(
         session._start(master, tmp_path, True)
     assert given.get("spark.driver.host") == given.get("spark.driver.bindAddress") == address
     assert given["spark.driver.memory"] == heap
+    assert (
+        ("spark.ui.retainedTasks" in given) == ("-Xms" in given["spark.driver.extraJavaOptions"]) == (address is None)
+    )

@@ -122,6 +122,25 @@ def assert_had_workers(root: Path) -> None:
     assert all("CoarseGrainedExecutorBackend" in path.read_text() for path in executors)
 
 
+_ENDED = """
+from pyspark import SparkContext
+from bussrv.audit.spark.session import end, spark_session
+for _ in range(2):
+    with spark_session("local[1]", quick_start=True) as spark:
+        assert spark.range(3).count() == 3
+        java = SparkContext._gateway.proc
+        assert java.poll() is None
+        end(spark)
+        assert java.poll() == 0
+"""
+
+
+def test_a_session_ends_early_with_its_java(tmp_path: Path) -> None:
+    """A later session of the process has another one."""
+    ended = Started(tmp_path, ("-c", _ENDED)).ended()
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
 def test_what_journals_are_found_to_be_is_the_same(tmp_path: Path) -> None:
     """Every record, and what is wrong with segments and lines."""
     mutations = MUTATIONS[::3]

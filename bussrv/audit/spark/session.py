@@ -40,6 +40,18 @@ _COMPILE_ALL = "-XX:-DontCompileHugeMethods"
 # 48 MB for that code is nearly full after one audit, and Java may exit once it is full.
 _QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
 
+# Otherwise Java would begin with a heap of a 64th of the machine's memory.
+_DIRECTING = f"{_QUICK_START} -Xms64m"
+
+_FORGETFUL = {
+    "spark.ui.retainedJobs": "10",
+    "spark.ui.retainedStages": "10",
+    "spark.ui.retainedTasks": "1000",
+    "spark.sql.ui.retainedExecutions": "10",
+}
+"""What the driver of a cluster remembers of work that is done. By default, that is 100,000 tasks, and large journals
+need more."""
+
 COMPILED_QUERIES = 1000
 """The most pieces of compiled code that Spark keeps. An audit makes hundreds; a session may run several audits."""
 
@@ -70,8 +82,11 @@ def spark_session(master: str = "local[*]", *, quick_start: bool = False) -> Ite
     scratch = tempfile.TemporaryDirectory(prefix="bussrv-spark-", ignore_cleanup_errors=True)
     with _quiet_py4j(), scratch as directory, _as_ended(Path(directory) / _LOG):
         spark = _open(master, Path(directory), quick_start)
-        with spark:
+        try:
             yield spark
+        finally:
+            if not _has_ended(spark):
+                spark.stop()
 
 
 def _open(master: str, scratch: Path, quick_start: bool) -> SparkSession:
@@ -95,6 +110,22 @@ def _open(master: str, scratch: Path, quick_start: bool) -> SparkSession:
 def is_spread(spark: SparkSession) -> bool:
     """Whether the workers of a session may be on other machines: on a cluster, or behind Spark Connect."""
     return not isinstance(spark, SparkSession) or not re.fullmatch(_HERE, spark.sparkContext.master or "")
+
+
+def end(spark: SparkSession) -> None:
+    """End a session before its time, and its Java, unless others started that."""
+    if isinstance(spark, SparkSession):
+        gateway: Any = SparkContext._gateway
+        spark.stop()
+        if gateway.proc is not None:
+            gateway.shutdown()
+            gateway.proc.communicate()
+            # The next session starts a Java of its own.
+            SparkContext._gateway = SparkContext._jvm = None
+
+
+def _has_ended(spark: SparkSession) -> bool:
+    return spark.sparkContext._jsc is None
 
 
 def _reason(error: Exception, log: Path) -> str:
@@ -230,10 +261,12 @@ def _is_not_py4j(record: logging.LogRecord) -> bool:
 def _start(master: str, scratch: Path, quick_start: bool) -> SparkContext:
     options = f"{_COMPILE_ALL} {_QUICK_START}" if quick_start else _COMPILE_ALL
     is_here = re.fullmatch(_HERE, master) is not None
+    own, more = (options, {}) if is_here else (f"{_COMPILE_ALL} {_DIRECTING}", _FORGETFUL)
     # The executors of a cluster have to reach this process.
     address = dict.fromkeys(("spark.driver.host", "spark.driver.bindAddress"), LOOPBACK) if is_here else {}
     settings = {
         **address,
+        **more,
         "spark.app.name": "bussrv-audit",
         "spark.master": master,
         "spark.ui.enabled": "false",
@@ -243,7 +276,7 @@ def _start(master: str, scratch: Path, quick_start: bool) -> SparkContext:
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.sql.codegen.cache.maxEntries": str(COMPILED_QUERIES),
         "spark.driver.memory": HEAP if is_here else DIRECTING_HEAP,
-        "spark.driver.extraJavaOptions": " ".join([options, *java_options(os.environ, scratch)]),
+        "spark.driver.extraJavaOptions": " ".join([own, *java_options(os.environ, scratch)]),
         "spark.executor.extraJavaOptions": options,
     }
     conf = SparkConf()
