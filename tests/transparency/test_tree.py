@@ -2,7 +2,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from bussrv.transparency.tree import EMPTY_ROOT, Edge, Tree, is_consistent, is_included, leaf_hash, node_hash
+from bussrv.transparency.tree import EMPTY_ROOT, Edge, Tail, Tree, is_consistent, is_included, leaf_hash, node_hash
 
 # The leaves and roots of the tests of Certificate Transparency, which RFC 6962 describes.
 LEAVES = [
@@ -136,6 +136,18 @@ def test_no_proof_leads_from_another_history(size, data):
     other = tree_of([*LARGE[:place], b"x", *LARGE[place + 1 : size]])
     proofs = (TREE.consistency(old, size), other.consistency(old, size))
     assert not any(is_consistent(old, TREE.root(old), size, other.root(), each) for each in proofs)
+
+
+@given(sized_trees(), st.data())
+def test_the_end_of_a_tree_makes_the_same_proofs(size, data):
+    old = data.draw(st.integers(0, size))
+    begin = data.draw(st.integers(0, old))
+    tail = Tail(TREE.edge(begin), b"".join(map(leaf_hash, LARGE[begin:])))
+    assert tail.size == len(LARGE)
+    assert tail.consistency(old, size) == TREE.consistency(old, size)
+    if begin:
+        with pytest.raises(ValueError, match="leaves"):
+            tail.consistency(begin - 1, size)
 
 
 def changed(text, data):

@@ -1,0 +1,251 @@
+"""Sends the checkpoints of this server's journal to its witnesses, and keeps what they cosign.
+
+A checkpoint goes out after a seal, at most once a minute, and when a segment ends. A witness that is away delays
+nobody: the next checkpoint covers what the ones before did. One that refuses says so in the journal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from msgspec import Struct
+from twisted.internet.defer import CancelledError, Deferred, DeferredList, ensureDeferred
+from twisted.internet.task import LoopingCall
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from bussrv.net.posting import NotPosted, Posted
+from bussrv.transparency.checkpoints import parse_checkpoint
+from bussrv.transparency.notes import Note, NoteError, VerifierKey, decimal
+from bussrv.transparency.witnessing import CONFLICT, SIZE_TYPE, Submission, cosignatures_in
+
+LOOK = 1.0
+"""The seconds between two looks at the last seal."""
+
+EVERY = 60.0
+"""The seconds between two checkpoints of a segment that grows."""
+
+_ATTEMPTS = 2
+"""The first request may not know the size that the witness cosigned last."""
+
+_MOST_WORDS = 200
+
+log = Logger()
+
+
+class WitnessAddress(Struct, frozen=True):
+    """A witness, as an operator names it.
+
+    :ivar url: what its paths begin with.
+    :ivar keys: its verifier keys, of which at least one has to cosign.
+    """
+
+    url: str
+    keys: tuple[VerifierKey, ...]
+
+    @property
+    def name(self) -> str:
+        """What people call it: the name of its keys."""
+        return self.keys[0].name
+
+
+class SealedNote(Struct, frozen=True):
+    """The checkpoint of a seal.
+
+    :ivar seal: the hash of the line of the seal.
+    :ivar closed: whether the segment has ended.
+    """
+
+    seal: str
+    closed: bool
+    note: Note
+
+
+class SealedJournal(Protocol):
+    """The journal, as witnesses need it."""
+
+    def last_checkpoint(self) -> SealedNote | None:
+        """The signed checkpoint of the last seal; ``None``: there is none."""
+
+    def proof(self, origin: str, old: int, size: int) -> Deferred[list[bytes]]:
+        """The consistency proof between two sizes of its tree.
+
+        :returns: fails with :class:`bussrv.errors.JournalError` if the journal does not have the records any more.
+        """
+
+    def cosigned(self, seal: str, signatures: str) -> None:
+        """Keep cosignatures of the checkpoint of a seal in the manifest, soon."""
+
+    def witnessed(self, witness: str, size: int) -> None:
+        """Say in the journal that a witness cosigned so many records."""
+
+    def refused(self, witness: str, size: int, message: str) -> None:
+        """Say in the journal that a witness does not cosign."""
+
+
+class WitnessCondition(Struct, frozen=True):
+    """How a witness is doing.
+
+    :ivar size: how many records it has cosigned; ``None``: nothing since the start of this server.
+    :ivar trouble: why the last attempt failed; empty: it did not.
+    """
+
+    name: str
+    size: int | None
+    trouble: str
+
+
+class RefusedByWitness(Exception):
+    """A witness does not cosign. The message says why."""
+
+
+class Submitter:
+    """Asks one witness.
+
+    :param post: posts a body to a URL.
+    """
+
+    def __init__(
+        self, address: WitnessAddress, journal: SealedJournal, post: Callable[[str, bytes], Deferred[Posted]]
+    ) -> None:
+        self._address = address
+        self._journal = journal
+        self._post = post
+        self._known = 0
+        self._size: int | None = None
+        self._trouble = ""
+        self._said = ""
+
+    @property
+    def condition(self) -> WitnessCondition:
+        """How the witness is doing."""
+        return WitnessCondition(self._address.name, self._size, self._trouble)
+
+    async def submit(self, sealed: SealedNote) -> None:
+        """Ask it to cosign a checkpoint. Whatever goes wrong is said, and not raised."""
+        name = self._address.name
+        size = parse_checkpoint(sealed.note.text).size
+        try:
+            signatures = await self._cosignatures(sealed, size)
+        except CancelledError:
+            raise
+        except RefusedByWitness as error:
+            self._fail(str(error))
+            if self._said != self._trouble:
+                self._said = self._trouble
+                self._journal.refused(name, size, self._trouble)
+        except Exception as error:
+            self._fail(str(error) or type(error).__name__)
+        else:
+            self._known = self._size = size
+            self._trouble = self._said = ""
+            self._journal.cosigned(sealed.seal, signatures)
+            self._journal.witnessed(name, size)
+
+    def _fail(self, message: str) -> None:
+        message = message[:_MOST_WORDS]
+        if message != self._trouble:
+            log.warn(
+                "the witness {name} does not cosign: {message}",
+                event="witness.trouble",
+                name=self._address.name,
+                message=message,
+            )
+        self._trouble = message
+
+    async def _cosignatures(self, sealed: SealedNote, size: int) -> str:
+        """The lines of its cosignatures.
+
+        :raises RefusedByWitness: it does not cosign.
+        :raises NotPosted, JournalError: it cannot be asked at the moment.
+        """
+        origin = parse_checkpoint(sealed.note.text).origin
+        for _ in range(_ATTEMPTS):
+            if self._known > size:
+                raise RefusedByWitness(f"it has cosigned {self._known} records, and this journal has {size}")
+            proof = await self._journal.proof(origin, self._known, size) if self._known else []
+            body = Submission(self._known, tuple(proof), sealed.note).encode()
+            answer = await self._post(f"{self._address.url.rstrip('/')}/add-checkpoint", body)
+            if answer.status != CONFLICT or answer.content_type.partition(";")[0].strip() != SIZE_TYPE:
+                return self._checked(answer, sealed.note.text)
+            self._known = _size_in(answer.body)
+        raise NotPosted("it says another size each time")
+
+    def _checked(self, answer: Posted, text: str) -> str:
+        said = answer.body.decode("utf-8", "replace").strip()
+        if answer.status != 200:
+            if 400 <= answer.status < 500 and answer.status != 429:
+                raise RefusedByWitness(f"{answer.status} {said}")
+            raise NotPosted(f"it answered {answer.status} {said}")
+        try:
+            found = cosignatures_in(answer.body, text, self._address.keys)
+        except NoteError as error:
+            raise RefusedByWitness(f"its answer is wrong: {error}") from error
+        if not found:
+            raise RefusedByWitness("it cosigned with a key that is not known here")
+        return "".join(signature.line for signature, _ in found)
+
+
+def _size_in(body: bytes) -> int:
+    try:
+        return decimal(body.decode("ascii").removesuffix("\n"), "the size that it says")
+    except (NoteError, UnicodeDecodeError) as error:
+        raise NotPosted("the size that it says is none") from error
+
+
+class Witnesses:
+    """Asks all witnesses, side by side, after seals."""
+
+    def __init__(
+        self,
+        addresses: Sequence[WitnessAddress],
+        journal: SealedJournal,
+        post: Callable[[str, bytes], Deferred[Posted]],
+        reactor: Any,
+    ) -> None:
+        self._journal = journal
+        self._reactor = reactor
+        self._submitters = [Submitter(each, journal, post) for each in addresses]
+        self._under_way: dict[Submitter, Deferred[None]] = {}
+        self._looking = LoopingCall(self._look)
+        self._looking.clock = reactor
+        self._last = ""
+        self._sent_at = -EVERY
+
+    def conditions(self) -> list[WitnessCondition]:
+        """How each is doing."""
+        return [each.condition for each in self._submitters]
+
+    def start(self) -> None:
+        """Begin."""
+        self._looking.start(LOOK)
+
+    def stop(self) -> Deferred[Any]:
+        """End. :returns: fires when nobody is asked any more."""
+        if self._looking.running:
+            self._looking.stop()
+        under_way = list(self._under_way.values())
+        for each in under_way:
+            each.cancel()
+        return DeferredList(under_way)
+
+    def _look(self) -> None:
+        sealed = self._journal.last_checkpoint()
+        if sealed is None or sealed.seal == self._last:
+            return
+        now = self._reactor.seconds()
+        if not sealed.closed and now - self._sent_at < EVERY:
+            return
+        self._last, self._sent_at = sealed.seal, now
+        for each in self._submitters:
+            # One that still waits for its answer is asked again after the next seal.
+            if each not in self._under_way:
+                self._ask(each, sealed)
+
+    def _ask(self, submitter: Submitter, sealed: SealedNote) -> None:
+        asking = self._under_way[submitter] = ensureDeferred(submitter.submit(sealed))
+        asking.addBoth(self._answered, submitter)
+
+    def _answered(self, result: Failure | None, submitter: Submitter) -> None:
+        self._under_way.pop(submitter, None)
