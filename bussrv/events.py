@@ -320,6 +320,23 @@ class JournalPruned(Event, frozen=True, tag="journal.pruned"):
     digest: str
 
 
+class SealWitnessed(Event, frozen=True, tag="seal.witnessed"):
+    """A ``witness`` cosigned the checkpoint of a seal: so many records are in its tree, ``size``."""
+
+    witness: str
+    size: int
+
+
+class SealRefused(Event, frozen=True, tag="seal.refused"):
+    """A ``witness`` does not cosign the checkpoint of a seal, whose tree has ``size`` records. ``message`` says why."""
+
+    OUTCOME = "refused"
+
+    witness: str
+    size: int
+    message: str
+
+
 def limit_reached(refusal: OverLimit, **about: Any) -> LimitReached:
     """The event of a refusal that a limit is the reason of.
 
@@ -360,6 +377,8 @@ AnyEvent = (
     | JournalRestored
     | JournalSalvaged
     | JournalPruned
+    | SealWitnessed
+    | SealRefused
 )
 
 EVENT_CLASSES: tuple[type[Event], ...] = get_args(AnyEvent)

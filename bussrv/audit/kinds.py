@@ -291,6 +291,8 @@ EVENTS: dict[str, str] = {
     "journal.restored": "the journal could be written again",
     "journal.salvaged": "the journal was repaired",
     "journal.pruned": "an old segment was removed, as configured",
+    "seal.witnessed": "a witness cosigned the checkpoint of a seal",
+    "seal.refused": "a witness does not cosign the checkpoint of a seal",
 }
 """The meaning of each event."""
 

@@ -13,6 +13,7 @@ them, one after the other.
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
@@ -238,6 +239,8 @@ class Upkeep:
         self._is_failing = self._was_spared = False
         self._is_stopped = False
         self._working = threading.Lock()
+        # Of witnesses: what the reactor's thread gives, for the manifest.
+        self._cosignatures: deque[tuple[str, str]] = deque()
 
     def begin(self) -> None:
         """Make closed segments read-only, and compress them, if an earlier boot did not come to do so.
@@ -263,6 +266,14 @@ class Upkeep:
         with self._working:
             self._is_stopped = True
 
+    def cosign(self, seal: str, signatures: str) -> None:
+        """Add cosignatures of the checkpoint of a seal to the manifest, soon. In any thread.
+
+        :param seal: the hash of its line.
+        :param signatures: the lines of the cosignatures.
+        """
+        self._cosignatures.append((seal, signatures))
+
     def _is_work_due(self, writer: BatchWriter) -> bool:
         if self._clock.mono() >= self._next_work:
             return True
@@ -276,6 +287,7 @@ class Upkeep:
                 return
             is_asked = self._end_segment(writer)
             self._seal(writer, at_end)
+            self._keep_cosignatures()
             if is_asked:
                 # A client that asked for the end of a segment waits for its seal, too.
                 self._files.remove(self._directory / MARKER)
@@ -331,6 +343,7 @@ class Upkeep:
                 changed=changed,
             )
             # No segment is sealed in the new manifest.
+            self._cosignatures.clear()
             self._closed = {}
             self._sealed = None
             reason = f"{changed} while the server was running"
@@ -344,6 +357,11 @@ class Upkeep:
         is_due = self._clock.mono() >= self._seal_due and not self._is_spared()
         if writer.segment is not None and (self._is_unsealed(writer) or is_due):
             self._seal_growing(writer)
+
+    def _keep_cosignatures(self) -> None:
+        while self._cosignatures:
+            self._sealer.cosign(*self._cosignatures[0])
+            self._cosignatures.popleft()
 
     def _is_spared(self) -> bool:
         """Whether no growing segment is sealed again, so that the manifest does not exceed the bounds."""

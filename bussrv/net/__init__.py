@@ -1,5 +1,6 @@
 """Connections over a network, of any protocol.
 
+- ``posting``: HTTP requests that post something: to one URL and nowhere else, with bounds
 - ``session``: a session over a stream connection, of any wire format
 - ``tls``: TLS, at ports and at links
 - ``transport``: TCP, UDP and what stands before them

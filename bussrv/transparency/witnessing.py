@@ -39,6 +39,22 @@ Keys = Mapping[str, Sequence[VerifierKey]]
 """The keys of logs, by their origins."""
 
 
+class WitnessAddress(Struct, frozen=True):
+    """A witness, as a log knows it.
+
+    :ivar url: what its paths begin with.
+    :ivar keys: its verifier keys, of which at least one has to cosign.
+    """
+
+    url: str
+    keys: tuple[VerifierKey, ...]
+
+    @property
+    def name(self) -> str:
+        """What people call it: the name of its first key."""
+        return self.keys[0].name
+
+
 class Submission(Struct, frozen=True):
     """What a log submits.
 

@@ -7,6 +7,7 @@ different readers, or forgets its end, gets no cosignature for one of them. The 
 - ``memory``: what a witness has cosigned, in a journal of its own
 - ``program``: ``bussrv witness``: a witness in a process of its own
 - ``site``: the HTTP site of a witness, with limits for everybody who can reach it
+- ``submitting``: sends the checkpoints of this server's journal to its witnesses, and keeps what they cosign
 - ``witness``: judges, keeps and cosigns
 
 Tests: ``tests/witness``.

@@ -16,9 +16,8 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from bussrv.net.posting import NotPosted, Posted
-from bussrv.transparency.checkpoints import parse_checkpoint
-from bussrv.transparency.notes import Note, NoteError, VerifierKey, decimal
-from bussrv.transparency.witnessing import CONFLICT, SIZE_TYPE, Submission, cosignatures_in
+from bussrv.transparency.notes import Note, NoteError, decimal
+from bussrv.transparency.witnessing import CONFLICT, SIZE_TYPE, Submission, WitnessAddress, cosignatures_in
 
 LOOK = 1.0
 """The seconds between two looks at the last seal."""
@@ -34,30 +33,18 @@ _MOST_WORDS = 200
 log = Logger()
 
 
-class WitnessAddress(Struct, frozen=True):
-    """A witness, as an operator names it.
-
-    :ivar url: what its paths begin with.
-    :ivar keys: its verifier keys, of which at least one has to cosign.
-    """
-
-    url: str
-    keys: tuple[VerifierKey, ...]
-
-    @property
-    def name(self) -> str:
-        """What people call it: the name of its keys."""
-        return self.keys[0].name
-
-
 class SealedNote(Struct, frozen=True):
     """The checkpoint of a seal.
 
     :ivar seal: the hash of the line of the seal.
+    :ivar begin: the number of the first record of the tree.
+    :ivar size: how many records the tree has.
     :ivar closed: whether the segment has ended.
     """
 
     seal: str
+    begin: int
+    size: int
     closed: bool
     note: Note
 
@@ -68,13 +55,14 @@ class SealedJournal(Protocol):
     def last_checkpoint(self) -> SealedNote | None:
         """The signed checkpoint of the last seal; ``None``: there is none."""
 
-    def proof(self, origin: str, old: int, size: int) -> Deferred[list[bytes]]:
+    def growth_proof(self, begin: int, old: int, size: int) -> Deferred[list[bytes]]:
         """The consistency proof between two sizes of its tree.
 
+        :param begin: the number of the first record of the tree.
         :returns: fails with :class:`bussrv.errors.JournalError` if the journal does not have the records any more.
         """
 
-    def cosigned(self, seal: str, signatures: str) -> None:
+    def cosign(self, seal: str, signatures: str) -> None:
         """Keep cosignatures of the checkpoint of a seal in the manifest, soon."""
 
     def witnessed(self, witness: str, size: int) -> None:
@@ -112,6 +100,7 @@ class Submitter:
         self._address = address
         self._journal = journal
         self._post = post
+        self._begin = 1
         self._known = 0
         self._size: int | None = None
         self._trouble = ""
@@ -122,26 +111,35 @@ class Submitter:
         """How the witness is doing."""
         return WitnessCondition(self._address.name, self._size, self._trouble)
 
-    async def submit(self, sealed: SealedNote) -> None:
-        """Ask it to cosign a checkpoint. Whatever goes wrong is said, and not raised."""
-        name = self._address.name
-        size = parse_checkpoint(sealed.note.text).size
+    async def submit(self, sealed: SealedNote) -> int:
+        """Ask it to cosign a checkpoint. Whatever goes wrong is said, and not raised.
+
+        :returns: how many records the journal was given.
+        """
+        name, size = self._address.name, sealed.size
+        if sealed.begin != self._begin:
+            # After damage, a journal goes on as another log.
+            self._begin, self._known = sealed.begin, 0
         try:
-            signatures = await self._cosignatures(sealed, size)
+            signatures = await self._cosignatures(sealed)
         except CancelledError:
             raise
         except RefusedByWitness as error:
             self._fail(str(error))
-            if self._said != self._trouble:
-                self._said = self._trouble
-                self._journal.refused(name, size, self._trouble)
+            if self._said == self._trouble:
+                return 0
+            self._said = self._trouble
+            self._journal.refused(name, size, self._trouble)
+            return 1
         except Exception as error:
             self._fail(str(error) or type(error).__name__)
-        else:
-            self._known = self._size = size
-            self._trouble = self._said = ""
-            self._journal.cosigned(sealed.seal, signatures)
-            self._journal.witnessed(name, size)
+            return 0
+        self._known = self._size = size
+        self._trouble = self._said = ""
+        log.info("the witness {name} cosigned {size} records", event="witness.cosigned", name=name, size=size)
+        self._journal.cosign(sealed.seal, signatures)
+        self._journal.witnessed(name, size)
+        return 1
 
     def _fail(self, message: str) -> None:
         message = message[:_MOST_WORDS]
@@ -154,17 +152,17 @@ class Submitter:
             )
         self._trouble = message
 
-    async def _cosignatures(self, sealed: SealedNote, size: int) -> str:
+    async def _cosignatures(self, sealed: SealedNote) -> str:
         """The lines of its cosignatures.
 
         :raises RefusedByWitness: it does not cosign.
         :raises NotPosted, JournalError: it cannot be asked at the moment.
         """
-        origin = parse_checkpoint(sealed.note.text).origin
+        size = sealed.size
         for _ in range(_ATTEMPTS):
             if self._known > size:
                 raise RefusedByWitness(f"it has cosigned {self._known} records, and this journal has {size}")
-            proof = await self._journal.proof(origin, self._known, size) if self._known else []
+            proof = await self._journal.growth_proof(sealed.begin, self._known, size) if self._known else []
             body = Submission(self._known, tuple(proof), sealed.note).encode()
             answer = await self._post(f"{self._address.url.rstrip('/')}/add-checkpoint", body)
             if answer.status != CONFLICT or answer.content_type.partition(";")[0].strip() != SIZE_TYPE:
@@ -207,11 +205,12 @@ class Witnesses:
         self._journal = journal
         self._reactor = reactor
         self._submitters = [Submitter(each, journal, post) for each in addresses]
-        self._under_way: dict[Submitter, Deferred[None]] = {}
+        self._under_way: dict[Submitter, Deferred[Any]] = {}
         self._looking = LoopingCall(self._look)
         self._looking.clock = reactor
         self._last = ""
         self._sent_at = -EVERY
+        self._covered = self._said = 0
 
     def conditions(self) -> list[WitnessCondition]:
         """How each is doing."""
@@ -235,17 +234,25 @@ class Witnesses:
         if sealed is None or sealed.seal == self._last:
             return
         now = self._reactor.seconds()
-        if not sealed.closed and now - self._sent_at < EVERY:
+        if not sealed.closed and (now - self._sent_at < EVERY or self._is_own(sealed)):
             return
         self._last, self._sent_at = sealed.seal, now
+        self._covered, self._said = sealed.size, 0
         for each in self._submitters:
             # One that still waits for its answer is asked again after the next seal.
             if each not in self._under_way:
                 self._ask(each, sealed)
 
+    def _is_own(self, sealed: SealedNote) -> bool:
+        """Whether nothing was journaled since the last checkpoint that was sent but what witnesses said to it. If that
+        were sent, too, a server without clients would go on for ever.
+        """
+        return 0 <= sealed.size - self._covered <= self._said and self._sent_at >= 0
+
     def _ask(self, submitter: Submitter, sealed: SealedNote) -> None:
         asking = self._under_way[submitter] = ensureDeferred(submitter.submit(sealed))
         asking.addBoth(self._answered, submitter)
 
-    def _answered(self, result: Failure | None, submitter: Submitter) -> None:
+    def _answered(self, result: int | Failure, submitter: Submitter) -> None:
         self._under_way.pop(submitter, None)
+        self._said += result if isinstance(result, int) else 0

@@ -35,13 +35,13 @@ HALL = Log(entries=ENTRIES)
 class Running:
     """The program, started as a user does."""
 
-    def __init__(self, place: Path, logs: Sequence[Log], *options: str) -> None:
+    def __init__(self, place: Path, log_keys: Sequence[str], *options: str) -> None:
         key = place / "witness.key"
         if not key.exists():
             generate(key)
         command = [COMMAND, "witness", "--name", "attic.example/w1", "--key", str(key)]
-        for each in logs:
-            command += ["--log", each.key.verifier.text]
+        for each in log_keys:
+            command += ["--log", each]
         command += ["--listen", "tcp:0:interface=127.0.0.1", "--state", str(place / "state"), *options]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         assert self.process.stdout is not None
@@ -79,8 +79,9 @@ class Running:
 
 
 @contextmanager
-def running(place: Path, *options: str, logs: Sequence[Log] = (HALL,)) -> Iterator[Running]:
-    witness = Running(place, logs, *options)
+def running(place: Path, *options: str, log_keys: Sequence[str] = (HALL.key.verifier.text,)) -> Iterator[Running]:
+    """A witness that runs."""
+    witness = Running(place, log_keys, *options)
     try:
         yield witness
     finally:

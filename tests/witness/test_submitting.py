@@ -14,9 +14,16 @@ from bussrv.net.posting import NotPosted, Posted
 from bussrv.transparency.checkpoints import parse_checkpoint
 from bussrv.transparency.cosignatures import SigningKey
 from bussrv.transparency.notes import COSIGNATURE
-from bussrv.transparency.witnessing import CONFLICT, SIZE_TYPE, Rejection, cosignatures_in, parse_submission
+from bussrv.transparency.witnessing import (
+    CONFLICT,
+    SIZE_TYPE,
+    Rejection,
+    WitnessAddress,
+    cosignatures_in,
+    parse_submission,
+)
 from bussrv.witness.memory import Cosigned, WitnessMemory
-from bussrv.witness.submitting import EVERY, SealedNote, WitnessAddress, Witnesses
+from bussrv.witness.submitting import EVERY, SealedNote, Witnesses
 from bussrv.witness.witness import Witness
 from tests.witness.logs import Log
 
@@ -38,23 +45,25 @@ class Journal:
 
     def seal(self, *, closed: bool = False) -> None:
         number = 0 if self.sealed is None else int(self.sealed.seal) + 1
-        self.sealed = SealedNote(str(number), closed, self.log.checkpoint())
+        self.sealed = SealedNote(str(number), 1, len(self.log.entries), closed, self.log.checkpoint())
 
     def last_checkpoint(self) -> SealedNote | None:
         return self.sealed
 
-    def proof(self, origin: str, old: int, size: int) -> Deferred[list[bytes]]:
-        assert origin == self.log.origin
+    def growth_proof(self, begin: int, old: int, size: int) -> Deferred[list[bytes]]:
+        assert begin == 1
         return succeed(self.log.tree.consistency(old, size))
 
-    def cosigned(self, seal: str, signatures: str) -> None:
+    def cosign(self, seal: str, signatures: str) -> None:
         self.kept.append((seal, signatures))
 
     def witnessed(self, witness: str, size: int) -> None:
         self.said.append(("witnessed", witness, size, ""))
+        self.log.entries.append(b"witnessed")
 
     def refused(self, witness: str, size: int, message: str) -> None:
         self.said.append(("refused", witness, size, message))
+        self.log.entries.append(b"refused")
 
 
 class Memory(WitnessMemory):
@@ -99,7 +108,7 @@ class Place:
 
 
 @given(st.lists(st.sampled_from(["entry", "minute", "end", "away", "back", "restart"]), max_size=30))
-def test_what_is_sealed_is_cosigned_as_soon_as_the_witness_is_there(steps: list[str]) -> None:
+def test_what_is_sealed_is_cosigned_once_the_witness_is_there(steps: list[str]) -> None:
     place = Place()
     for number, step in enumerate(steps):
         if step in ("entry", "end"):
@@ -120,12 +129,13 @@ def test_what_is_sealed_is_cosigned_as_soon_as_the_witness_is_there(steps: list[
     place.answer = place.honest
     place.journal.grow(b"last")
     place.pass_time(EVERY + 1)
+    assert place.journal.sealed is not None
+    size = place.journal.sealed.size
     (condition,) = place.witnesses.conditions()
-    assert (condition.size, condition.trouble) == (len(place.journal.log.entries), "")
-    assert place.journal.said[-1] == ("witnessed", KEY.name, len(place.journal.log.entries), "")
+    assert (condition.size, condition.trouble) == (size, "")
+    assert place.journal.said[-1] == ("witnessed", KEY.name, size, "")
     assert all(kind == "witnessed" for kind, *_ in place.journal.said)
     seal, signatures = place.journal.kept[-1]
-    assert place.journal.sealed is not None
     assert seal == place.journal.sealed.seal
     assert cosignatures_in(signatures.encode(), place.journal.sealed.note.text, [KEY.verifier])
     place.witnesses.stop()
@@ -143,12 +153,25 @@ def test_it_is_asked_once_a_minute_and_when_a_segment_ends() -> None:
     assert {url for _, url in place.asked} == {"http://attic.example/w/add-checkpoint"}
 
 
+def test_a_server_without_clients_comes_to_rest() -> None:
+    """What a witness says is journaled, and so sealed; that alone is not sent to it."""
+    place = Place()
+    place.journal.grow(b"x")
+    for _ in range(9):
+        place.pass_time(EVERY)
+        place.journal.seal()
+    assert len(place.asked) == 1
+    place.journal.grow(b"y")
+    place.pass_time(2)
+    assert len(place.asked) == 2
+
+
 def test_a_journal_that_forgot_its_end_is_told_so_once() -> None:
     place = Place()
     place.journal.grow(*[b"%d" % number for number in range(9)])
     place.pass_time(1)
-    del place.journal.log.entries[5:]
     for _ in range(3):
+        del place.journal.log.entries[5:]
         place.journal.seal()
         place.pass_time(EVERY)
     place.journal.log.entries += [b"other"] * 9
@@ -191,7 +214,7 @@ def test_an_answer_that_is_no_cosignature_keeps_nothing(trouble: str) -> None:
     assert [each[0] for each in place.journal.said] == (["refused"] if is_refusal else [])
 
 
-def test_one_that_never_answers_is_asked_once_and_holds_nobody_up() -> None:
+def test_one_that_never_answers_is_asked_once() -> None:
     place = Place()
     place.answer = lambda body: Deferred()
     for number in range(5):

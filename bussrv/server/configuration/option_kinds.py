@@ -13,6 +13,8 @@ from bussrv.errors import BadValue
 from bussrv.options import FILE, Network, Text, ValueKind
 from bussrv.policy.logins.users import check_user
 from bussrv.transparency.checkpoints import origin_fault
+from bussrv.transparency.notes import ED25519, NoteError, parse_key
+from bussrv.transparency.witnessing import WitnessAddress
 from bussrv.values import shown
 
 OFF = "off"
@@ -117,6 +119,26 @@ class JournalOrigin(ValueKind[str]):
         if len(text.encode()) > MOST_ORIGIN:
             raise BadValue(f"{shown(text)} has {len(text.encode())} bytes, the most is {MOST_ORIGIN}")
         return text
+
+
+class WitnessUrl(ValueKind[WitnessAddress]):
+    """A witness: its URL, and its verifier keys, with commas between them."""
+
+    takes = "a URL and a verifier key, with a comma between them"
+
+    def check(self, value: object) -> WitnessAddress:
+        """The witness."""
+        url, *keys = Text().check(value).split(",")
+        Url().check(url)
+        if not keys:
+            raise BadValue("the verifier key of the witness is missing: URL,KEY")
+        try:
+            found = tuple(map(parse_key, keys))
+        except NoteError as error:
+            raise BadValue(str(error)) from error
+        if any(each.type == ED25519 for each in found):
+            raise BadValue(f"the key of {found[0].name} signs logs: a witness has keys of cosignatures")
+        return WitnessAddress(url, found)
 
 
 class ServiceNames(ValueKind["tuple[str, ...] | None"]):

@@ -16,6 +16,7 @@
 - ``service``: the composition root: starts and stops all parts of a server in order
 - ``signals``: stop the server in an orderly way, re-open its log file, or have it read its configuration again
 - ``twistd``: the ``twistd bussrv`` command: a process that is a server
+- ``witnesses``: the witnesses that cosign the journal: asked while the server runs
 
 Tests: ``tests/server/running``.
 """

@@ -13,15 +13,18 @@ from typing import Any
 
 from msgspec import Struct
 from twisted.internet.defer import Deferred, succeed
+from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 
 from bussrv.errors import JournalError
 from bussrv.journal.batch import BatchWriter, Rotation, SyncMode
+from bussrv.journal.checkpoints import read_checkpoint
 from bussrv.journal.condition import JournalCondition, JournalEnd
+from bussrv.journal.growth_proof import growth_proof
 from bussrv.journal.interfaces import IJournal
 from bussrv.journal.keys import PrivateKey, read_private
 from bussrv.journal.lock import LOCK, JournalLock
-from bussrv.journal.manifest import MANIFEST_NAME, Seal
+from bussrv.journal.manifest import MANIFEST_NAME, Seal, last_seq
 from bussrv.journal.manifest_file import ManifestFile, read_manifest
 from bussrv.journal.memory import MemoryJournal
 from bussrv.journal.outlook import Growth, Outlook
@@ -43,6 +46,7 @@ from bussrv.spool.file import SpoolFile
 from bussrv.spool.interfaces import ISpool
 from bussrv.spool.spool import Spool
 from bussrv.turns.clock import Clock
+from bussrv.witness.submitting import SealedNote
 
 SPOOL_SUFFIX = ".spool"
 """The directory of the spool has the name of the journal with this ending."""
@@ -296,6 +300,30 @@ class JournalPlace:
     def last_seal(self) -> tuple[Seal, str] | None:
         """The last seal, and the hash of its line; ``None``: nothing is sealed."""
         return None if self._upkeep is None else self._upkeep.last_seal
+
+    def last_checkpoint(self) -> SealedNote | None:
+        """The signed checkpoint of the last seal; ``None``: there is none."""
+        last = self.last_seal()
+        if last is None or last[0].checkpoint is None:
+            return None
+        seal, seal_hash = last
+        found, note = read_checkpoint(last[0].checkpoint)
+        if not note.signatures:
+            return None
+        return SealedNote(seal_hash, last_seq(seal) - found.size + 1, found.size, seal.closed, note)
+
+    def growth_proof(self, begin: int, old: int, size: int) -> Deferred[list[bytes]]:
+        """See :func:`bussrv.journal.growth_proof.growth_proof`. It is made in a thread."""
+        threads = self._reactor.getThreadPool()
+        made: Deferred[list[bytes]] = deferToThreadPool(
+            self._reactor, threads, growth_proof, self.directory, begin, old, size
+        )
+        return made
+
+    def cosign(self, seal: str, signatures: str) -> None:
+        """Keep cosignatures of the checkpoint of a seal in the manifest, soon."""
+        if self._upkeep is not None:
+            self._upkeep.cosign(seal, signatures)
 
     def _keep_pseudonyms(self) -> None:
         if self._pseudonyms is not None:

@@ -40,6 +40,7 @@ from bussrv.server.running.policy import PolicyInEffect, in_effect
 from bussrv.server.running.ports import make_listeners, open_ports, warn_of_expiry
 from bussrv.server.running.process import SharedProcess, warn_of_fewer
 from bussrv.server.running.reload import Reload
+from bussrv.server.running.witnesses import WitnessesInEffect
 from bussrv.services.discovery.home_assistant import HomeAssistant
 from bussrv.services.discovery.presence import Presence
 from bussrv.services.hosting import HostedServices
@@ -216,6 +217,7 @@ class BusService(Service):
             drain=partial(self._process.end, partial(self.asked_to_stop, drain=True), self.stopService),
         )
         self._incidents = IncidentsInEffect(self._config, self._view, recovered, lambda: self._admin.peers)
+        self._witnesses = WitnessesInEffect(self._place, self.registry, self._reactor)
         self._open()
         self._note_start(recovered)
         self.bus.uses.start(self._reactor)
@@ -229,6 +231,7 @@ class BusService(Service):
         offered = self._hosted.start()
         self._dial()
         self._incidents.start()
+        self._witnesses.start()
         if self._read is not None:
             self._reload = Reload(
                 self._config,
@@ -265,6 +268,7 @@ class BusService(Service):
             self._links.prepare_token,
             self._admin.prepare,
             self._incidents.prepare,
+            self._witnesses.prepare,
         )
         parts: list[Callable[[], Use]] = [partial(each, self._config) for each in self._parts]
         parts.append(partial(self._links.prepare, self._config.link, self._config.place("link")))
@@ -404,6 +408,7 @@ class BusService(Service):
             await self._drain(self._hurry)
         self._checkers.stop()
         self._incidents.stop()
+        await self._witnesses.stop()
         self.bus.links.stop()
         listeners = {name: listener.stopService for name, listener in reversed(tuple(self.listeners.items()))}
         links = {"link": lambda: Deferred.fromCoroutine(self._links.stop())}

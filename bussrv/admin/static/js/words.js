@@ -37,6 +37,8 @@ const EVENTS = {
   "journal.restored": ["Journal is written again"],
   "journal.pruned": ["Old segment removed"],
   "journal.salvaged": ["Damaged segment set aside"],
+  "seal.witnessed": ["Seal cosigned", "witness"],
+  "seal.refused": ["Seal not cosigned", "witness"],
   "admin.action": ["Operator", "action"],
   "incident.acknowledged": ["Incident acknowledged", "incident"],
 };
