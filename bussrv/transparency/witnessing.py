@@ -26,7 +26,16 @@ from msgspec import Struct
 
 from bussrv.transparency.checkpoints import Checkpoint, parse_checkpoint
 from bussrv.transparency.cosignatures import Cosignature, check_signature, signed_by
-from bussrv.transparency.notes import Note, NoteError, NoteSignature, VerifierKey, decimal, parse_note
+from bussrv.transparency.notes import (
+    ED25519,
+    Note,
+    NoteError,
+    NoteSignature,
+    VerifierKey,
+    decimal,
+    parse_key,
+    parse_note,
+)
 from bussrv.transparency.proofs import encode_hashes, parse_hashes
 from bussrv.transparency.tree import EMPTY_ROOT, is_consistent
 
@@ -53,6 +62,20 @@ class WitnessAddress(Struct, frozen=True):
     def name(self) -> str:
         """What people call it: the name of its first key."""
         return self.keys[0].name
+
+
+def parse_witness(text: str) -> WitnessAddress:
+    """The witness that a URL and verifier keys name, with blanks between them.
+
+    :raises NoteError: there is no key, or one is none of a witness.
+    """
+    url, *keys = text.split()
+    found = tuple(map(parse_key, keys))
+    if not found:
+        raise NoteError("the verifier key of the witness is missing: it follows the URL")
+    if any(each.type == ED25519 for each in found):
+        raise NoteError(f"the key of {found[0].name} signs logs: a witness has keys of cosignatures")
+    return WitnessAddress(url, found)
 
 
 class Submission(Struct, frozen=True):

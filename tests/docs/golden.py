@@ -299,6 +299,8 @@ def write_salvaged(directory: Path) -> None:
     say(ev.LinkGap(origin="attic", service="gate", lost=12, reason="objects-lost", **net), asked=False)
     seen = {"incident": "a1b2c3d4e5f6", "kind": "guessing", "since": 1_795_270_000_000_000}
     say(ev.IncidentAcknowledged(note="ann changed her secret", **seen, **ann))
+    say(ev.SealWitnessed(witness="attic.example/w1", size=24), asked=False)
+    say(ev.SealRefused(witness="barn.example/w2", size=24, message="404 hall is not a log"), asked=False)
     say.stop()
 
 

@@ -371,7 +371,7 @@ def test_no_snippet_is_left_untested() -> None:
         *(("docs/reference/protocols/mqtt.md", each) for each in ("sh", "python")),
         ("docs/how-to/dashboard.md", "console"),
         *(("docs/how-to/tap.md", each) for each in ("console", "json", "sh")),
-        *(("docs/how-to/wireshark.md", each) for each in ("console", "sh")),
+        *((f"docs/how-to/{name}.md", each) for name in ("wireshark", "witnesses") for each in ("console", "sh")),
         *(("docs/reference/protocols/websocket.md", each) for each in ("html", "sh", "text")),
         *(("docs/how-to/other-languages.md", each) for each in ("bash", "c", "console", "html", "javascript")),
         *(("docs/how-to/shell.md", each) for each in ("console", "json")),

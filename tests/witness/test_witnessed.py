@@ -37,6 +37,12 @@ def cosigned_sizes(journal: Path, keys: list[VerifierKey]) -> list[int]:
     return found
 
 
+def await_line(server: RunningServer, words: str) -> None:
+    """Wait until the server has logged something; perhaps it has before it was ready."""
+    while not any(words in line for line in server.lines):
+        server.next_line()
+
+
 def events(journal: Path, name: str) -> list[dict[str, object]]:
     lines = [line for path in sorted(journal.glob("*.jsonl")) for line in path.read_bytes().splitlines()]
     return [each for each in map(json.loads, lines) if each.get("event") == name]
@@ -50,12 +56,11 @@ def test_seals_are_cosigned_and_an_older_disk_is_refused(tmp_path: Path) -> None
         server.stop()
     log = told("checkpoint", str(journal), "--verifier-key")
     with running(tmp_path, log_keys=[log]) as witness:
-        options = (*signed, "--witness", f"http://127.0.0.1:{witness.port},{witness.keys[0].text}")
+        options = (*signed, "--witness", f"http://127.0.0.1:{witness.port} {witness.keys[0].text}")
 
         def run(awaited: str) -> None:
             with RunningServer(journal, options) as server:
-                while awaited not in server.next_line():
-                    pass
+                await_line(server, awaited)
                 assert server.stop() == 0
 
         run("the witness attic.example/w1 cosigned")

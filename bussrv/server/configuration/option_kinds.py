@@ -13,8 +13,8 @@ from bussrv.errors import BadValue
 from bussrv.options import FILE, Network, Text, ValueKind
 from bussrv.policy.logins.users import check_user
 from bussrv.transparency.checkpoints import origin_fault
-from bussrv.transparency.notes import ED25519, NoteError, parse_key
-from bussrv.transparency.witnessing import WitnessAddress
+from bussrv.transparency.notes import NoteError
+from bussrv.transparency.witnessing import parse_witness
 from bussrv.values import shown
 
 OFF = "off"
@@ -121,24 +121,20 @@ class JournalOrigin(ValueKind[str]):
         return text
 
 
-class WitnessUrl(ValueKind[WitnessAddress]):
-    """A witness: its URL, and its verifier keys, with commas between them."""
+class WitnessUrl(ValueKind[str]):
+    """A witness: its URL, and its verifier keys, with blanks between them."""
 
-    takes = "a URL and a verifier key, with a comma between them"
+    takes = "a URL and a verifier key, with a blank between them"
 
-    def check(self, value: object) -> WitnessAddress:
-        """The witness."""
-        url, *keys = Text().check(value).split(",")
-        Url().check(url)
-        if not keys:
-            raise BadValue("the verifier key of the witness is missing: URL,KEY")
+    def check(self, value: object) -> str:
+        """The text; :func:`bussrv.transparency.witnessing.parse_witness` reads it."""
+        text = Text().check(value)
+        Url().check(text.partition(" ")[0])
         try:
-            found = tuple(map(parse_key, keys))
+            parse_witness(text)
         except NoteError as error:
             raise BadValue(str(error)) from error
-        if any(each.type == ED25519 for each in found):
-            raise BadValue(f"the key of {found[0].name} signs logs: a witness has keys of cosignatures")
-        return WitnessAddress(url, found)
+        return text
 
 
 class ServiceNames(ValueKind["tuple[str, ...] | None"]):

@@ -51,7 +51,6 @@ from bussrv.server.configuration.option_kinds import (
 )
 from bussrv.server.log.levels import PARTS, Levels, LogLevelsKind
 from bussrv.settings import Settings
-from bussrv.transparency.witnessing import WitnessAddress
 
 ADMIN_ENDPOINT = "tcp:7280:interface=127.0.0.1"
 LogFormat = Literal["text", "json"]
@@ -280,14 +279,14 @@ class ServerOptions:
         example="example.com/hall",
         reloadable=False,
     )
-    witness: tuple[WitnessAddress, ...] = JOURNAL.option(
+    witness: tuple[str, ...] = JOURNAL.option(
         ListOf(WitnessUrl(), "witnesses"),
         (),
-        "A witness that is asked to cosign the checkpoints of the journal: its URL, a comma, and its verifier key, "
+        "A witness that is asked to cosign the checkpoints of the journal: its URL, a blank, and its verifier key, "
         "which `bussrv witness` prints. May be repeated. It is asked after seals, at most once a minute, and when a "
         "segment ends. It needs `--journal-key`.",
         unset="none",
-        example=["https://attic.example:7281,attic.example/w1+73e1f334+BDtqJ7zOtqQtYqOo0CpvDXNlMhV3HeJDpjrASKGLWdop"],
+        example=["https://attic.example:7281 attic.example/w1+73e1f334+BDtqJ7zOtqQtYqOo0CpvDXNlMhV3HeJDpjrASKGLWdop"],
     )
     journal_min_free: int | None = JOURNAL.option(
         Whole("bytes", least=0),

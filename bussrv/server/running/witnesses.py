@@ -15,7 +15,7 @@ from bussrv.net.posting import Posted, Poster
 from bussrv.registry.changes.registry import Registry
 from bussrv.server.configuration.config import Config
 from bussrv.server.running.journal import JournalPlace
-from bussrv.transparency.witnessing import WitnessAddress
+from bussrv.transparency.witnessing import WitnessAddress, parse_witness
 from bussrv.witness.submitting import WitnessCondition, Witnesses
 
 
@@ -29,7 +29,7 @@ class WitnessesInEffect:
         self._journal = WitnessedJournal(place, registry) if isinstance(place, JournalPlace) else None
         self._reactor = reactor
         self._poster = Poster(reactor)
-        self._addresses: Sequence[WitnessAddress] = ()
+        self._addresses: Sequence[WitnessAddress] = []
         self._asking: Witnesses | None = None
         self._is_started = False
 
@@ -40,7 +40,7 @@ class WitnessesInEffect:
         """
         if config.witness and config.journal is not None and config.journal_key is None:
             raise ConfigError(f"{config.place('witness')}: witnesses cosign signed checkpoints: set --journal-key, too")
-        return partial(self._use, config.witness)
+        return partial(self._use, list(map(parse_witness, config.witness)))
 
     def conditions(self) -> list[WitnessCondition]:
         """How each is doing."""

@@ -22,6 +22,8 @@ from bussrv.server.configuration.option_texts import sample_file, toml_value, us
 from bussrv.server.configuration.options import NO_SERVER, Options, StartError
 from bussrv.server.configuration.sources import GivenValue, of_environment, of_file
 from bussrv.server.log import levels as loglevels
+from bussrv.transparency.cosignatures import SigningKey
+from bussrv.transparency.notes import COSIGNATURE
 from tests.server.configs import FORMATS, SERVICES
 from tests.size import sized
 
@@ -57,10 +59,14 @@ def of_list(kind: Any) -> st.SearchStrategy[Any]:
     return st.lists(of_one, min_size=1, max_size=3)
 
 
+WITNESS = "https://attic.example/w " + SigningKey("attic.example/w1", COSIGNATURE, bytes(32)).verifier.text
+
+
 ELEMENTS: dict[type[ValueKind[Any]], st.SearchStrategy[str]] = {
     kinds.Text: NO_COMMA,
     kinds.WebOrigin: st.sampled_from(["https://Hall.example", "http://*.example:8000", "null", "*", "app://x"]),
     option_kinds.AdminUrl: st.sampled_from(["https://attic.example:7280", "http://127.0.0.1/bus", "https://[::1]:9"]),
+    option_kinds.WitnessUrl: st.just(WITNESS),
     option_kinds.CheckerDescription: st.sampled_from(["users:users", "tokens:/etc/tokens", "certificates:cn", "unix"]),
     option_kinds.UserOfNetwork: st.builds("{}={}".format, NETWORKS, st.sampled_from(["ann", "a b", "x=y"])),
 }
