@@ -12,7 +12,6 @@
 - ``condition``: the condition of a journal that is being written, for who watches a server
 - ``digests``: digests of segments, as they were before they were compressed
 - ``files``: everything that the journal does to the disk, in one place, so that tests can use a disk that fails
-- ``growth_proof``: proves that a journal has only grown
 - ``header``: the beginning of a segment: its header, and the registry before its first record, in one line or more
 - ``instants``: times as people name them: ``yesterday``, ``-2h``, ``14:02``, with or without a time zone
 - ``interfaces``: the requests that others may make of a journal

@@ -5,7 +5,7 @@ tree of ``n`` leaves has as many leaves as the largest power of two below ``n``.
 roots of the complete subtrees that it consists of, the largest one first: nothing else is needed to append to it.
 
 - :func:`leaf_hash`, :func:`node_hash`, :class:`Edge`: make a tree grow
-- :class:`Tree`: makes proofs of a tree whose leaf hashes are kept; :class:`Tail`: of the end of a tree
+- :class:`Tree`: makes proofs of a tree whose leaf hashes are kept
 - :func:`is_included`, :func:`is_consistent`: check proofs, with nothing but the hashes in them
 """
 
@@ -157,7 +157,19 @@ class Tree:
         size = self._checked(self.size if size is None else size)
         if not 0 <= old <= size:
             raise ValueError(f"a tree of {old} leaves is not the beginning of a tree of {size} leaves")
-        return [self._hash(*each) for each in consistency_path(old, size)]
+        if old in (0, size):
+            return []
+        begin, end, path = 0, size, []
+        while old < end:
+            middle = begin + _left(end - begin)
+            if old <= middle:
+                path.append((middle, end))
+                end = middle
+            else:
+                path.append((begin, middle))
+                begin = middle
+        own = [(begin, end)] if begin else []
+        return [self._hash(*each) for each in [*own, *reversed(path)]]
 
     def _checked(self, size: int) -> int:
         if not 0 <= size <= self.size:
@@ -190,73 +202,9 @@ def _complete(hashed: Sequence[bytes]) -> bytes:
     return hashed[0]
 
 
-class Tail:
-    """The end of a tree: its right edge when it had some size, and the leaves since. It makes consistency proofs of
-    trees from that size on.
-
-    :param edge: the right edge.
-    :param since: the hashes of the leaves since, one after the other in one text.
-    """
-
-    def __init__(self, edge: Edge, since: bytes) -> None:
-        self._from = edge.size
-        self._since = since
-        self._known: dict[tuple[int, int], bytes] = {}
-        begin = 0
-        for each in edge.hashes:
-            width = 1 << (edge.size - begin).bit_length() - 1
-            self._known[begin, begin + width] = each
-            begin += width
-
-    @property
-    def size(self) -> int:
-        """How many leaves the tree has."""
-        return self._from + len(self._since) // HASH_BYTES
-
-    def consistency(self, old: int, size: int) -> list[bytes]:
-        """As :meth:`Tree.consistency`.
-
-        :param old: not smaller than the size of the edge.
-        """
-        if not self._from <= old <= size <= self.size:
-            raise ValueError(f"no proof from {old} to {size} leaves, only from {self._from} to {self.size}")
-        return [self._hash(*each) for each in consistency_path(old, size)]
-
-    def _hash(self, begin: int, end: int) -> bytes:
-        if begin >= self._from:
-            edge = Edge()
-            first, last = (each - self._from for each in (begin, end))
-            edge.extend([self._since[at * HASH_BYTES : (at + 1) * HASH_BYTES] for at in range(first, last)])
-            return edge.root()
-        known = self._known.get((begin, end))
-        if known is None:
-            middle = begin + _left(end - begin)
-            known = self._known[begin, end] = node_hash(self._hash(begin, middle), self._hash(middle, end))
-        return known
-
-
 def _left(width: int) -> int:
     """How many leaves the left half of a tree of at least two leaves has."""
     return 1 << ((width - 1).bit_length() - 1)
-
-
-def consistency_path(old: int, size: int) -> list[tuple[int, int]]:
-    """The subtrees whose hashes are the consistency proof from a tree to a larger one: the first leaf of each, and the
-    one after its last.
-    """
-    if old in (0, size):
-        return []
-    begin, end, path = 0, size, []
-    while old < end:
-        middle = begin + _left(end - begin)
-        if old <= middle:
-            path.append((middle, end))
-            end = middle
-        else:
-            path.append((begin, middle))
-            begin = middle
-    own = [(begin, end)] if begin else []
-    return [*own, *reversed(path)]
 
 
 def is_included(hashed: bytes, index: int, size: int, proof: Sequence[bytes], root: bytes) -> bool:

@@ -2,16 +2,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from bussrv.transparency.tree import (
-    EMPTY_ROOT,
-    Edge,
-    Tree,
-    consistency_from,
-    is_consistent,
-    is_included,
-    leaf_hash,
-    node_hash,
-)
+from bussrv.transparency.tree import EMPTY_ROOT, Edge, Tree, is_consistent, is_included, leaf_hash, node_hash
 
 # The leaves and roots of the tests of Certificate Transparency, which RFC 6962 describes.
 LEAVES = [
@@ -147,14 +138,6 @@ def test_no_proof_leads_from_another_history(size, data):
     assert not any(is_consistent(old, TREE.root(old), size, other.root(), each) for each in proofs)
 
 
-@given(sized_trees(), st.data())
-def test_the_end_of_a_tree_makes_the_same_proofs(size, data):
-    old = data.draw(st.integers(0, size))
-    begin = data.draw(st.integers(0, old))
-    leaves = map(leaf_hash, LARGE[begin:])
-    assert consistency_from(TREE.edge(begin), leaves, old, size) == TREE.consistency(old, size)
-
-
 def changed(text, data):
     at, bit = data.draw(st.integers(0, len(text) - 1)), data.draw(st.integers(0, 7))
     return text[:at] + bytes([text[at] ^ 1 << bit]) + text[at + 1 :]
@@ -187,8 +170,6 @@ def test_checks_of_nonsense_end(size, old, index, proof):
         lambda: TREE.inclusion(5, 5),
         lambda: TREE.consistency(6, 5),
         lambda: Tree(5, lambda begin, end: b"").root(),
-        lambda: consistency_from(TREE.edge(3), [], 2, 9),
-        lambda: consistency_from(TREE.edge(3), [bytes(32)] * 5, 3, 9),
     ],
 )
 def test_what_cannot_be_is_refused(wrong):

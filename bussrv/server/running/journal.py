@@ -20,9 +20,9 @@ from bussrv.errors import JournalError
 from bussrv.journal.batch import BatchWriter, Rotation, SyncMode
 from bussrv.journal.checkpoints import read_checkpoint
 from bussrv.journal.condition import JournalCondition, JournalEnd
-from bussrv.journal.growth_proof import growth_proof
 from bussrv.journal.interfaces import IJournal
 from bussrv.journal.keys import PrivateKey, read_private
+from bussrv.journal.leaves import JournalTree
 from bussrv.journal.lock import LOCK, JournalLock
 from bussrv.journal.manifest import MANIFEST_NAME, Seal, last_seq
 from bussrv.journal.manifest_file import ManifestFile, read_manifest
@@ -313,10 +313,14 @@ class JournalPlace:
         return SealedNote(seal_hash, last_seq(seal) - found.size + 1, found.size, seal.closed, note)
 
     def growth_proof(self, begin: int, old: int, size: int) -> Deferred[list[bytes]]:
-        """See :func:`bussrv.journal.growth_proof.growth_proof`. It is made in a thread."""
-        threads = self._reactor.getThreadPool()
+        """The consistency proof between two sizes of the tree that begins with a record. It is made in a thread.
+
+        :returns: fails with :class:`bussrv.errors.JournalError` if the journal cannot be read.
+        """
         made: Deferred[list[bytes]] = deferToThreadPool(
-            self._reactor, threads, growth_proof, self.directory, begin, old, size
+            self._reactor,
+            self._reactor.getThreadPool(),
+            lambda: JournalTree(self.directory, begin).tree(size).consistency(old),
         )
         return made
 
