@@ -12,8 +12,9 @@
         promise()
 
 The mark takes further arguments: ``installed`` finds the plugin of a format by its name, ``seed`` draws other garbage,
-and ``in_memory=True`` leaves out what needs a server in a process of its own. pytest finds this module by itself if
-bussrv is installed.
+and ``in_memory=True`` leaves out what needs a server in a process of its own. A ``conftest.py`` has the plugin with
+``pytest_plugins = ["bussrv.testing.pytest_plugin"]``. pytest does not find it by itself: it would then rewrite the
+assertions of the whole package, in every run of whoever has installed it.
 """
 
 from __future__ import annotations
