@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,6 +15,7 @@ from bussrv.events import Event
 from bussrv.journal.condition import JournalCondition, JournalEnd
 from bussrv.journal.interfaces import IJournal
 from bussrv.journal.manifest import Seal
+from bussrv.witness.submitting import WitnessCondition
 
 
 class AdministeredJournal(Protocol):
@@ -91,6 +92,9 @@ class AdministeredServer(Protocol):
 
     def journal_condition(self) -> JournalCondition:
         """How well the journal can be written."""
+
+    def witnesses(self) -> Sequence[WitnessCondition]:
+        """How the witnesses are doing that cosign its journal."""
 
     def dialed(self) -> Iterable[Dialed]:
         """The links that this server is to dial."""

@@ -448,7 +448,7 @@ class Service:
 
     def _failed(self, request: Request, failure: Failure) -> None:
         error = failure.value
-        log.failure("the handler of {name} failed", failure, name=self._name)
+        log.failure("the handler of {name} failed", failure, event="embedding.handler-failed", name=self._name)
         self._client.core.reject(request, *refusal(error if isinstance(error, Exception) else Exception(str(error))))
         self._handled()
 
@@ -526,7 +526,7 @@ class Subscription(Generic[Item]):
         try:
             call(item)
         except Exception:
-            log.failure("what a subscription calls failed")
+            log.failure("what a subscription calls failed", event="embedding.call-failed")
 
 
 def _tell(waiting: Deferred[Any]) -> Callable[[Any], None]:
@@ -548,7 +548,7 @@ async def _awaited(answer: Awaitable[Any]) -> Any:
 
 
 def _log(failure: Failure) -> None:
-    log.failure("an answer could not be sent", failure)
+    log.failure("an answer could not be sent", failure, event="embedding.not-answered")
 
 
 def _nothing() -> None:

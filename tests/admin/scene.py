@@ -94,6 +94,7 @@ class Admin(Network):
             journal_place=NoJournal(),
             links=DialedLinks(self.bus, self.reactor),
             listeners={},
+            witnesses=list,
             threshold=Threshold(),
             is_draining=lambda: "drain" in self.calls,
             reload=lambda: succeed(None),

@@ -63,6 +63,8 @@ def test_everything_that_a_server_sees_happens(long_days):
         ev.IncidentAcknowledged,
         ev.JournalSalvaged,
         ev.JournalPruned,
+        ev.SealWitnessed,
+        ev.SealRefused,
     }
     assert kinds.keys() >= set(ev.EVENT_CLASSES) - never - {ev.JournalDegraded, ev.JournalRestored}
     formats = {each.event.protocol for each in long_days[0] if isinstance(each.event, ev.SessionOpened)}

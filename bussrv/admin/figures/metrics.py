@@ -33,6 +33,7 @@ from bussrv.incidents.judging import WEIGHT_NAMES, weight_of
 from bussrv.incidents.words import KINDS, kind_of
 from bussrv.journal.condition import ShippingCondition
 from bussrv.version import VERSION
+from bussrv.witness.submitting import WitnessCondition
 
 DAY = 86_400
 
@@ -101,6 +102,16 @@ def _shipping(name: str, about: str, value: Callable[[ShippingCondition], float]
         return None if shipping is None else value(shipping)
 
     return _one(name, about, found)
+
+
+def _each_witness(name: str, about: str, value: Callable[[WitnessCondition], float]) -> Metric:
+    """A metric with a value for each witness."""
+
+    def samples(moment: ServerAtMoment) -> Iterator[Sample]:
+        for each in moment.server.witnesses():
+            yield (each.name,), float(value(each))
+
+    return Metric(name=name, help=about, samples=samples, labels=("witness",), kind=_kind(name))
 
 
 def _incidents(moment: ServerAtMoment) -> Iterator[Sample]:
@@ -272,6 +283,16 @@ METRICS: tuple[Metric, ...] = (
         "bussrv_journal_usable_bytes",
         "Bytes that changes may still take before --journal-min-free.",
         lambda moment: moment.look.journal.usable,
+    ),
+    _each_witness(
+        "bussrv_witness_records",
+        "Records that a witness has cosigned; 0: none since the start of the server.",
+        lambda witness: witness.size or 0,
+    ),
+    _each_witness(
+        "bussrv_witness_troubled",
+        "Whether the last attempt to have a checkpoint cosigned failed: 1 or 0.",
+        lambda witness: bool(witness.trouble),
     ),
     _shipping(
         "bussrv_journal_unshipped_segments",

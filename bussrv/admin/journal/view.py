@@ -12,6 +12,7 @@ from bussrv.journal.closed import stored_size
 from bussrv.journal.manifest import Seal
 from bussrv.journal.record import format_time
 from bussrv.journal.segment import list_segments
+from bussrv.witness.submitting import WitnessCondition
 
 
 class HeadView(Struct, frozen=True):
@@ -57,6 +58,7 @@ class JournalView(Struct, frozen=True, kw_only=True):
     :ivar oldest_wait: the seconds for which the oldest entry has waited to be written.
     :ivar degraded: the reason why changes are refused; ``None``: they are not refused.
     :ivar audit: what an audit says that runs beside the server; ``None``: none is named (``--audit-summary``).
+    :ivar witnesses: the witnesses that are asked to cosign it (``--witness``).
     """
 
     directory: str
@@ -71,6 +73,7 @@ class JournalView(Struct, frozen=True, kw_only=True):
     oldest_wait: float
     degraded: str | None
     audit: AuditView | None
+    witnesses: list[WitnessCondition]
 
 
 async def show(call: Call) -> JournalView:
@@ -95,6 +98,7 @@ async def show(call: Call) -> JournalView:
         oldest_wait=condition.oldest_wait,
         degraded=condition.trouble,
         audit=audit,
+        witnesses=list(call.server.witnesses()),
     )
 
 

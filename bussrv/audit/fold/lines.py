@@ -108,6 +108,8 @@ class FoldLine(Struct, kw_only=True, gc=False, omit_defaults=True, tag_field="ev
     kind: ClassVar[str | None] = None
     since: ClassVar[int | None] = None
     note: ClassVar[str | None] = None
+    witness: ClassVar[str | None] = None
+    size: ClassVar[int | None] = None
 
 
 _ABOUT_SESSIONS = ("session.opened", "session.identified", "session.left", "session.resumed", "session.closed")

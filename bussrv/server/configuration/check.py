@@ -134,6 +134,7 @@ def unstarted(bus: Bus, reactor: Any) -> admin.AdminView:
         links=DialedLinks(bus, reactor),
         listeners={},
         threshold=Threshold(),
+        witnesses=list,
         is_draining=lambda: False,
         reload=lambda: succeed(None),
         drain=lambda: None,

@@ -41,6 +41,7 @@ from bussrv.server.running.journal import JournalPlace, NoJournal
 from bussrv.server.running.links import DialedLinks
 from bussrv.server.running.ports import CannotListen, start, would_start
 from bussrv.turns.clock import Clock
+from bussrv.witness.submitting import WitnessCondition
 
 log = Logger()
 
@@ -65,6 +66,7 @@ class AdminView:
     links: DialedLinks
     listeners: Mapping[str, IListener]
     threshold: Threshold
+    witnesses: Callable[[], Sequence[WitnessCondition]]
     is_draining: Callable[[], bool]
     reload: Callable[[], Deferred[Reloaded | None]]
     drain: Callable[[], None]

@@ -202,6 +202,7 @@ class BusService(Service):
         Presence(self.bus, self._reactor, shows_users=self._config.journal_pseudonyms is None)
         self._policy = PolicyInEffect(self.bus, self._installed)
         self._links = DialedLinks(self.bus, self._reactor)
+        self._witnesses = WitnessesInEffect(self._place, self.registry, self._reactor)
         self._view = AdminView(
             bus=self.bus,
             journal=journal,
@@ -212,12 +213,12 @@ class BusService(Service):
             links=self._links,
             listeners=self.listeners,
             threshold=self._threshold,
+            witnesses=self._witnesses.conditions,
             is_draining=lambda: self._drains,
             reload=self.reload,
             drain=partial(self._process.end, partial(self.asked_to_stop, drain=True), self.stopService),
         )
         self._incidents = IncidentsInEffect(self._config, self._view, recovered, lambda: self._admin.peers)
-        self._witnesses = WitnessesInEffect(self._place, self.registry, self._reactor)
         self._open()
         self._note_start(recovered)
         self.bus.uses.start(self._reactor)

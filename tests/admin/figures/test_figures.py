@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from bussrv.incidents.judging import Incident
 from bussrv.incidents.words import KINDS
 from bussrv.journal.condition import JournalCondition, ShippingCondition
 from bussrv.values import Traffic
+from bussrv.witness.submitting import WitnessCondition
 from tests.bus.harness import BusHarness, RecordingLink
 from tests.docs.pages import rows
 from tests.server.running.test_ports import Days
@@ -49,6 +50,9 @@ class Server(BusHarness):
     def journal_condition(self) -> JournalCondition:
         self.looks += 1
         return self.condition
+
+    def witnesses(self) -> Sequence[WitnessCondition]:
+        return [WitnessCondition("attic.example/w1", 40, ""), WitnessCondition("barn.example/w2", None, "away")]
 
     def dialed(self) -> Iterable[Dialed]:
         return self.links
@@ -179,7 +183,7 @@ def scraped(server: Server, figures: Figures) -> dict[str, dict[tuple[str, ...],
     return found
 
 
-def test_metrics_say_how_many_incidents_go_on_and_need_a_look() -> None:
+def test_metrics_say_what_needs_a_look_and_what_witnesses_do() -> None:
     server = Server()
     server.incidents.go_on([
         Incident(what="address", number=12, address="192.0.2.1", kinds=("auth.failed",)),
@@ -194,6 +198,8 @@ def test_metrics_say_how_many_incidents_go_on_and_need_a_look() -> None:
     assert {kind for kind, number in going_on.items() if number} == {("logins",), ("link",)}
     assert (going_on["link",], going_on.keys()) == (2, {(kind,) for kind in KINDS})
     assert found["bussrv_incidents_unacknowledged"] == {("grave",): 1, ("serious",): 1, ("minor",): 1}
+    assert found["bussrv_witness_records"] == {("attic.example/w1",): 40, ("barn.example/w2",): 0}
+    assert found["bussrv_witness_troubled"] == {("attic.example/w1",): 0, ("barn.example/w2",): 1}
 
 
 def test_metrics_say_what_the_server_has() -> None:

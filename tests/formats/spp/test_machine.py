@@ -246,8 +246,8 @@ class SppMachine(RuleBasedStateMachine):
         sessions = self.network.registry.state.sessions
         arrived = False
         while not arrived:
-            stamped, done = held[0]
-            arrived = done is not None and stamped[0].event.session in sessions
+            first = held[0]
+            arrived = first.waiter is not None and first.stamped[0].event.session in sessions
             self.network.journal.release(1)
 
     @rule(number=st.sampled_from(PROVIDERS))

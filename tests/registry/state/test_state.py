@@ -110,6 +110,8 @@ class PlainState(RegistryState):
     """Folds as :class:`EventFold` says, and sets services in plain steps."""
 
     def apply(self, event, time):
+        if isinstance(event, (ev.ServerStarted, ev.ConfigReloaded)):
+            self.in_effect = event.in_effect
         EventFold.apply(self, event, time)
 
     def _set_service(self, session, service, time):

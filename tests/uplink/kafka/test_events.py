@@ -101,16 +101,17 @@ def refused(broker: Broker, topic: str, directory: Path, **options: Any) -> str:
 def test_each_sealed_record_is_there_as_journaled(broker: Broker, journal: Path) -> None:
     broker.create("as-journaled", 3)
     server = Kept(journal, rotation=SMALL)
-    write(server, 1200)
+    # The next record is not the first one of a segment, which would be sealed at once.
+    write(server, 1203)
     server.write("not sealed yet")
-    done = sent(broker, "as-journaled", journal, 1200)
+    done = sent(broker, "as-journaled", journal, 1203)
     records = broker.read("as-journaled", 3)
-    assert [each.value for each in records] == lines_of(journal)[:1200]
+    assert [each.value for each in records] == lines_of(journal)[:1203]
     assert {(each.key, each.partition) for each in records} == {(b"server", records[0].partition)}
     last = records[-1]
-    assert dict(last.headers) == {"seq": b"1200", "hash": line_hash(last.value).encode(), "boot": b"boot"}
-    assert done.figures.registry.get_sample_value("bussrv_uplink_events_last_sent") == 1200
-    assert done.figures.registry.get_sample_value("bussrv_uplink_events_last_sealed") == 1200
+    assert dict(last.headers) == {"seq": b"1203", "hash": line_hash(last.value).encode(), "boot": b"boot"}
+    assert done.figures.registry.get_sample_value("bussrv_uplink_events_last_sent") == 1203
+    assert done.figures.registry.get_sample_value("bussrv_uplink_events_last_sealed") == 1203
 
 
 def test_it_goes_on_after_the_last_record_in_the_topic(broker: Broker, journal: Path) -> None:
