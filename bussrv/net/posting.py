@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from io import BytesIO
 from typing import Any
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 from twisted.internet.defer import Deferred
@@ -24,15 +25,15 @@ PATIENCE = 10.0
 """The longest time for a request, in seconds: to connect, and for the whole answer."""
 
 MOST_ANSWER = 1 << 16
-"""The most bytes of an answer that are read."""
+"""The most bytes of an answer that are kept. Whoever sends more is cut off."""
 
 
 class NotPosted(Exception):
-    """There is no whole answer. The message says why, in a few words."""
+    """There is no answer. The message says why, and names the host, but not the path, which is often a secret."""
 
 
 class Posted(Struct, frozen=True):
-    """An answer."""
+    """An answer. Of a long one, the body is its beginning."""
 
     status: int
     content_type: str
@@ -53,8 +54,9 @@ class Poster:
         :param url: in ASCII.
         :returns: fires with the answer, whatever its status; fails with :class:`NotPosted`.
         """
+        host = urlsplit(url).hostname
         done: Deferred[Posted] = Deferred.fromCoroutine(self._post(url, body, headers))
-        late = Failure(NotPosted("it did not answer in time"))
+        late = Failure(NotPosted(f"{host} did not answer in time"))
         return done.addTimeout(PATIENCE, self._reactor, lambda result, seconds: late)
 
     async def _post(self, url: str, body: bytes, headers: Mapping[str, str]) -> Posted:
@@ -62,7 +64,7 @@ class Poster:
         try:
             response = await self._agent.request(b"POST", url.encode("ascii"), sent, FileBodyProducer(BytesIO(body)))
         except Exception as error:
-            raise NotPosted(f"it cannot be reached: {_kind(error)}") from error
+            raise NotPosted(f"{urlsplit(url).hostname} cannot be reached: {_kind(error)}") from error
         kinds = response.headers.getRawHeaders("Content-Type", [""])
         return Posted(response.code, kinds[-1], await _read(response))
 
@@ -74,7 +76,7 @@ def _kind(error: Exception) -> str:
 
 
 def _read(response: IResponse) -> Deferred[bytes]:
-    """Fires with the body of an answer; fails with :class:`NotPosted` if it is too long, or not whole."""
+    """Fires with the body of an answer, as far as it is kept."""
     done: Deferred[bytes] = Deferred()
     response.deliverBody(_Body(done))
     return done
@@ -97,9 +99,5 @@ class _Body(Protocol):
 
     def connectionLost(self, reason: Failure | None = None) -> None:
         """Everything came, or the connection broke."""
-        if self._done.called:
-            return
-        if self._size > MOST_ANSWER:
-            self._done.errback(NotPosted(f"its answer has over {MOST_ANSWER} bytes"))
-        else:
-            self._done.callback(b"".join(self._parts))
+        if not self._done.called:
+            self._done.callback(b"".join(self._parts)[:MOST_ANSWER])

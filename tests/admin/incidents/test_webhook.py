@@ -90,7 +90,7 @@ def test_a_refusal_and_a_silence_are_failures() -> None:
     assert outcome(webhook=url) == "127.0.0.1 cannot be reached: ConnectionRefusedError"
     with create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/secret"
-        assert outcome(webhook=url, patience=0.7) == "it took too long"
+        assert outcome(webhook=url, patience=0.7) == "127.0.0.1 did not answer in time"
 
 
 def test_a_certificate_is_checked(tmp_path: Path) -> None:

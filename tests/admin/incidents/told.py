@@ -35,11 +35,12 @@ def main() -> None:
     from twisted.internet import reactor
 
     from bussrv.admin.incidents import command, webhook
+    from bussrv.net import posting
 
     request = json.loads(sys.stdin.buffer.read())
     send: Any
     if "webhook" in request:
-        webhook.PATIENCE = request["patience"]
+        posting.PATIENCE = request["patience"]
         send = webhook.Webhook(request["webhook"], reactor)
     else:
         command.PATIENCE = request["patience"]
