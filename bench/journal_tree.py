@@ -1,4 +1,4 @@
-"""What the tree of records costs a durable change: the CPU of the same changes with the tree and without, in turns.
+"""The cost of the tree of records for a durable change: the CPU of the same changes with and without it, in turns.
 
 Sessions ask for one change after the other, as in ``closed loop`` of ``journal.py``, in a directory in memory, so that
 nothing but CPU is measured. The least of all rounds counts: what else runs on the machine only adds to it.

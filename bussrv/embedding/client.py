@@ -459,7 +459,7 @@ class Service:
 
 
 class Subscription(Generic[Item]):
-    """What comes, in order, with the gaps: an asynchronous iterator for coroutines of Twisted.
+    """The messages, in order, with the gaps: an asynchronous iterator for coroutines of Twisted.
 
     If the client has been given a function to call, nothing waits here.
     """

@@ -75,7 +75,7 @@ class Pipe:
             self._deliver()
 
     def take(self, most: int | None = None) -> bytes:
-        """What the server has sent, or the first ``most`` bytes of it."""
+        """The bytes that the server has sent, or the first ``most`` of them."""
         taken = bytes(self._sent[:most])
         del self._sent[: len(taken)]
         if not self._sent and self.is_open:

@@ -157,7 +157,7 @@ class Identities:
         self._over = over
         self._ids: dict[str, IdUse] = {}
         self._held = 0
-        # What a look has to look at: of very many ids, few.
+        # A look covers these: of very many ids, few.
         self._contested: dict[str, None] = {}
         self._ended: dict[str, None] = {}
         """Ids of which a session was closed, in the order of the last time."""

@@ -107,7 +107,7 @@ class Presence:
         self.sessions: dict[str, OpenSession] = {}
         self._not_kept = not_kept
         self._over = over
-        # What a look has to look at: of very many services, few.
+        # A look covers these: of very many services, few.
         self._lost: dict[str, None] = {}
         self._unprovided: dict[str, None] = {}
         self._ids = Identities(server, not_kept, over)

@@ -192,7 +192,7 @@ def _seq(proof: Proof) -> int:
 
 
 class Trust(Struct, frozen=True, kw_only=True):
-    """What the reader of a proof trusts.
+    """The keys that the reader of a proof trusts.
 
     :ivar log: the verifier key of the journal; ``None``: the one in the bundle.
     :ivar witnesses: verifier keys, and ``quorum`` how many of them have to cosign; ``None``: all.

@@ -18,7 +18,7 @@ import tempfile
 from pathlib import Path
 
 DER = bytes.fromhex("302a300506032b6570032100")
-"""What stands before an Ed25519 key in DER."""
+"""The bytes before an Ed25519 key in DER."""
 
 Signature = tuple[str, bytes, bytes]
 

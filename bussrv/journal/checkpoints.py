@@ -129,8 +129,13 @@ def read_checkpoint(text: str) -> tuple[Checkpoint, Note]:
 
     :raises NoteError: if it is none.
     """
-    note = parse_note(text.encode()) if "\n\n" in text else Note(text)
+    note = parse_note(text.encode()) if is_signed(text) else Note(text)
     return parse_checkpoint(note.text), note
+
+
+def is_signed(text: str) -> bool:
+    """Whether the checkpoint in a seal is a signed note, and not its text alone."""
+    return "\n\n" in text
 
 
 def checkpoint_fault(text: str, time: int, last_seq: int) -> str | None:

@@ -44,8 +44,6 @@ class Witness:
         :raises bussrv.transparency.witnessing.Rejection: it may not be cosigned.
         :raises OSError: it cannot be kept, and so is not cosigned.
         """
-        # What is wrong with a checkpoint by itself is found without its turn.
-        judge(submission, self._keys, self._latest)
         with self._turn:
             checkpoint = judge(submission, self._keys, self._latest)
             now = self._utc()

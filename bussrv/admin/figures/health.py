@@ -138,7 +138,7 @@ class MissingLink(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """What is missing, and why."""
+        """The link that is missing, and why it is."""
         if self.lost is None:
             return f"{self.server} is not linked"
         if self.lost.reason is None:

@@ -27,7 +27,7 @@ _SECOND = 1_000_000
 
 
 class About(NamedTuple):
-    """What a condition is about.
+    """The subject of a condition.
 
     :ivar what: the kind of the incident.
     :ivar subject: the other server, or the name of the check.

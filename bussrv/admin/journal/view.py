@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from bussrv.admin.http.routes import Call
 from bussrv.admin.journal.audit import AuditView
+from bussrv.journal.checkpoints import is_signed
 from bussrv.journal.closed import stored_size
 from bussrv.journal.manifest import Seal
 from bussrv.journal.record import format_time
@@ -123,7 +124,7 @@ async def checkpoint(call: Call) -> CheckpointView:
     return CheckpointView(
         seal=seal_view(sealed),
         checkpoint=None if seal is None else seal.checkpoint,
-        is_signed=seal is not None and seal.checkpoint is not None and "\n\n" in seal.checkpoint,
+        is_signed=seal is not None and seal.checkpoint is not None and is_signed(seal.checkpoint),
     )
 
 

@@ -49,8 +49,8 @@ _FORGETFUL = {
     "spark.ui.retainedTasks": "1000",
     "spark.sql.ui.retainedExecutions": "10",
 }
-"""What the driver of a cluster remembers of work that is done. By default, that is 100,000 tasks, and large journals
-need more."""
+"""The bounds of what the driver of a cluster remembers of work that is done. By default, it remembers up to 100,000
+tasks."""
 
 COMPILED_QUERIES = 1000
 """The most pieces of compiled code that Spark keeps. An audit makes hundreds; a session may run several audits."""

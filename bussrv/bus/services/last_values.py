@@ -69,7 +69,7 @@ class LastValues:
         return self._values[service][0]
 
     def about(self, service: str) -> Any:
-        """What else is known of the newest payload of a service; ``None``: nothing, or there is none."""
+        """Further facts of the newest payload of a service; ``None``: nothing, or there is none."""
         return self._values.get(service, (b"", None))[1]
 
     def services(self) -> list[str]:
