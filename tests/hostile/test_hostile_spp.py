@@ -200,6 +200,20 @@ def test_a_connection_takes_no_more_memory_than_a_packet() -> None:
 
 def expect_little_memory(row: Row) -> None:
     data = row.build()
+    # What other threads of the process allocate meanwhile is counted too, and only ever adds.
+    measured = [_memory_taken(row, data)]
+    while len(measured) < 5 and not _is_little(measured, len(data)):
+        measured.append(_memory_taken(row, data))
+    assert _is_little(measured, len(data)), measured
+
+
+def _is_little(measured: list[tuple[int, int]], size: int) -> bool:
+    while_open, afterwards = map(min, zip(*measured, strict=True))
+    return while_open <= min(size, MAX_PACKET + 8) + ROOM and afterwards <= MOST_KEPT
+
+
+def _memory_taken(row: Row, data: bytes) -> tuple[int, int]:
+    """The bytes that an attack takes while its connection is open, and those that stay when it is gone."""
     scene = Scene(row.guarded)
     intruder = scene.intruder()
     gc.collect()
@@ -210,11 +224,11 @@ def expect_little_memory(row: Row) -> None:
         intruder.connection.take()
         scene.network.journal.records.clear()
         gc.collect()
-        assert tracemalloc.get_traced_memory()[0] - before <= min(len(data), MAX_PACKET + 8) + ROOM
+        while_open = tracemalloc.get_traced_memory()[0] - before
         intruder.disappear()
         scene.network.journal.records.clear()
         gc.collect()
-        assert tracemalloc.get_traced_memory()[0] - before <= MOST_KEPT
+        return while_open, tracemalloc.get_traced_memory()[0] - before
     finally:
         tracemalloc.stop()
 

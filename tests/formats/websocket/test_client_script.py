@@ -231,6 +231,8 @@ def test_a_server_that_is_killed_and_comes_back(client: Page, running: Restarted
     client.evaluate("patient.publish('lamp', 'after', { confirm: true })")
     while client.evaluate("take(both, 1)") != [["lamp", "after"]]:
         pass
+    # The server has answered the registration of the service when it confirms what is published on it.
+    client.evaluate("bus.publish('upper', '', { confirm: true })")
     assert client.evaluate("patient.request('upper', 'after').then(({ payload }) => text(payload))") == "AFTER"
     told = client.evaluate("told")
     delays = [state["retryIn"] for state in told if state["state"] == "down"]
