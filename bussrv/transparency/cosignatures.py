@@ -174,6 +174,15 @@ def _verifies(key: VerifierKey, message: bytes, signature: bytes) -> bool:
     return True
 
 
+def has_ml_dsa() -> bool:
+    """Whether ML-DSA-44 can be computed here."""
+    try:
+        _ml_dsa()
+    except NoteError:
+        return False
+    return True
+
+
 def _ml_dsa() -> Any:
     try:
         from cryptography.hazmat.primitives.asymmetric import mldsa

@@ -144,7 +144,8 @@ def judge(submission: Submission, keys: Keys, latest: Callable[[str], Checkpoint
         raise Rejection(CONFLICT, f"the size that was cosigned last is {known.size}", known.size)
     if not is_consistent(known.size, known.root, found.size, found.root, submission.proof):
         raise Rejection(
-            INCONSISTENT, f"the proof does not show that the {known.size} entries that were cosigned are still there"
+            INCONSISTENT,
+            f"the proof does not show that the {known.size} cosigned entries of {found.origin} are still there",
         )
     return found
 

@@ -14,7 +14,7 @@ from twisted.internet.endpoints import serverFromString
 
 from bussrv.errors import ConfigError, JournalError
 from bussrv.journal.keys import read_private
-from bussrv.transparency.cosignatures import SigningKey
+from bussrv.transparency.cosignatures import SigningKey, has_ml_dsa
 from bussrv.transparency.notes import COSIGNATURE, ML_DSA_44, NoteError, VerifierKey, name_fault, parse_key
 from bussrv.transparency.witnessing import Keys
 from bussrv.witness.memory import WitnessMemory
@@ -43,15 +43,16 @@ class WitnessSettings(Struct, frozen=True, kw_only=True):
     ml_dsa: bool = False
 
 
-def signing_keys(name: str, seed: bytes, *, ml_dsa: bool) -> list[SigningKey]:
+def signing_keys(name: str, seed: bytes, *, ml_dsa: bool | None) -> list[SigningKey]:
     """The keys of a witness, all made of one secret.
 
+    :param ml_dsa: whether it has an ML-DSA-44 key, too; ``None``: if the installed ``cryptography`` has ML-DSA.
     :raises ConfigError: the name cannot be one, or the installed ``cryptography`` has no ML-DSA.
     """
     if (wrong := name_fault(name)) is not None:
         raise ConfigError(wrong)
     found = [SigningKey(name, COSIGNATURE, seed)]
-    if ml_dsa:
+    if has_ml_dsa() if ml_dsa is None else ml_dsa:
         # A key signs in one way only.
         found.append(SigningKey(name, ML_DSA_44, hashlib.sha256(_ML_DSA_CONTEXT + seed).digest()))
     try:

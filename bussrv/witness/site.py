@@ -18,7 +18,8 @@ from twisted.python.failure import Failure
 from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET, Request, Site
 
-from bussrv.transparency.witnessing import CONFLICT, SIZE_TYPE, Rejection, parse_submission
+from bussrv.counts.throttle import LOG_BURST, LOG_RATE, Throttle
+from bussrv.transparency.witnessing import CONFLICT, INCONSISTENT, SIZE_TYPE, Rejection, parse_submission
 from bussrv.witness.witness import Witness
 
 MOST_BODY = 1 << 18
@@ -87,6 +88,7 @@ class WitnessResource(Resource):
         self._witness = witness
         self._reactor = reactor
         self._waiting = 0
+        self._warnings = Throttle(LOG_RATE, LOG_BURST, reactor.seconds)
         self.counts: Counter[int] = Counter()
 
     def render_GET(self, request: Request) -> bytes:  # noqa: N802 - called by Twisted
@@ -130,6 +132,9 @@ class WitnessResource(Resource):
         if isinstance(error, Rejection):
             if error.status == CONFLICT:
                 return CONFLICT, f"{error.size}\n", SIZE_TYPE
+            if error.status == INCONSISTENT and self._warnings.admit("") is not None:
+                # It is signed: whoever has the key of the log shows two histories.
+                log.warn("not cosigned: {message}", event="witness.inconsistent", message=str(error))
             return error.status, f"{error}\n", _TEXT
         log.failure("a submission could not be kept", failure, event="witness.failed")
         return 500, "the witness cannot keep anything at the moment\n", _TEXT

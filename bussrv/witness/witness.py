@@ -26,12 +26,22 @@ class Witness:
     def __init__(
         self, keys: Keys, signing: Sequence[SigningKey], memory: WitnessMemory, utc: Callable[[], int]
     ) -> None:
-        self._keys = keys
+        self.use(keys)
         self._signing = signing
         self._memory = memory
         self._utc = utc
         self._turn = Lock()
+
+    def use(self, keys: Keys) -> None:
+        """Know other logs from now on. What was cosigned of those that are not named any more stays."""
+        self._keys = keys
         self._origins = {origin_hash(each): each for each in keys}
+
+    def close(self) -> None:
+        """Cosign nothing any more, and let another process use what was kept."""
+        with self._turn:
+            self.use({})
+            self._memory.close()
 
     @property
     def verifiers(self) -> list[str]:
@@ -45,12 +55,13 @@ class Witness:
         :raises OSError: it cannot be kept, and so is not cosigned.
         """
         with self._turn:
-            checkpoint = judge(submission, self._keys, self._latest)
+            keys = self._keys
+            checkpoint = judge(submission, keys, self._latest)
             now = self._utc()
             given = [each.sign(submission.note.text, now // _SECOND) for each in self._signing]
             known = self._memory.newest(checkpoint.origin)
             if known is None or known.checkpoint.size < checkpoint.size:
-                trusted = {(each.name, each.id) for each in self._keys[checkpoint.origin]}
+                trusted = {(each.name, each.id) for each in keys[checkpoint.origin]}
                 own = [each for each in submission.note.signatures if (each.name, each.id) in trusted]
                 self._memory.add(Cosigned(checkpoint, Note(submission.note.text, (*own, *given))), now)
         return given

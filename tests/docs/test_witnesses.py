@@ -32,7 +32,7 @@ def options_of(line: str) -> list[str]:
 
 @pytest.mark.processes
 def test_a_journal_is_cosigned_as_the_page_says(tmp_path: Path) -> None:
-    begin, show, attend, ask = blocks(NAME, "sh")
+    begin, show, attend, ask, be_witness = blocks(NAME, "sh")
     keygen, start = begin.replace("/etc/bussrv/hall.key", str(tmp_path / "hall.key")).splitlines()
     journal = tmp_path / "bussrv-journal"
     shell(keygen, tmp_path)
@@ -52,6 +52,15 @@ def test_a_journal_is_cosigned_as_the_page_says(tmp_path: Path) -> None:
             await_line(server, "the witness attic.example/w1 cosigned")
             assert server.stop() == 0
         assert len(cosigned_sizes(journal, witness.keys)) == 1
+    keygen, start = be_witness.replace("/etc/bussrv", str(tmp_path / "etc")).splitlines()
+    (tmp_path / "etc").mkdir()
+    shell(keygen, tmp_path)
+    free = ("--witness-listen", "tcp:0:interface=127.0.0.1")
+    named = [key if each.startswith("hall.example/journal+") else each for each in options_of(start)]
+    with RunningServer(tmp_path / "barn", [*named, *free]) as server:
+        await_line(server, "verifier key barn.example/w1+")
+        assert server.stop() == 0
+    assert (tmp_path / "barn.witness").is_dir()
     ((asked, printed),) = examples(NAME)
     said = shell(f"bussrv {asked}", tmp_path)
     assert says(said, printed), said

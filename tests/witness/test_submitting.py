@@ -180,7 +180,7 @@ def test_a_journal_that_forgot_its_end_is_told_so_once() -> None:
     (_, *refused) = place.journal.said
     assert [(kind, size) for kind, _, size, _ in refused] == [("refused", 5), ("refused", 14)]
     assert refused[0][3] == "it has cosigned 9 records, and this journal has 5"
-    assert refused[1][3].startswith("422 the proof does not show that the 9 entries")
+    assert refused[1][3].startswith("422 the proof does not show that the 9 cosigned entries of hall.example")
     assert len(place.journal.kept) == 1
 
 

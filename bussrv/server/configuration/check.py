@@ -23,7 +23,7 @@ from bussrv.server.configuration.faults import collecting, noting
 from bussrv.server.configuration.rehearsal import Rehearsal
 from bussrv.server.configuration.sources import GivenValue
 from bussrv.server.log.text import Threshold
-from bussrv.server.running import admin, policy
+from bussrv.server.running import admin, cosigning, policy
 from bussrv.server.running.identity import make_checkers
 from bussrv.server.running.journal import NoJournal, journal_faults
 from bussrv.server.running.links import DialedLinks, read_token
@@ -91,6 +91,8 @@ def check_places(
             make_dialer(description, bus, reactor)
     if _IDENTITY.isdisjoint(faulty):
         faults += check_endpoints(checked, [*made, *([ADMIN] if checked.admin is not None else [])])
+    with collecting(faults):
+        cosigning.keys_in(checked, reactor)
     if checked.journal_config is not None:
         faults += journal_faults(checked.journal_config, checked.place)
     return faults

@@ -13,7 +13,7 @@ from bussrv.errors import BadValue
 from bussrv.options import FILE, Network, Text, ValueKind
 from bussrv.policy.logins.users import check_user
 from bussrv.transparency.checkpoints import origin_fault
-from bussrv.transparency.notes import NoteError
+from bussrv.transparency.notes import ED25519, NoteError, parse_key
 from bussrv.transparency.witnessing import parse_witness
 from bussrv.values import shown
 
@@ -134,6 +134,23 @@ class WitnessUrl(ValueKind[str]):
             parse_witness(text)
         except NoteError as error:
             raise BadValue(str(error)) from error
+        return text
+
+
+class LogKey(ValueKind[str]):
+    """The verifier key of a log, such as the journal of another server."""
+
+    takes = "a verifier key"
+
+    def check(self, value: object) -> str:
+        """The text; :func:`bussrv.transparency.notes.parse_key` reads it."""
+        text = Text().check(value)
+        try:
+            key = parse_key(text)
+        except NoteError as error:
+            raise BadValue(str(error)) from error
+        if key.type != ED25519:
+            raise BadValue(f"{shown(key.name)} is the key of a witness: those of logs sign notes, and do not cosign")
         return text
 
 

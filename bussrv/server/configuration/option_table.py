@@ -44,6 +44,7 @@ from bussrv.server.configuration.option_kinds import (
     Endpoint,
     JournalDirectory,
     JournalOrigin,
+    LogKey,
     ServiceNames,
     Url,
     UserOfNetwork,
@@ -53,6 +54,7 @@ from bussrv.server.log.levels import PARTS, Levels, LogLevelsKind
 from bussrv.settings import Settings
 
 ADMIN_ENDPOINT = "tcp:7280:interface=127.0.0.1"
+WITNESS_ENDPOINT = "tcp:7281:interface=127.0.0.1"
 LogFormat = Literal["text", "json"]
 
 ENDPOINTS = OptionGroup("endpoints", "Endpoints of wire formats")
@@ -287,6 +289,40 @@ class ServerOptions:
         "segment ends. It needs `--journal-key`.",
         unset="none",
         example=["https://attic.example:7281 attic.example/w1+73e1f334+BDtqJ7zOtqQtYqOo0CpvDXNlMhV3HeJDpjrASKGLWdop"],
+    )
+    witness_for: tuple[str, ...] = JOURNAL.option(
+        ListOf(LogKey(), "verifier keys"),
+        (),
+        "The verifier key of the journal of another server, such as one that is linked with this one, which "
+        "`bussrv journal checkpoint` prints there. This server is a witness for it: it cosigns a "
+        "checkpoint only if everything is still there that it cosigned before. May be repeated. It needs "
+        "`--witness-key` and `--witness-name`.",
+        unset="none",
+        example=["hall.example/journal+69eec8f3+AQOhB7/zzhC+HXDdGOdLwJln5NYwm6UNXx3chmQSVTG4"],
+    )
+    witness_key: Path | None = JOURNAL.option(
+        FILE,
+        None,
+        "The file of the private key that this server cosigns with, as a witness. `bussrv journal keygen` makes it. It "
+        "is not the one of `--journal-key`.",
+        unset="this server is no witness",
+        example="/etc/bussrv/witness.key",
+        reloadable=False,
+    )
+    witness_name: str | None = JOURNAL.option(
+        JournalOrigin(),
+        None,
+        "The name of this server as a witness, like `attic.example/w1`. It stays for ever.",
+        unset="none",
+        example="attic.example/w1",
+        reloadable=False,
+    )
+    witness_listen: str | None = JOURNAL.option(
+        Endpoint(WITNESS_ENDPOINT),
+        WITNESS_ENDPOINT,
+        "The address at which this server is a witness, if `--witness-key` is set: an endpoint description of Twisted, "
+        "a port of the loopback interface, or `off`. Nobody logs in there: a request needs the signature of a journal.",
+        reloadable=False,
     )
     journal_min_free: int | None = JOURNAL.option(
         Whole("bytes", least=0),

@@ -32,6 +32,7 @@ from bussrv.server.configuration.faults import prepare_all
 from bussrv.server.log.refusals import Refusals
 from bussrv.server.log.text import Threshold
 from bussrv.server.running.admin import AdminInterface, AdminView
+from bussrv.server.running.cosigning import OwnWitness
 from bussrv.server.running.identity import Checkers
 from bussrv.server.running.incidents import IncidentsInEffect
 from bussrv.server.running.journal import JournalPlace, NoJournal
@@ -203,6 +204,8 @@ class BusService(Service):
         self._policy = PolicyInEffect(self.bus, self._installed)
         self._links = DialedLinks(self.bus, self._reactor)
         self._witnesses = WitnessesInEffect(self._place, self.registry, self._reactor)
+        self._own_witness = OwnWitness(self._config, self._clock, self._reactor)
+        self._undos.append(self._own_witness.stop)
         self._view = AdminView(
             bus=self.bus,
             journal=journal,
@@ -270,6 +273,7 @@ class BusService(Service):
             self._admin.prepare,
             self._incidents.prepare,
             self._witnesses.prepare,
+            self._own_witness.prepare,
         )
         parts: list[Callable[[], Use]] = [partial(each, self._config) for each in self._parts]
         parts.append(partial(self._links.prepare, self._config.link, self._config.place("link")))
@@ -283,6 +287,7 @@ class BusService(Service):
             use()
         open_ports(listeners, self._config, self.listeners, faults)
         self._admin.open(self._config, faults)
+        self._own_witness.open(faults)
         if faults:
             raise ConfigError(*faults)
 
@@ -332,6 +337,7 @@ class BusService(Service):
                 left_open=self._left_open,
                 sessions="session is" if self._left_open == 1 else "sessions are",
             )
+        self._own_witness.say()
         warn_of_fewer(self._config.settings, self._fits)
         warn_of_exposed(self.ports, self._config)
         warn_of_expiry(self.bus.streams.certificates)
@@ -413,7 +419,8 @@ class BusService(Service):
         self.bus.links.stop()
         listeners = {name: listener.stopService for name, listener in reversed(tuple(self.listeners.items()))}
         links = {"link": lambda: Deferred.fromCoroutine(self._links.stop())}
-        await self._all_stopped({**links, **listeners, **self.further, ADMIN: self._stop_admin})
+        further = {**self.further, ADMIN: self._stop_admin, "witness": self._own_witness.stop}
+        await self._all_stopped({**links, **listeners, **further})
         await self.bus.links.finish()
         self._hosted.stop()
         self._refusals.stop()

@@ -23,7 +23,7 @@ from bussrv.server.configuration.options import NO_SERVER, Options, StartError
 from bussrv.server.configuration.sources import GivenValue, of_environment, of_file
 from bussrv.server.log import levels as loglevels
 from bussrv.transparency.cosignatures import SigningKey
-from bussrv.transparency.notes import COSIGNATURE
+from bussrv.transparency.notes import COSIGNATURE, ED25519
 from tests.server.configs import FORMATS, SERVICES
 from tests.size import sized
 
@@ -67,6 +67,7 @@ ELEMENTS: dict[type[ValueKind[Any]], st.SearchStrategy[str]] = {
     kinds.WebOrigin: st.sampled_from(["https://Hall.example", "http://*.example:8000", "null", "*", "app://x"]),
     option_kinds.AdminUrl: st.sampled_from(["https://attic.example:7280", "http://127.0.0.1/bus", "https://[::1]:9"]),
     option_kinds.WitnessUrl: st.just(WITNESS),
+    option_kinds.LogKey: st.just(SigningKey("hall.example/journal", ED25519, bytes(32)).verifier.text),
     option_kinds.CheckerDescription: st.sampled_from(["users:users", "tokens:/etc/tokens", "certificates:cn", "unix"]),
     option_kinds.UserOfNetwork: st.builds("{}={}".format, NETWORKS, st.sampled_from(["ann", "a b", "x=y"])),
 }

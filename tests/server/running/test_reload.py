@@ -494,6 +494,7 @@ def test_every_option_that_a_reload_changes_is_shown_to() -> None:
         *("strict", "link", "link-token", "link-user", "auth", "inbus-user", "policy", "log-level", "max-sessions"),
         *("admin-host", "admin-token-file", "audit-summary", "websocket-origin", "expect-link"),
         *("admin-peer", "admin-peer-ca", "admin-peer-token-file", "incident-webhook", "on-incident", "witness"),
+        "witness-for",
     }
 
 
