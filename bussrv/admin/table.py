@@ -14,17 +14,13 @@ from bussrv.admin.http import openapi, static_files
 from bussrv.admin.http.answers import JSON
 from bussrv.admin.http.routes import END, Parameter, Route
 from bussrv.admin.incidents import view as incidents
-from bussrv.admin.interfaces import Reloaded
 from bussrv.admin.journal import asked_audit, past, recent, why
 from bussrv.admin.journal import view as journal_view
-from bussrv.admin.journal.audit_runner import AskedAudit
 from bussrv.admin.registry import links, services, sessions, subscriptions, writes
 from bussrv.admin.registry.collections import CALLED, LIMIT, MOST
 from bussrv.admin.servers import summary
 from bussrv.admin.servers import view as all_servers
-from bussrv.admin.servers.facts import ServerSummary
 from bussrv.registry.state.snapshot import Snapshot
-from bussrv.why.answer import Answer
 
 MOST_SEQ = (1 << 63) - 1
 MOMENT = r"^([0-9]{1,18}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z)" + END
@@ -48,25 +44,15 @@ RANGE = tuple(
 )
 
 ROUTES: tuple[Route, ...] = (
-    Route(
-        path="/",
-        function=static_files.index,
-        permission=None,
-        is_page=True,
-        media_type="text/html",
-    ),
+    Route(path="/", function=static_files.index, is_open=True, is_page=True, media_type="text/html"),
     Route(
         path="/static/{file...}",
         function=static_files.static_file,
-        permission=None,
+        is_open=True,
         is_page=True,
         media_type="application/octet-stream",
     ),
-    Route(
-        path="/api/v1/server",
-        function=server_view.show,
-        answers=server_view.ServerView,
-    ),
+    Route(path="/api/v1/server", function=server_view.show),
     Route(
         path="/api/v1/sessions",
         function=sessions.list_all,
@@ -75,24 +61,17 @@ ROUTES: tuple[Route, ...] = (
         parameters=(CALLED,),
         is_of_registry=True,
     ),
-    Route(
-        path="/api/v1/sessions/{session}",
-        function=sessions.show,
-        answers=sessions.SessionView,
-        problems=("no-such-session",),
-    ),
+    Route(path="/api/v1/sessions/{session}", function=sessions.show, problems=("no-such-session",)),
     Route(
         method="DELETE",
         path="/api/v1/sessions/{session}",
         function=writes.close_session,
-        permission="write",
         status=204,
-        problems=("no-such-session", "not-here", "journal-unavailable"),
+        problems=("no-such-session", "not-here"),
     ),
     Route(
         path="/api/v1/sessions/{session}/history",
         function=past.history,
-        answers=past.HistoryPage,
         parameters=(
             Parameter(name="limit", type=Annotated[int, Meta(ge=1, le=MOST)], help="The most records.", default=LIMIT),
             Parameter(
@@ -112,11 +91,7 @@ ROUTES: tuple[Route, ...] = (
         is_of_registry=True,
     ),
     Route(
-        path="/api/v1/services/{service...}",
-        function=services.show,
-        answers=services.ServiceView,
-        is_of_registry=True,
-        problems=("no-such-service",),
+        path="/api/v1/services/{service...}", function=services.show, is_of_registry=True, problems=("no-such-service",)
     ),
     Route(
         path="/api/v1/subscriptions",
@@ -129,39 +104,21 @@ ROUTES: tuple[Route, ...] = (
         method="DELETE",
         path="/api/v1/subscriptions/{session}/{service...}",
         function=writes.drop_subscription,
-        permission="write",
         status=204,
-        problems=("no-such-session", "no-such-subscription", "not-here", "journal-unavailable"),
+        problems=("no-such-session", "no-such-subscription", "not-here"),
     ),
+    Route(path="/api/v1/links", function=links.list_all, collection=links.LinkItem, key=("routing_id", "address")),
     Route(
-        path="/api/v1/links",
-        function=links.list_all,
-        collection=links.LinkItem,
-        key=("routing_id", "address"),
+        path="/api/v1/servers", function=all_servers.servers, collection=all_servers.ServerItem, key=("server", "url")
     ),
-    Route(
-        path="/api/v1/servers",
-        function=all_servers.servers,
-        collection=all_servers.ServerItem,
-        key=("server", "url"),
-    ),
-    Route(
-        path="/api/v1/net",
-        function=all_servers.net,
-        answers=all_servers.NetView,
-    ),
-    Route(
-        path="/api/v1/summary",
-        function=summary.show,
-        answers=ServerSummary,
-    ),
+    Route(path="/api/v1/net", function=all_servers.net),
+    Route(path="/api/v1/summary", function=summary.show),
     Route(
         method="DELETE",
         path="/api/v1/links/{server...}",
         function=writes.forget_link,
-        permission="write",
         status=204,
-        problems=("no-such-link", "link-wanted", "journal-unavailable"),
+        problems=("no-such-link", "link-wanted"),
     ),
     Route(
         path="/api/v1/slow",
@@ -211,22 +168,9 @@ ROUTES: tuple[Route, ...] = (
         key=("service",),
         sort="-bytes",
     ),
-    Route(
-        path="/api/v1/limits",
-        function=limits.limits,
-        collection=limits.LimitItem,
-        key=("name",),
-    ),
-    Route(
-        path="/api/v1/counters",
-        function=limits.counters,
-        answers=limits.Counters,
-    ),
-    Route(
-        path="/api/v1/codes",
-        function=codes.show,
-        answers=codes.Codes,
-    ),
+    Route(path="/api/v1/limits", function=limits.limits, collection=limits.LimitItem, key=("name",)),
+    Route(path="/api/v1/counters", function=limits.counters),
+    Route(path="/api/v1/codes", function=codes.show),
     Route(
         path="/api/v1/closed",
         function=recent.closed,
@@ -254,36 +198,13 @@ ROUTES: tuple[Route, ...] = (
         method="POST",
         path="/api/v1/incidents/{incident}/acknowledge",
         function=incidents.acknowledge,
-        permission="write",
         body=incidents.Acknowledgement,
-        answers=incidents.IncidentItem,
-        problems=("no-such-incident", "journal-unavailable"),
+        problems=("no-such-incident",),
     ),
-    Route(
-        path="/api/v1/journal",
-        function=journal_view.show,
-        answers=journal_view.JournalView,
-        problems=("no-journal",),
-    ),
-    Route(
-        path="/api/v1/journal/checkpoint",
-        function=journal_view.checkpoint,
-        answers=journal_view.CheckpointView,
-        problems=("no-journal",),
-    ),
-    Route(
-        path="/api/v1/audit",
-        function=asked_audit.show,
-        answers=AskedAudit,
-    ),
-    Route(
-        method="POST",
-        path="/api/v1/audit",
-        function=asked_audit.ask,
-        permission="write",
-        answers=AskedAudit,
-        problems=("no-journal", "journal-unavailable"),
-    ),
+    Route(path="/api/v1/journal", function=journal_view.show, problems=("no-journal",)),
+    Route(path="/api/v1/journal/checkpoint", function=journal_view.checkpoint, problems=("no-journal",)),
+    Route(path="/api/v1/audit", function=asked_audit.show),
+    Route(method="POST", path="/api/v1/audit", function=asked_audit.ask, problems=("no-journal",)),
     Route(
         path="/api/v1/audit/report",
         function=asked_audit.report,
@@ -300,7 +221,6 @@ ROUTES: tuple[Route, ...] = (
     Route(
         path="/api/v1/why",
         function=why.show,
-        answers=Answer,
         parameters=(
             AT,
             Parameter(name="object", type=str, help="An object with these attributes, as JSON; `size`: its payload."),
@@ -312,45 +232,17 @@ ROUTES: tuple[Route, ...] = (
         ),
         problems=("no-such-moment", "no-journal", "journal-unreadable", "journal-too-long", "too-busy"),
     ),
-    Route(
-        method="POST",
-        path="/api/v1/journal/seal",
-        function=writes.seal,
-        permission="write",
-        answers=journal_view.SealView,
-        problems=("no-journal", "seal-late", "journal-unavailable"),
-    ),
-    Route(
-        method="POST",
-        path="/api/v1/reload",
-        function=writes.reload,
-        permission="write",
-        answers=Reloaded,
-        problems=("reload-failed", "journal-unavailable"),
-    ),
-    Route(
-        method="POST",
-        path="/api/v1/drain",
-        function=writes.drain,
-        permission="write",
-        answers=writes.Draining,
-        problems=("journal-unavailable",),
-    ),
+    Route(method="POST", path="/api/v1/journal/seal", function=writes.seal, problems=("no-journal", "seal-late")),
+    Route(method="POST", path="/api/v1/reload", function=writes.reload, problems=("reload-failed",)),
+    Route(method="POST", path="/api/v1/drain", function=writes.drain),
     Route(
         method="PUT",
         path="/api/v1/log-level",
         function=writes.log_level,
-        permission="write",
         body=writes.LogLevel,
-        answers=writes.LogLevels,
-        problems=("no-such-part", "journal-unavailable"),
+        problems=("no-such-part",),
     ),
-    Route(
-        path="/api/v1/openapi.json",
-        function=openapi.show,
-        permission=None,
-        media_type=JSON,
-    ),
+    Route(path="/api/v1/openapi.json", function=openapi.show, is_open=True, media_type=JSON),
     Route(
         path="/api/v1/events",
         function=observing.events,
@@ -364,17 +256,8 @@ ROUTES: tuple[Route, ...] = (
             ),
         ),
     ),
-    Route(
-        path="/api/v1/live",
-        function=observing.live,
-        is_stream=True,
-    ),
-    Route(
-        path="/healthz",
-        function=observing.healthz,
-        answers=health.Alive,
-        permission=None,
-    ),
+    Route(path="/api/v1/live", function=observing.live, is_stream=True),
+    Route(path="/healthz", function=observing.healthz, is_open=True),
     Route(
         path="/readyz",
         function=observing.readyz,
@@ -390,12 +273,7 @@ ROUTES: tuple[Route, ...] = (
         ),
         is_of_statistics=True,
     ),
-    Route(
-        path="/metrics",
-        function=observing.metrics,
-        is_of_statistics=True,
-        media_type="text/plain",
-    ),
+    Route(path="/metrics", function=observing.metrics, is_of_statistics=True, media_type="text/plain"),
     Route(
         path="/api/v1/tap",
         function=tap.tap,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, get_type_hints
 
 import msgspec
 
@@ -69,10 +69,15 @@ def describe(rows: Sequence[Route]) -> dict[str, Any]:
 def _types(rows: Iterable[Route]) -> list[Any]:
     found: list[Any] = [Details]
     for row in rows:
-        answers = Page if row.collection is not None else row.answers
+        answers = _type_of_answers(row)
         found += [each for each in (answers, row.collection, row.body) if each is not None]
         found += [each.type for each in _parameters(row)]
     return list({id(each): each for each in found}.values())
+
+
+def _type_of_answers(row: Route) -> Any:
+    returned = Page if row.collection is not None else get_type_hints(row.function)["return"]
+    return row.answers if row.answers is not None or returned in (Answer, type(None)) else returned
 
 
 def _parameters(row: Route) -> tuple[Parameter, ...]:
@@ -130,6 +135,8 @@ def _responses(row: Route, of_type: dict[int, Any]) -> dict[str, Any]:
 def problems_of(row: Route) -> list[str]:
     """The codes of the problems that a request for a route may end with."""
     codes = [*EVERYWHERE, *row.problems]
+    if row.permission == "write":
+        codes.append("journal-unavailable")
     if row.permission is not None:
         codes += PROTECTED
     if row.has_effects:
@@ -150,8 +157,9 @@ def _answer(row: Route, of_type: dict[int, Any]) -> tuple[str, Any]:
         return EVENT_STREAM, {"type": "string"}
     if row.collection is not None:
         return JSON, _page(of_type[id(row.collection)])
-    if row.answers is not None:
-        return JSON, of_type[id(row.answers)]
+    answers = _type_of_answers(row)
+    if answers is not None:
+        return JSON, of_type[id(answers)]
     return row.media_type or JSON, {}
 
 

@@ -55,8 +55,8 @@ class Route:
         :class:`bussrv.admin.http.answers.Answer`. For a stream it is given an
         :class:`bussrv.admin.http.sending.EventStream`, too, and returns when the stream is complete. When the client
         goes, the function is cancelled at its ``await``.
-    :ivar answers: the type of the value for msgspec; ``None``: the answer is a page of a collection, or not JSON.
-    :ivar permission: the permission that the caller needs; ``None``: everybody may send this request.
+    :ivar answers: the type of the JSON that is answered, if its function does not return a value of that type.
+    :ivar is_open: whether everybody may send this request.
     :ivar is_of_statistics: whether it shows no more than ``bus/statistics``, so that whoever may watch that, or is a
         scraper, needs no other permission.
     :ivar is_page: whether it is a part of the dashboard's page, which pages of other sites may link to.
@@ -70,14 +70,14 @@ class Route:
     :ivar media_type: the media type of the answer, if it is neither JSON nor a stream.
     :ivar status: the status of an answer without problems.
     :ivar also: another status that such an answer may have.
-    :ivar problems: the codes of problems that this row alone has.
+    :ivar problems: the codes of problems that do not follow from the rest of the row.
     """
 
     path: str
     function: Callable[..., Awaitable[Any]]
     method: str = "GET"
     answers: Any = None
-    permission: Permission | None = "read"
+    is_open: bool = False
     is_of_statistics: bool = False
     is_page: bool = False
     parameters: tuple[Parameter, ...] = ()
@@ -96,6 +96,11 @@ class Route:
     def summary(self) -> str:
         """A sentence or two: the first paragraph of the docstring of its function."""
         return " ".join((inspect.getdoc(self.function) or "").partition("\n\n")[0].split())
+
+    @property
+    def permission(self) -> Permission | None:
+        """The permission that the caller needs; ``None``: none."""
+        return None if self.is_open else "read" if self.method == "GET" else "write"
 
     @property
     def has_effects(self) -> bool:
