@@ -344,10 +344,12 @@ class OptionGroup:
 
     :ivar name: the mark of the table in the documentation.
     :ivar title: the heading, for people.
+    :ivar reloadable: whether a running server takes other values of them, unless one says otherwise.
     """
 
     name: str
     title: str
+    reloadable: bool = True
 
     def count(self, default: int, help: str, **more: Any) -> int:  # noqa: A002
         """A number of things, 1 or more."""
@@ -363,9 +365,10 @@ class OptionGroup:
 
     def option(self, kind: ValueKind[T], default: T, help: str, **more: Any) -> T:  # noqa: A002
         """Values of any kind."""
-        columns = {"kind": kind, "default": default, "help": help, "group": self, **more}
+        columns = {"kind": kind, "default": default, "help": help, "group": self, "reloadable": self.reloadable}
+        columns |= {"unset": "none"} if default == () else {}
         # Its type is that of the default, as with `dataclasses.field`.
-        made: T = field(default=default, metadata=columns)
+        made: T = field(default=default, metadata=columns | more)
         return made
 
 

@@ -39,8 +39,8 @@ INBUS = OptionGroup("inbus", "Inbus")
 SPP = OptionGroup("spp", "SPP")
 WEBSOCKET = OptionGroup("websocket", "WebSocket")
 MQTT = OptionGroup("mqtt", "MQTT")
-REFUSALS = OptionGroup("refusals", "Records that strangers cause")
-BUDGET = OptionGroup("budget", "The budget of the journal")
+REFUSALS = OptionGroup("refusals", "Records that strangers cause", reloadable=False)
+BUDGET = OptionGroup("budget", "The budget of the journal", reloadable=False)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,7 +56,6 @@ class Settings:
         "A network, such as 127.0.0.1/32, or an address whose programs may read `/metrics` and `/readyz` without proof "
         "of who they are, or `unix` for UNIX sockets. Otherwise the policy decides, as for the service "
         "`bus/statistics`. After a proxy all clients have its address. May be repeated.",
-        unset="none",
         example=["127.0.0.1/32"],
     )
     admin_max_connections: int = ADMIN.count(
@@ -143,7 +142,6 @@ class Settings:
         NETWORKS,
         (),
         "A network, such as 192.168.7.0/24. The limits for one address do not hold for its clients. May be repeated.",
-        unset="none",
     )
     subscribe_timeout: float = SESSIONS.time(
         30.0,
@@ -347,7 +345,6 @@ class Settings:
         (),
         "A network, such as 10.0.0.0/8, or an address that servers may link from, or `unix` for UNIX sockets. Servers "
         "from elsewhere are refused, `link-not-allowed`. May be repeated.",
-        unset="none",
     )
     max_links: int = LINKS.count(
         64,
@@ -360,7 +357,6 @@ class Settings:
         "The routing id of a server that is to be linked with this one, whichever of them dials, or that is to be on "
         "the net of its uplink. The health of this server is degraded as long as it is not, even if it never was. May "
         "be repeated.",
-        unset="none",
         example=("attic",),
     )
     max_link_delay: float = LINKS.time(
@@ -392,7 +388,6 @@ class Settings:
         (),
         "A network, such as 192.168.7.0/24. Every sender may state an address in it for an Inbus subscriber. An "
         "address elsewhere has to be the sender's own; otherwise it is refused, `foreign-address`. May be repeated.",
-        unset="none",
     )
     inbus_lease: float = INBUS.option(
         SECONDS_OR_NONE,
@@ -510,37 +505,31 @@ class Settings:
         10,
         "Records a second of one kind that refusals and limits of one address (IPv6: of one /64 network) may write to "
         "the journal, after a burst of 5 seconds' worth. Further ones are counted in `suppressed` of the next record.",
-        reloadable=False,
     )
     stranger_total_rate: int = REFUSALS.count(
         50,
         "Records a second of one kind that refusals and limits of all addresses together may write to the journal, "
         "after a burst of 10 seconds' worth. Further ones are counted in `suppressed` of the next record.",
-        reloadable=False,
     )
     journal_session_rate: int = BUDGET.size(
         64 << 10,
         "Bytes of journal a second that the changes of one session, or of all sessions of one address (IPv6: of one "
         "/64 network), may cause after the burst. Further changes wait, `journal-paused`.",
-        reloadable=False,
     )
     journal_session_burst: int = BUDGET.size(
         32 << 20,
         "Bytes of journal that the changes of one session, or of all sessions of one address, may cause at once. "
         "After that `--journal-session-rate` limits them.",
-        reloadable=False,
     )
     journal_total_rate: int = BUDGET.size(
         1 << 20,
         "Bytes of journal a second that the changes of all sessions that did not authenticate may cause together after "
         "the burst. Further changes wait, `journal-paused`.",
-        reloadable=False,
     )
     journal_total_burst: int = BUDGET.size(
         256 << 20,
         "Bytes of journal that the changes of all sessions that did not authenticate may cause together at once. After "
         "that `--journal-total-rate` limits them.",
-        reloadable=False,
     )
 
     def reload(self, new: Settings) -> None:

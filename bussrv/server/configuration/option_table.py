@@ -61,7 +61,7 @@ ENDPOINTS = OptionGroup("endpoints", "Endpoints of wire formats")
 ADMIN = OptionGroup("admin", "The admin interface")
 SERVER = OptionGroup("server", "The server")
 USERS = OptionGroup("users", "Who clients are")
-JOURNAL = OptionGroup("journal", "The journal")
+JOURNAL = OptionGroup("journal", "The journal", reloadable=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +95,6 @@ class ServerOptions:
         (),
         "The endpoint of another server, such as tcp:hall.example:7890. This server dials it, and keeps a link to it. "
         "With `:tokenFile=FILE` it shows the other server the token in that file. May be repeated.",
-        unset="none",
     )
     link_token: Path | None = SERVER.option(
         FILE,
@@ -149,7 +148,6 @@ class ServerOptions:
         "A network and the user of all Inbus clients in it, such as 192.168.7.0/24=cameras. Inbus has no secrets: a "
         "sender that forges a source address becomes that user. Of several networks the first one counts. May be "
         "repeated.",
-        unset="none",
         example=["192.168.7.0/24=cameras"],
     )
     link_user: tuple[tuple[Network, str], ...] = USERS.option(
@@ -158,7 +156,6 @@ class ServerOptions:
         "A network and the user of linked servers in it that prove nothing, such as 10.0.0.5/32=attic. For servers "
         "that know neither tokens nor TLS: every machine with such an address becomes that user. Of several networks "
         "the first one counts. May be repeated.",
-        unset="none",
         example=["10.0.0.5/32=attic"],
     )
     admin: str | None = ADMIN.option(
@@ -175,7 +172,6 @@ class ServerOptions:
         "A name of this server in the `Host` header of requests to the admin interface, such as hall.example. Its "
         "address and `localhost` are always allowed. Requests with another name are refused, `bad-host`. May be "
         "repeated.",
-        unset="none",
         example=["hall.example"],
     )
     admin_token_file: Path | None = ADMIN.option(
@@ -192,7 +188,6 @@ class ServerOptions:
         "The admin interface of another server, such as https://attic.example:7280, that is asked for its state every "
         "five seconds: the dashboard and `bussrv servers` show all of them together. May be repeated. All servers may "
         "have the same list: none shows itself twice.",
-        unset="none",
         example=["https://attic.example:7280"],
     )
     admin_peer_token_file: Path | None = ADMIN.option(
@@ -239,30 +234,25 @@ class ServerOptions:
         Path("bussrv-journal"),
         "The directory of the journal. With `off` nothing is written, and the other options of the journal have no "
         "effect.",
-        reloadable=False,
     )
     journal_sync: SyncMode = JOURNAL.option(
         Choice(get_args(SyncMode)),
         "always",
         "The moment at which a change is durable, so that its client is answered. `always`: when it is on the disk. "
         "`interval`: when it is written; it is on the disk at most a second later. `off`: when it is written.",
-        reloadable=False,
     )
     journal_segment_bytes: int = JOURNAL.option(
         Whole("bytes", most=LONGEST_ROTATION),
         Rotation().bytes,
         "Bytes of a segment. A segment that has reached this size ends, and the next record begins another one.",
-        reloadable=False,
     )
     journal_segment_age: float = JOURNAL.time(
         Rotation().age,
         "Seconds after which a segment that has records ends. The next record begins another one.",
-        reloadable=False,
     )
     journal_seal_interval: float = JOURNAL.time(
         UpkeepPolicy().seal_interval,
         "Seconds between two seals of a growing segment. Records after the last seal are not sealed yet.",
-        reloadable=False,
     )
     journal_key: Path | None = JOURNAL.option(
         FILE,
@@ -270,7 +260,6 @@ class ServerOptions:
         "The file of the private key that seals are signed with. `bussrv journal keygen` makes it.",
         unset="seals are not signed",
         example="/etc/bussrv/hall.key",
-        reloadable=False,
     )
     journal_origin: str | None = JOURNAL.option(
         JournalOrigin(),
@@ -279,7 +268,6 @@ class ServerOptions:
         "other journal may ever have it.",
         unset="the one in the journal, or `bussrv.local/` and the server id",
         example="example.com/hall",
-        reloadable=False,
     )
     witness: tuple[str, ...] = JOURNAL.option(
         ListOf(WitnessUrl(), "witnesses"),
@@ -287,8 +275,8 @@ class ServerOptions:
         "A witness that is asked to cosign the checkpoints of the journal: its URL, a blank, and its verifier key, "
         "which `bussrv witness` prints. May be repeated. It is asked after seals, at most once a minute, and when a "
         "segment ends. It needs `--journal-key`.",
-        unset="none",
         example=["https://attic.example:7281 attic.example/w1+73e1f334+BDtqJ7zOtqQtYqOo0CpvDXNlMhV3HeJDpjrASKGLWdop"],
+        reloadable=True,
     )
     witness_for: tuple[str, ...] = JOURNAL.option(
         ListOf(LogKey(), "verifier keys"),
@@ -331,13 +319,11 @@ class ServerOptions:
         "until there is room again. 0: none stay free.",
         unset="the smaller of 1 GiB and 5 %",
         example=1 << 30,
-        reloadable=False,
     )
     journal_compress: bool = JOURNAL.option(
         FLAG,
         UpkeepPolicy().compress,
         "Compress closed segments.",
-        reloadable=False,
     )
     journal_retain_age: float | None = JOURNAL.option(
         SECONDS,
@@ -345,7 +331,6 @@ class ServerOptions:
         "Seconds after its last record at which a closed segment is removed.",
         unset="never",
         example=31_536_000.0,
-        reloadable=False,
     )
     journal_retain_bytes: int | None = JOURNAL.option(
         BYTES,
@@ -353,19 +338,16 @@ class ServerOptions:
         "Bytes that all segments together may take on the disk. Beyond it the oldest closed segments are removed.",
         unset="never",
         example=10 << 30,
-        reloadable=False,
     )
     journal_retain_shipped: bool = JOURNAL.option(
         FLAG,
         UpkeepPolicy().retain_shipped,
         "Remove a closed segment only once `bussrv journal ship` has read it back from an object store.",
-        reloadable=False,
     )
     journal_ship_within: float = JOURNAL.time(
         UpkeepPolicy().ship_within,
         "Seconds after its end within which a closed segment is to be shipped to an object store, if this journal is "
         "shipped at all. Later than that, the check `shipping` is degraded.",
-        reloadable=False,
     )
     journal_pseudonyms: Path | None = JOURNAL.option(
         FILE,
@@ -373,13 +355,11 @@ class ServerOptions:
         "A file of keys. With it, users and addresses are journaled as pseudonyms. The server makes the file.",
         unset="no pseudonyms",
         example="/etc/bussrv/pseudonyms",
-        reloadable=False,
     )
     journal_salvage: bool = JOURNAL.option(
         FLAG,
         False,
         "Start even if the journal is damaged, and begin a new chain after the damage. Use it for one start only.",
-        reloadable=False,
     )
 
 
