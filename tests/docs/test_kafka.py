@@ -69,7 +69,7 @@ def test_the_commands(
 def test_the_tables_are_those_of_the_code() -> None:
     figures = Figures()
     for each in (EventsFigures, OutgoingFigures, IncomingFigures):
-        each.of(figures)
+        each(figures)
     told = {row[0].strip("`"): row[1] for row in rows(PAGE) if row[0].startswith(f"`{PREFIX}")}
     known = {each.name + "_total" * (each.type == "counter"): each.documentation for each in figures.registry.collect()}
     assert told == known

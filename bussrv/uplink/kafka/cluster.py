@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import re
 import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from aiokafka.conn import create_conn
 from aiokafka.errors import AuthenticationFailedError, KafkaConnectionError
@@ -23,6 +25,8 @@ REQUEST_TIMEOUT = 20_000
 
 OPEN_SECONDS, CLOSE_SECONDS = 60.0, 5.0
 """The limits for opening and for closing a client of Kafka."""
+
+Client = TypeVar("Client", bound=Any)
 
 _SERVER = re.compile(r"(\[[^\[\]]+\]|[^\[\]:]+)(?::([0-9]{1,5}))?")
 
@@ -118,6 +122,17 @@ class Cluster:
             return error.strerror or str(error)
         connection.close()
         return None
+
+
+@asynccontextmanager
+async def opened(client: Client) -> AsyncIterator[Client]:
+    """A producer or consumer of aiokafka, from its start to its end."""
+    try:
+        await asyncio.wait_for(client.start(), OPEN_SECONDS)
+        yield client
+    finally:
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(client.stop(), CLOSE_SECONDS)
 
 
 def parse(url: str, sasl: Sasl | None, files: ClientTls, *, insecure: bool = False) -> Cluster:

@@ -12,19 +12,18 @@ After any failure these steps are done anew. So there is no gap, and who reads c
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Coroutine
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import IllegalOperation, KafkaError, MessageSizeTooLargeError
-from prometheus_client import Counter, Gauge
 
 from bussrv.uplink.figures import Figures
-from bussrv.uplink.kafka.cluster import CLOSE_SECONDS, OPEN_SECONDS, Cluster
-from bussrv.uplink.kafka.faults import PASSING, lasting, said
+from bussrv.uplink.kafka.cluster import Cluster, opened
+from bussrv.uplink.kafka.faults import tried
 from bussrv.uplink.kafka.position import find_position, headers_of
 from bussrv.uplink.kafka.sealed import SealedJournal, SealedRecord
 from bussrv.uplink.lines import Lines
@@ -44,26 +43,15 @@ TRANSACTION_TIMEOUT = 60_000
 """Milliseconds after which a broker aborts a transaction of an uplink that does not end it."""
 
 
-@dataclass(frozen=True)
 class EventsFigures:
     """The figures of the events that are sent."""
 
-    sent: Counter
-    failures: Counter
-    missing: Counter
-    last_sent: Gauge
-    last_sealed: Gauge
-
-    @classmethod
-    def of(cls, figures: Figures) -> EventsFigures:
-        """Make them."""
-        return cls(
-            figures.counter("events_sent", "Records of the journal that Kafka has committed"),
-            figures.counter("events_failures", "Failed attempts to send records of the journal"),
-            figures.counter("events_missing", "Records of the journal that are gone, and were left out"),
-            figures.gauge("events_last_sent", "Number of the last record that Kafka has committed"),
-            figures.gauge("events_last_sealed", "Number of the last sealed record"),
-        )
+    def __init__(self, figures: Figures) -> None:
+        self.sent = figures.counter("events_sent", "Records of the journal that Kafka has committed")
+        self.failures = figures.counter("events_failures", "Failed attempts to send records of the journal")
+        self.missing = figures.counter("events_missing", "Records of the journal that are gone, and were left out")
+        self.last_sent = figures.gauge("events_last_sent", "Number of the last record that Kafka has committed")
+        self.last_sealed = figures.gauge("events_last_sealed", "Number of the last sealed record")
 
 
 @dataclass(frozen=True)
@@ -120,32 +108,21 @@ class EventsSender:
 
     async def _attempt(self) -> None:
         """Send over one producer, until something fails or ``stop`` is set."""
-        try:
+        async with tried(self._retry, self._to.topic, self._to.cluster):
             await or_stopped(self._to.cluster.check(), self._stop)
             if self._stop.is_set():
                 return
-            async with self._producer() as producer:
+            async with opened(self._producer()) as producer:
                 await self._begin()
                 await self._send_all(producer)
-        except PASSING as error:
-            if (sentence := lasting(error, self._to.topic, self._to.cluster)) is not None:
-                raise sentence from error
-            await self._retry.failed(said(error))
 
-    @asynccontextmanager
-    async def _producer(self) -> AsyncIterator[AIOKafkaProducer]:
-        producer = AIOKafkaProducer(
+    def _producer(self) -> AIOKafkaProducer:
+        return AIOKafkaProducer(
             **self._to.cluster.arguments(),
             transactional_id=f"bussrv-events-{self._to.topic}-{self._journal.server}",
             transaction_timeout_ms=TRANSACTION_TIMEOUT,
             max_request_size=self._to.max_bytes,
         )
-        try:
-            await asyncio.wait_for(producer.start(), OPEN_SECONDS)
-            yield producer
-        finally:
-            with suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(producer.stop(), CLOSE_SECONDS)
 
     async def _begin(self) -> None:
         """Find the record to go on with."""

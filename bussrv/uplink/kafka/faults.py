@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from aiokafka import errors
 
+from bussrv.client.errors import BusError
 from bussrv.uplink.kafka.cluster import Cluster
+from bussrv.uplink.retry import Retry
 from bussrv.uplink.stopping import TakenOver, UplinkError
 
 DENIED = (
@@ -28,6 +32,22 @@ PASSING = (errors.KafkaError, errors.IllegalOperation, OSError, asyncio.TimeoutE
 """Errors that may pass, unless :func:`lasting` has a sentence about them."""
 
 FENCED = (errors.ProducerFenced, errors.InvalidProducerEpoch)
+
+
+@asynccontextmanager
+async def tried(retry: Retry, topic: str, to: Cluster) -> AsyncIterator[None]:
+    """One attempt. After a failure that may pass, it ends with a pause.
+
+    :raises UplinkError: it does not pass by itself.
+    """
+    try:
+        yield
+    except PASSING as error:
+        if isinstance(error, BusError):
+            raise
+        if (sentence := lasting(error, topic, to)) is not None:
+            raise sentence from error
+        await retry.failed(said(error))
 
 
 def lasting(error: BaseException, topic: str, to: Cluster) -> UplinkError | None:

@@ -8,21 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.structs import ConsumerRecord
-from prometheus_client import Counter
 
 from bussrv.client.aio import Bus
 from bussrv.client.core.names import is_wide
 from bussrv.client.errors import BusError, Closed, Lost, Offline, TimedOut
 from bussrv.errors import JOURNAL_UNAVAILABLE
 from bussrv.uplink.figures import Figures
-from bussrv.uplink.kafka.cluster import CLOSE_SECONDS, OPEN_SECONDS, Cluster
-from bussrv.uplink.kafka.faults import PASSING, lasting, said
+from bussrv.uplink.kafka.cluster import Cluster, opened
+from bussrv.uplink.kafka.faults import tried
 from bussrv.uplink.kafka.publications import FROM_KAFKA, Inbound, Wanted
 from bussrv.uplink.kafka.topics import topic_of
 from bussrv.uplink.lines import Lines, RareLines
@@ -45,24 +42,14 @@ TOO_LARGE = frozenset({"payload-too-large", "metadata-too-large"})
 """Reasons for which a server ends the connection."""
 
 
-@dataclass(frozen=True)
 class IncomingFigures:
     """The figures of the records that are taken from Kafka."""
 
-    published: Counter
-    skipped: Counter
-    refused: Counter
-    failures: Counter
-
-    @classmethod
-    def of(cls, figures: Figures) -> IncomingFigures:
-        """Make them."""
-        return cls(
-            figures.counter("in_published", "Records of Kafka that the server has taken as publications"),
-            figures.counter("in_skipped", "Records of Kafka that this uplink has sent, or that nobody wants"),
-            figures.counter("in_refused", "Records of Kafka that the server does not take"),
-            figures.counter("in_failures", "Failed attempts to take records, or to publish them"),
-        )
+    def __init__(self, figures: Figures) -> None:
+        self.published = figures.counter("in_published", "Records of Kafka that the server has taken as publications")
+        self.skipped = figures.counter("in_skipped", "Records of Kafka that this uplink has sent, or that nobody wants")
+        self.refused = figures.counter("in_refused", "Records of Kafka that the server does not take")
+        self.failures = figures.counter("in_failures", "Failed attempts to take records, or to publish them")
 
 
 class Incoming:
@@ -92,11 +79,11 @@ class Incoming:
             await self._attempt(bus)
 
     async def _attempt(self, bus: Bus) -> None:
-        try:
+        async with tried(self._retry, f"{self._wanted.prefix}…", self._cluster):
             await or_stopped(self._cluster.check(), self._stop)
             if self._stop.is_set():
                 return
-            async with self._consumer() as consumer:
+            async with opened(self._consumer()) as consumer:
                 begun = await self._begin_new(consumer, set())
                 self._retry.worked()
                 if not self._is_begun:
@@ -108,15 +95,8 @@ class Incoming:
                         cluster=self._cluster.name,
                     )
                 await self._take_all(consumer, bus, begun)
-        except PASSING as error:
-            if isinstance(error, BusError):
-                raise
-            if (sentence := lasting(error, f"{self._wanted.prefix}…", self._cluster)) is not None:
-                raise sentence from error
-            await self._retry.failed(said(error))
 
-    @asynccontextmanager
-    async def _consumer(self) -> AsyncIterator[AIOKafkaConsumer]:
+    def _consumer(self) -> AIOKafkaConsumer:
         consumer = AIOKafkaConsumer(
             **self._cluster.arguments(),
             group_id=group_of(self._wanted),
@@ -131,12 +111,7 @@ class Incoming:
             consumer.subscribe(pattern=f"^{re.escape(prefix)}")
         else:
             consumer.subscribe([topic_of(prefix, each) for each in services])
-        try:
-            await asyncio.wait_for(consumer.start(), OPEN_SECONDS)
-            yield consumer
-        finally:
-            with suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(consumer.stop(), CLOSE_SECONDS)
+        return consumer
 
     async def _take_all(self, consumer: AIOKafkaConsumer, bus: Bus, begun: set[TopicPartition]) -> None:
         while not self._stop.is_set():

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import (
@@ -20,14 +18,12 @@ from aiokafka.errors import (
     RecordListTooLargeError,
     TopicAuthorizationFailedError,
 )
-from prometheus_client import Counter
 
 from bussrv.client.aio import Bus, Subscription
-from bussrv.client.errors import BusError
 from bussrv.client.events import Gap, Message
 from bussrv.uplink.figures import Figures
-from bussrv.uplink.kafka.cluster import CLOSE_SECONDS, OPEN_SECONDS, Cluster
-from bussrv.uplink.kafka.faults import PASSING, lasting, said
+from bussrv.uplink.kafka.cluster import Cluster, opened
+from bussrv.uplink.kafka.faults import PASSING, said, tried
 from bussrv.uplink.kafka.publications import Outbound, Wanted
 from bussrv.uplink.kafka.topics import NoTopic
 from bussrv.uplink.kafka.topics_there import KnownTopics
@@ -45,26 +41,15 @@ REFUSED = (MessageSizeTooLargeError, RecordListTooLargeError, InvalidTopicError,
 """Errors about one publication. The others are not concerned."""
 
 
-@dataclass(frozen=True)
 class OutgoingFigures:
     """The figures of the publications that are sent to Kafka."""
 
-    sent: Counter
-    skipped: Counter
-    lost: Counter
-    refused: Counter
-    failures: Counter
-
-    @classmethod
-    def of(cls, figures: Figures) -> OutgoingFigures:
-        """Make them."""
-        return cls(
-            figures.counter("out_sent", "Publications that Kafka has acknowledged"),
-            figures.counter("out_skipped", "Publications that came from Kafka, and are not sent there again"),
-            figures.counter("out_lost", "Publications that were dropped since too many waited, or at the end"),
-            figures.counter("out_refused", "Publications that Kafka does not take"),
-            figures.counter("out_failures", "Failed attempts to send publications"),
-        )
+    def __init__(self, figures: Figures) -> None:
+        self.sent = figures.counter("out_sent", "Publications that Kafka has acknowledged")
+        self.skipped = figures.counter("out_skipped", "Publications that came from Kafka, and are not sent there again")
+        self.lost = figures.counter("out_lost", "Publications that were dropped since too many waited, or at the end")
+        self.refused = figures.counter("out_refused", "Publications that Kafka does not take")
+        self.failures = figures.counter("out_failures", "Failed attempts to send publications")
 
 
 class Outgoing:
@@ -116,36 +101,19 @@ class Outgoing:
 
     async def _attempt(self, events: Subscription[Message]) -> None:
         """Send over one producer until something fails, or everything was sent after ``stop`` was set."""
-        try:
+        async with tried(self._retry, f"{self._wanted.prefix}…", self._cluster):
             await or_stopped(self._cluster.check(), self._stop)
             if self._stop.is_set() and not (self._unsent or events.waiting):
                 return
-            async with self._producer() as producer, KnownTopics(self._cluster) as topics:
+            arguments = self._cluster.arguments()
+            made = AIOKafkaProducer(**arguments, enable_idempotence=True, max_request_size=self._max_bytes)
+            async with opened(made) as producer, KnownTopics(self._cluster) as topics:
                 self._retry.worked()
                 while not self._stop.is_set():
                     await self._send(producer, topics)
                     self._take(await or_stopped(events.take(PAGE), self._stop) or ())
                 self._take(await events.take(QUEUE, 0) if events.waiting else ())
                 await self._send(producer, topics)
-        except PASSING as error:
-            if isinstance(error, BusError):
-                raise
-            topic = f"{self._wanted.prefix}…"
-            if (sentence := lasting(error, topic, self._cluster)) is not None:
-                raise sentence from error
-            await self._retry.failed(said(error))
-
-    @asynccontextmanager
-    async def _producer(self) -> AsyncIterator[AIOKafkaProducer]:
-        producer = AIOKafkaProducer(
-            **self._cluster.arguments(), enable_idempotence=True, max_request_size=self._max_bytes
-        )
-        try:
-            await asyncio.wait_for(producer.start(), OPEN_SECONDS)
-            yield producer
-        finally:
-            with suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(producer.stop(), CLOSE_SECONDS)
 
     def _take(self, events: Sequence[Message | Gap]) -> None:
         for event in events:

@@ -63,7 +63,7 @@ class _Running:
     def _events(self, wanted: Events) -> EventsSender:
         journal = SealedJournal(wanted.journal, skips_missing=wanted.from_oldest)
         to = Destination(self._settings.cluster, wanted.topic, self._settings.max_bytes)
-        figures = EventsFigures.of(self._figures)
+        figures = EventsFigures(self._figures)
         return EventsSender(to, journal, figures, self._log, self._stop, from_oldest=wanted.from_oldest)
 
     async def _publications(self, asked: Publications) -> None:
@@ -87,10 +87,10 @@ class _Running:
         cluster, wanted, log, stop = self._settings.cluster, asked.wanted, self._log, self._stop
         found: list[Outgoing | Incoming] = []
         if asked.out:
-            figures = OutgoingFigures.of(self._figures)
+            figures = OutgoingFigures(self._figures)
             found.append(Outgoing(cluster, wanted, figures, log, stop, max_bytes=self._settings.max_bytes))
         if asked.inward:
-            found.append(Incoming(cluster, wanted, IncomingFigures.of(self._figures), log, stop))
+            found.append(Incoming(cluster, wanted, IncomingFigures(self._figures), log, stop))
         return found
 
 

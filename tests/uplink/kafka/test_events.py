@@ -55,7 +55,7 @@ class Run:
     def __init__(self, broker: Broker, topic: str, directory: Path, **options: Any) -> None:
         self.figures, self.said = Figures(), io.StringIO()
         self.stop = asyncio.Event()
-        self._of_figures = EventsFigures.of(self.figures)
+        self._of_figures = EventsFigures(self.figures)
         max_bytes = options.pop("max_bytes", 1 << 20)
         cluster = Cluster((("127.0.0.1", broker.relay.port),))
         journal = SealedJournal(directory, skips_missing=options.get("from_oldest", False))

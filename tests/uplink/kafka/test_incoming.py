@@ -102,7 +102,7 @@ def test_a_topic_that_is_new_is_read_from_its_beginning(
     broker.put("new.hall.old", b"before")
 
     async def work() -> list[Message | Gap]:
-        said, stop, figures = io.StringIO(), asyncio.Event(), IncomingFigures.of(Figures())
+        said, stop, figures = io.StringIO(), asyncio.Event(), IncomingFigures(Figures())
         cluster, wanted = parse(broker.url, None, ClientTls()), Wanted("new", ("hall/+",), "new.")
         async with connect(address(server)) as bus, bus.subscribe("hall/#") as events:
             running = asyncio.ensure_future(Incoming(cluster, wanted, figures, Lines(out=said), stop).run(bus))

@@ -120,7 +120,7 @@ def outgoing_to(broker: Broker, prefix: str) -> tuple[Outgoing, Figures, io.Stri
     """The part of an uplink that sends publications on ``tv``, in this process."""
     figures, said, stop = Figures(), io.StringIO(), asyncio.Event()
     cluster, wanted = parse(broker.url, None, ClientTls()), Wanted("hall", ("tv",), prefix)
-    made = Outgoing(cluster, wanted, OutgoingFigures.of(figures), Lines(out=said), stop, max_bytes=10_000)
+    made = Outgoing(cluster, wanted, OutgoingFigures(figures), Lines(out=said), stop, max_bytes=10_000)
     return made, figures, said, stop
 
 
