@@ -285,7 +285,7 @@ class ServerOptions:
         "`bussrv journal checkpoint` prints there. This server is a witness for it: it cosigns a "
         "checkpoint only if everything is still there that it cosigned before. May be repeated. It needs "
         "`--witness-key` and `--witness-name`.",
-        unset="none",
+        reloadable=True,
         example=["hall.example/journal+69eec8f3+AQOhB7/zzhC+HXDdGOdLwJln5NYwm6UNXx3chmQSVTG4"],
     )
     witness_key: Path | None = JOURNAL.option(
@@ -295,7 +295,6 @@ class ServerOptions:
         "is not the one of `--journal-key`.",
         unset="this server is no witness",
         example="/etc/bussrv/witness.key",
-        reloadable=False,
     )
     witness_name: str | None = JOURNAL.option(
         JournalOrigin(),
@@ -303,14 +302,12 @@ class ServerOptions:
         "The name of this server as a witness, like `attic.example/w1`. It stays for ever.",
         unset="none",
         example="attic.example/w1",
-        reloadable=False,
     )
     witness_listen: str | None = JOURNAL.option(
         Endpoint(WITNESS_ENDPOINT),
         WITNESS_ENDPOINT,
         "The address at which this server is a witness, if `--witness-key` is set: an endpoint description of Twisted, "
         "a port of the loopback interface, or `off`. Nobody logs in there: a request needs the signature of a journal.",
-        reloadable=False,
     )
     journal_min_free: int | None = JOURNAL.option(
         Whole("bytes", least=0),
