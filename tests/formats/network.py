@@ -17,7 +17,7 @@ from bussrv.bus.sessions.membership import MembershipAnnouncer
 from bussrv.events import Event
 from bussrv.formats.inbus.server import InbusServer
 from bussrv.formats.mqtt.over_websocket import MqttSocketProtocol
-from bussrv.formats.mqtt.protocol import MqttFactory
+from bussrv.formats.mqtt.port import make_factory
 from bussrv.formats.objects.business import BusinessProtocol
 from bussrv.formats.objects.object_system import ObjectsProtocol
 from bussrv.formats.objects.servers import ServersProtocol
@@ -109,7 +109,7 @@ class Network:
             "servers": StreamFactory(ServersProtocol, self.bus, self.reactor),
             "spp": SppFactory(self.bus, self.reactor),
             "websocket": StreamFactory(WebSocketProtocol, self.bus, self.reactor),
-            "mqtt": MqttFactory(self.bus, self.reactor),
+            "mqtt": make_factory(self.bus, self.reactor),
         }
         self.bus.streams.subprotocols["mqtt"] = partial(self._factories["mqtt"].make_of, MqttSocketProtocol)
         self.bus.identity.use([], networks={"inbus": inbus_users})

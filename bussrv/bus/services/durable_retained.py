@@ -6,9 +6,11 @@ the spool, and ``bussrv journal forget`` finds it.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import Any
 
 from twisted.internet.defer import Deferred, succeed
+from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from bussrv.addresses import address_key
@@ -17,48 +19,51 @@ from bussrv.registry.state.session import Session
 from bussrv.spool.entries import Change, Claim, Put, RemoveKey
 from bussrv.values import Publication
 
+log = Logger()
+
 KIND = "retained"
 
 
 class DurableRetained:
-    """Keeps in the spool what is retained, and retains it again after a restart. A wire format overrides the hooks.
+    """Keeps in the spool what is retained, and retains it again after a restart.
 
-    :cvar OWNER: what its owners in the spool begin with.
+    :param format_name: the name of the wire format. The owners in the spool begin with ``FORMAT-retained``.
+    :param packed: makes a publication as the spool has it.
+    :param unpacked: makes it again, from the name of its service and that.
+    :param expires: when a publication ends, UTC microseconds; ``None``: never.
     """
 
-    OWNER: ClassVar[str]
-
-    def __init__(self, bus: IBus) -> None:
+    def __init__(
+        self,
+        bus: IBus,
+        format_name: str,
+        *,
+        packed: Callable[[Publication], bytes],
+        unpacked: Callable[[str, bytes], Publication],
+        expires: Callable[[Publication], int | None],
+    ) -> None:
         self._bus = bus
+        self._format = format_name
+        self._owner = f"{format_name}-retained "
+        self._packed = packed
+        self._unpacked = unpacked
+        self._expires = expires
         # By service, those that have it, or may have it while it is written.
         self._owners: dict[str, tuple[str, ...]] = {}
         # By service, while something of it is written: what the spool has, and the address that it came from.
         self._confirmed: dict[str, tuple[Publication | None, str]] = {}
         self._loading: Deferred[None] | None = None
 
-    # Hooks.
-
-    def packed(self, publication: Publication) -> bytes:
-        """A publication as the spool has it."""
-        raise NotImplementedError
-
-    def unpacked(self, service: str, packed: bytes) -> Publication:
-        """A publication of an earlier boot."""
-        raise NotImplementedError
-
-    def expires(self, publication: Publication) -> int | None:
-        """When a publication ends, UTC microseconds; ``None``: never."""
-        return None
-
-    def unread(self, failure: Failure) -> None:
-        """The retained publications cannot be read."""
+    def _unread(self, failure: Failure) -> None:
+        event, why = f"{self._format}.retained-unread", failure.getErrorMessage()
+        log.error("{name}: what was retained cannot be read: {why}", event=event, name=self._format, why=why)
 
     # Earlier boots.
 
     def loaded(self) -> Deferred[None]:
         """:returns: fires when everything of earlier boots is retained again."""
         if self._loading is None:
-            self._loading = Deferred.fromCoroutine(self._load()).addErrback(self.unread)
+            self._loading = Deferred.fromCoroutine(self._load()).addErrback(self._unread)
         loaded: Deferred[None] = Deferred()
         self._loading.addCallback(lambda _: loaded.callback(None))
         return loaded
@@ -67,7 +72,7 @@ class DurableRetained:
         after = ""
         while owners := await self._bus.spool.owners(after=after):
             for owner in owners:
-                if owner.startswith(self.OWNER):
+                if owner.startswith(self._owner):
                     await self._load_of(owner)
             after = owners[-1]
 
@@ -81,7 +86,7 @@ class DurableRetained:
                 last, service = entry.number, entry.key or ""
                 self._owners[service] = (owner,)
                 if self._bus.retained.get(service) is None:
-                    self._bus.retained.put(self.unpacked(service, entry.payload), address)
+                    self._bus.retained.put(self._unpacked(service, entry.payload), address)
             is_last = page.is_last
 
     # This boot.
@@ -100,11 +105,11 @@ class DurableRetained:
         return self._keep(publication, session)
 
     def _keep(self, publication: Publication, session: Session) -> Deferred[Any]:
-        service, owner = publication.service, self.OWNER + (session.actor or address_key(session.peer))
+        service, owner = publication.service, self._owner + (session.actor or address_key(session.peer))
         before, after = self._owners.get(service, ()), (owner,) if publication.payload else ()
         changes: list[Change] = [RemoveKey(owner=each, kind=KIND, key=service) for each in before if each not in after]
         if publication.payload:
-            payload, expires = self.packed(publication), self.expires(publication)
+            payload, expires = self._packed(publication), self._expires(publication)
             kept = Put(owner=owner, kind=KIND, key=service, payload=payload, expires=expires)
             changes += [Claim(owner=owner, address=session.peer, actor=session.actor), kept]
         meanwhile = self._owners[service] = tuple({*before, *after})

@@ -11,9 +11,10 @@ closed: the journal has it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from twisted.internet.defer import Deferred
+from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from bussrv.bus.interfaces import IBus
@@ -21,6 +22,8 @@ from bussrv.bus.sessions.unreachable import Unreachable
 from bussrv.registry.state.session import Claims, Session
 from bussrv.spool.entries import Claim, Drop, Owner, Put
 from bussrv.values import Traffic
+
+log = Logger()
 
 KIND = "will"
 
@@ -31,47 +34,45 @@ Will = TypeVar("Will")
 
 
 class Wills(Generic[Will]):
-    """The wills of all clients of a wire format, each by the name of its client. It overrides the hooks.
+    """The wills of all clients of a wire format, each by the name of its client.
 
-    :cvar FORMAT: the name of the wire format.
-    :cvar OWNER: what their owners in the spool begin with.
+    :param format_name: the name of the wire format. Their owners in the spool begin with ``FORMAT-will``.
+    :param give: publishes a will in the name of a session.
+    :param packed: makes a will as the spool has it. ``unpacked``: makes it again.
+    :param delay_of: how many seconds a will waits for its client.
     :param session_of: finds the durable session of a client, by its id.
     :param is_here: whether a client is connected.
     """
 
-    FORMAT: ClassVar[str]
-    OWNER: ClassVar[str]
-
     def __init__(
-        self, bus: IBus, reactor: Any, *, session_of: Callable[[str], str | None], is_here: Callable[[str], bool]
+        self,
+        bus: IBus,
+        reactor: Any,
+        format_name: str,
+        *,
+        give: Callable[[str, Will], object],
+        packed: Callable[[Will], bytes],
+        unpacked: Callable[[bytes], Will],
+        delay_of: Callable[[Will], float],
+        session_of: Callable[[str], str | None],
+        is_here: Callable[[str], bool],
     ) -> None:
-        self.bus = bus
+        self._bus = bus
+        self._format = format_name
+        self._owner = f"{format_name}-will "
+        self._give = give
+        self._packed = packed
+        self._unpacked = unpacked
+        self._delay_of = delay_of
         self._session_of = session_of
         self._is_here = is_here
         self._reactor = reactor
         self._kept: set[str] = set()
         self._waiting: dict[str, tuple[Any, Callable[[], None]]] = {}
 
-    # Hooks.
-
-    def give(self, session_id: str, will: Will) -> None:
-        """Publish a will in the name of a session."""
-        raise NotImplementedError
-
-    def packed(self, will: Will) -> bytes:
-        """A will as the spool has it."""
-        raise NotImplementedError
-
-    def unpacked(self, packed: bytes) -> Will:
-        """A will of an earlier boot."""
-        raise NotImplementedError
-
-    def delay_of(self, will: Will) -> float:
-        """How many seconds a will waits for its client."""
-        return 0.0
-
-    def unread(self, failure: Failure) -> None:
-        """The wills of the last boot cannot be read."""
+    def _unread(self, failure: Failure) -> None:
+        event, why = f"{self._format}.wills-unread", failure.getErrorMessage()
+        log.error("{name}: wills of the last boot cannot be read: {why}", event=event, name=self._format, why=why)
 
     # While the server runs.
 
@@ -81,16 +82,16 @@ class Wills(Generic[Will]):
         :returns: fires when it is durable; fails with :class:`bussrv.errors.Refused`.
         """
         self._kept.add(client)
-        owner = self.OWNER + client
-        kept = Put(owner=owner, kind=KIND, key=KIND, payload=self.packed(will))
-        return self.bus.spool.write([Claim(owner=owner, address=session.peer, actor=session.actor), kept])
+        owner = self._owner + client
+        kept = Put(owner=owner, kind=KIND, key=KIND, payload=self._packed(will))
+        return self._bus.spool.write([Claim(owner=owner, address=session.peer, actor=session.actor), kept])
 
     def forget(self, client: str) -> None:
         """The will of a client is not to be published, or is published."""
         self.cancel(client)
         self._kept.discard(client)
         # The spool counts what fails. At worst the will is published after the next restart.
-        self.bus.spool.write([Drop(owner=self.OWNER + client)]).addErrback(lambda _: None)
+        self._bus.spool.write([Drop(owner=self._owner + client)]).addErrback(lambda _: None)
 
     def forget_former(self, client: str) -> None:
         """A client has no will now. It may have had one when it was here before."""
@@ -106,8 +107,8 @@ class Wills(Generic[Will]):
     def publish(self, client: str, session_id: str, will: Will) -> None:
         """Publish the will of a client now."""
         self.forget(client)
-        self.give(session_id, will)
-        self.bus.flush()
+        self._give(session_id, will)
+        self._bus.flush()
 
     def publish_after(self, client: str, will: Will, seconds: float) -> None:
         """Publish the will of a client with a durable session in so many seconds, unless it comes back before."""
@@ -132,7 +133,7 @@ class Wills(Generic[Will]):
 
     def _is_due(self, client: str) -> None:
         # In slices: after a restart thousands may be due at once.
-        self.bus.slices.do(lambda _: self._publish_due(client))
+        self._bus.slices.do(lambda _: self._publish_due(client))
 
     def _publish_due(self, client: str) -> bool:
         """The time is over, unless the client has come back meanwhile. :returns: whether something is left."""
@@ -145,39 +146,39 @@ class Wills(Generic[Will]):
 
     def recover(self) -> None:
         """Wait for the clients of the last boot, and publish the wills of those that do not come back."""
-        Deferred.fromCoroutine(self._recover()).addErrback(self.unread)
+        Deferred.fromCoroutine(self._recover()).addErrback(self._unread)
 
     async def _recover(self) -> None:
-        after, spool = "", self.bus.spool
+        after, spool = "", self._bus.spool
         while owners := await spool.owners(after=after):
             for each in owners:
-                if each.startswith(self.OWNER):
-                    await self._recover_one(each, each.removeprefix(self.OWNER))
+                if each.startswith(self._owner):
+                    await self._recover_one(each, each.removeprefix(self._owner))
             after = owners[-1]
 
     async def _recover_one(self, owner: str, client: str) -> None:
-        entries = (await self.bus.spool.page(owner, KIND)).entries
-        about = await self.bus.spool.owner(owner)
+        entries = (await self._bus.spool.page(owner, KIND)).entries
+        about = await self._bus.spool.owner(owner)
         if about is None or not entries or client in self._kept:
             return
         self._kept.add(client)
         if self._is_here(client):
             self.forget(client)
             return
-        will = self.unpacked(entries[0].payload)
-        self._wait(client, max(GRACE, self.delay_of(will)), lambda: self._publish_late(client, about, will))
+        will = self._unpacked(entries[0].payload)
+        self._wait(client, max(GRACE, self._delay_of(will)), lambda: self._publish_late(client, about, will))
 
     def _publish_late(self, client: str, about: Owner, will: Will) -> None:
         session_id = self._session_of(client)
         if session_id is not None:
             self.publish(client, session_id, will)
         else:
-            Deferred.fromCoroutine(self._publish_absent(client, about, will)).addErrback(self.unread)
+            Deferred.fromCoroutine(self._publish_absent(client, about, will)).addErrback(self._unread)
 
     async def _publish_absent(self, client: str, about: Owner, will: Will) -> None:
-        session = self.bus.open(self.FORMAT, about.address, Unreachable(), actor=about.actor)
+        session = self._bus.open(self._format, about.address, Unreachable(), actor=about.actor)
         try:
-            await self.bus.registry.introduce(Claims(session_id=session.id, name=client))
+            await self._bus.registry.introduce(Claims(session_id=session.id, name=client))
             self.publish(client, session.id, will)
         finally:
-            self.bus.close(session.id, "connection-lost", Traffic())
+            self._bus.close(session.id, "connection-lost", Traffic())

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from msgspec import UNSET
 from twisted.internet.defer import Deferred
+from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
@@ -28,6 +29,8 @@ from bussrv.registry.state.session import Session
 from bussrv.spool.entries import Change, Claim, Drop
 from bussrv.turns.slices import by_steps
 from bussrv.values import Traffic
+
+log = Logger()
 
 SECOND = 1_000_000
 
@@ -137,9 +140,6 @@ class DurableSessions(Generic[AnySession]):
     def ending(self, session: AnySession) -> None:
         """A session is about to end."""
 
-    def not_dropped(self, failure: Failure) -> None:
-        """What ended sessions left in the spool cannot be removed."""
-
     # After a restart of the server, or of its spool.
 
     def recover(self) -> None:
@@ -156,7 +156,11 @@ class DurableSessions(Generic[AnySession]):
             self.bus.resume(session.id, link)
             if session.away is not UNSET:
                 self._end_at(found, session.away.until)
-        Deferred.fromCoroutine(self._drop_orphans()).addErrback(self.not_dropped)
+        Deferred.fromCoroutine(self._drop_orphans()).addErrback(self._not_dropped)
+
+    def _not_dropped(self, failure: Failure) -> None:
+        event, why = f"{self.FORMAT}.leftovers", failure.getErrorMessage()
+        log.error("{name}: what ended sessions left stays: {why}", event=event, name=self.FORMAT, why=why)
 
     async def _drop_orphans(self) -> None:
         """Remove what is kept of sessions that ended when nothing could be removed."""

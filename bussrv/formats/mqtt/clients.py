@@ -1,19 +1,25 @@
-"""Everything that the clients of all MQTT ports of a server have in common, client ids among them."""
+"""Everything that the clients of all MQTT ports of a server have in common: client ids, and those who want messages."""
 
 from __future__ import annotations
 
 from typing import Any, Protocol
 
+import msgspec
+from msgspec import Struct
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
+from bussrv.formats.mqtt.attributes import content_type_of
 from bussrv.formats.mqtt.durable.sessions import MqttSessions
-from bussrv.formats.mqtt.encoding import Encodings
-from bussrv.formats.mqtt.giving import Giving
-from bussrv.formats.mqtt.kept import MqttRetained, MqttWills
-from bussrv.plugin import IBus, Refused, Rounds, address_key
+from bussrv.formats.mqtt.encoding import SECOND, Encodings, Sent
+from bussrv.plugin import OCTET_STREAM, DurableRetained, IBus, Publication, Refused, Rounds, Wills, address_key
+from bussrv.wire.mqtt.packets import NO_PROPERTIES, Properties, Publish, Will
+from bussrv.wire.mqtt.reasons import ReasonCode
 
 log = Logger()
+
+
+_PASSED_ON = ("payload_format_indicator", "content_type", "response_topic", "correlation_data", "user_properties")
 
 
 class Claimant(Protocol):
@@ -28,13 +34,39 @@ class Claimant(Protocol):
         """:returns: fires when the connection has no session any more, and wants none."""
 
 
+class _Retained(Struct, frozen=True):
+    """A retained message, as the spool has it."""
+
+    content_type: str
+    payload: bytes
+    sent: Sent
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode_will = msgspec.msgpack.Decoder(Will).decode
+_decode_retained = msgspec.msgpack.Decoder(_Retained).decode
+
+
+def _packed(publication: Publication) -> bytes:
+    return _encode(_Retained(publication.content_type, publication.payload, _sent(publication)))
+
+
+def _sent(publication: Publication) -> Sent:
+    assert isinstance(publication.own, Sent)
+    return publication.own
+
+
+def _unpacked(service: str, packed: bytes) -> Publication:
+    found = _decode_retained(packed)
+    return Publication(service, found.content_type, found.payload, own=found.sent)
+
+
 class Clients:
     """The clients of one server.
 
     :ivar encodings: of messages for them.
     :ivar rounds: what their durable sessions keep.
     :ivar retaining: keeps retained messages on the disk; ``None``: they end with the server.
-    :ivar giving: gives their messages to everybody who wants them.
     :ivar durable: their durable sessions.
     :ivar wills: their wills.
     """
@@ -47,10 +79,22 @@ class Clients:
         self.rounds = Rounds(
             bus.spool, bus.slices, reactor, flush=bus.flush, address_of=self._address_of, failed=self._not_sent
         )
-        self.retaining = MqttRetained(bus) if bus.settings.mqtt_retain == "durable" else None
-        self.giving = Giving(bus, self.retaining)
-        is_here = self._by_client_id.__contains__
-        self.wills = MqttWills(bus, reactor, self.giving.give, session_of=self._durable_id, is_here=is_here)
+        self.retaining: DurableRetained | None = None
+        if bus.settings.mqtt_retain == "durable":
+            self.retaining = DurableRetained(
+                bus, "mqtt", packed=_packed, unpacked=_unpacked, expires=lambda each: _sent(each).expires
+            )
+        self.wills: Wills[Will] = Wills(
+            bus,
+            reactor,
+            "mqtt",
+            give=lambda session_id, will: self.give(session_id, will.topic, will),
+            packed=_encode,
+            unpacked=_decode_will,
+            delay_of=lambda will: will.properties.will_delay_interval or 0,
+            session_of=self._durable_id,
+            is_here=self._by_client_id.__contains__,
+        )
         self.durable = MqttSessions(bus, reactor, self.encodings, self.rounds, self.wills.session_ends)
 
     def _address_of(self, session_id: str) -> str:
@@ -98,3 +142,39 @@ class Clients:
         """A client has gone."""
         if self._by_client_id.get(client_id) is client:
             del self._by_client_id[client_id]
+
+    # Their messages.
+
+    def give(self, session_id: str, topic: str, message: Publish | Will) -> tuple[ReasonCode, Deferred[Any] | None]:
+        """Give a message of a session to everybody who wants it.
+
+        :returns: the reason code; and what fires when a retained message is durable, if its client waits for that.
+        """
+        properties, expires = message.properties, None
+        if properties is not NO_PROPERTIES:
+            if properties.message_expiry_interval is not None:
+                expires = self._bus.utc() + properties.message_expiry_interval * SECOND
+            properties = Properties(**{name: getattr(properties, name) for name in _PASSED_ON})
+        sent = Sent(session_id, message.qos, message.retain, properties, expires)
+        publication = Publication(topic, content_type_of(properties), message.payload, own=sent)
+        self._bus.publish(session_id, publication)
+        return self._retain(session_id, publication, message) if message.retain else (ReasonCode.SUCCESS, None)
+
+    def _retain(
+        self, session_id: str, publication: Publication, message: Publish | Will
+    ) -> tuple[ReasonCode, Deferred[Any] | None]:
+        session, kept = self._bus.registry.state.sessions.get(session_id), None
+        if self.retaining is None or session is None:
+            is_kept = self._bus.retained.put(publication, "" if session is None else session.peer)
+        else:
+            kept = self.retaining.put(publication, session)
+            is_kept = kept is not None
+        if kept is not None and not (isinstance(message, Publish) and message.qos):
+            kept.addErrback(lambda _: None)  # The spool has counted it, and nobody is to be told.
+            kept = None
+        return ReasonCode.SUCCESS if is_kept else ReasonCode.QUOTA_EXCEEDED, kept
+
+    def give_run(self, session_id: str, topic: str, run: list[Publish]) -> None:
+        """Give messages to everybody who wants them; they differ in their payloads and identifiers only."""
+        sent = Sent(session_id, run[0].qos)
+        self._bus.publish_many(session_id, [Publication(topic, OCTET_STREAM, each.payload, own=sent) for each in run])

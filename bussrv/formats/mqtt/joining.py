@@ -4,30 +4,18 @@ from __future__ import annotations
 
 import secrets
 
+from bussrv.formats.mqtt.codes import code_of
+from bussrv.formats.mqtt.durable.sessions import MOST_INCOMING
 from bussrv.plugin import Credentials, IBus, Password, Refused, Session, Token, check_routing_id, quoted
-from bussrv.wire.mqtt.packets import VERSION_5, Connack, Connect, Properties
-from bussrv.wire.mqtt.reasons import RETURN_CODES, UNAVAILABLE, ReasonCode
+from bussrv.wire.mqtt.packets import VERSION_5, Connack, Connect, PacketType, Properties
+from bussrv.wire.mqtt.reasons import RETURN_CODES, UNAVAILABLE
 
 DROPPED = "dropped"
 """The user property of CONNACK with the number of messages that were dropped while the client was away."""
 
-CODES = {
-    "bad-client-id": ReasonCode.CLIENT_ID_NOT_VALID,
-    "client-id-taken": ReasonCode.CLIENT_ID_NOT_VALID,
-    "bad-auth-method": ReasonCode.BAD_AUTHENTICATION_METHOD,
-    "bad-credentials": ReasonCode.BAD_CREDENTIALS,
-    "actor-fixed": ReasonCode.BAD_CREDENTIALS,
-    "not-authenticated": ReasonCode.NOT_AUTHORIZED,
-    "not-allowed": ReasonCode.NOT_AUTHORIZED,
-    "too-many-logins": ReasonCode.SERVER_BUSY,
-    "journal-unavailable": ReasonCode.SERVER_UNAVAILABLE,
-    "bad-service-name": ReasonCode.TOPIC_INVALID,
-    "reserved-name": ReasonCode.TOPIC_INVALID,
-    "too-many-durable-sessions": ReasonCode.QUOTA_EXCEEDED,
-    "spool-full": ReasonCode.QUOTA_EXCEEDED,
-    "spool-unavailable": ReasonCode.SERVER_UNAVAILABLE,
-}
-"""The reason code for each reason for which a client is refused."""
+
+MOST_ALIASES = 64
+"""The topic aliases that a client may use."""
 
 
 def client_id_of(asked: Connect) -> str:
@@ -63,15 +51,17 @@ def check_will(asked: Connect, session: Session, bus: IBus) -> None:
 
     :raises Refused: ``reserved-name`` or ``not-allowed``.
     """
-    if asked.will is not None and asked.will.topic in bus.registry.reserved:
+    if asked.will is None:
+        return
+    if asked.will.topic in bus.registry.reserved:
         raise Refused("reserved-name", f"the topic {quoted(asked.will.topic)} belongs to the server")
-    if asked.will is not None and not bus.may(session.id, "publish", asked.will.topic):
+    if not bus.may(session.id, "publish", asked.will.topic):
         raise Refused("not-allowed", f"the policy does not allow you to publish on {quoted(asked.will.topic)}")
 
 
 def refused(reason: str, version: int) -> Connack:
     """The answer to a client that is refused."""
-    code = CODES.get(reason, ReasonCode.UNSPECIFIED_ERROR)
+    code = code_of(reason, PacketType.CONNACK)
     return Connack(code if version == VERSION_5 else RETURN_CODES.get(code, UNAVAILABLE))
 
 
@@ -88,15 +78,7 @@ def expiry_of(asked: Connect, most: float) -> int:
 
 
 def accepted(
-    asked: Connect,
-    client_id: str,
-    expiry: int,
-    *,
-    is_present: bool,
-    dropped: int,
-    max_packet: int,
-    most_incoming: int,
-    most_aliases: int,
+    asked: Connect, client_id: str, expiry: int, max_packet: int, *, is_present: bool, dropped: int
 ) -> Connack:
     """The answer to a client that is let in.
 
@@ -110,9 +92,9 @@ def accepted(
     properties = Properties(
         assigned_client_identifier=None if asked.client_id else client_id,
         session_expiry_interval=expiry if wanted not in (None, expiry) else None,
-        receive_maximum=most_incoming,
+        receive_maximum=MOST_INCOMING,
         maximum_packet_size=max_packet,
-        topic_alias_maximum=most_aliases,
+        topic_alias_maximum=MOST_ALIASES,
         user_properties=((DROPPED, str(dropped)),) if dropped else (),
     )
     return Connack(session_present=is_present, properties=properties)

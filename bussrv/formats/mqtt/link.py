@@ -96,8 +96,7 @@ class MqttLink(StreamLink):
     :ivar facts: the client.
     :ivar session_id: its session.
     :ivar need_numbers: is called when the client subscribes with such a QoS.
-    :ivar most_waiting: how many bytes may wait for acknowledgements of the client.
-    :ivar too_much_waits: is called when more do.
+    :ivar too_much_waits: is called when too many bytes wait for acknowledgements.
     """
 
     outgoing: Outgoing | None = None
@@ -107,7 +106,6 @@ class MqttLink(StreamLink):
     facts: Client
     session_id: str
     need_numbers: Callable[[], object]
-    most_waiting: int
     too_much_waits: Callable[[], object]
 
     def encoding_of(self, filters: Mapping[str, dict[str, Any] | None], *, is_alone: bool) -> IEncoding:
@@ -135,7 +133,7 @@ class MqttLink(StreamLink):
         ready = [frame for frame in frames if frame is not None]
         if ready:
             self.pass_on(Bundle(ready))
-        if outgoing.waiting_size > self.most_waiting and not self._is_over:
+        if outgoing.waiting_size > self._max_outbound and not self._is_over:
             self._is_over = True
             self.too_much_waits()
 

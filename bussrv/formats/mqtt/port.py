@@ -1,19 +1,42 @@
-"""The port of MQTT: when it opens, it takes up what earlier boots left.
+"""The port of MQTT: what its connections are made of, and what earlier boots left.
 
 While it is open, clients on the port of WebSocket may speak MQTT, too.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from twisted.internet.defer import Deferred
 
 from bussrv.formats.mqtt.over_websocket import MqttSocketProtocol
-from bussrv.formats.mqtt.protocol import MqttFactory
+from bussrv.formats.mqtt.protocol import MqttFactory, MqttProtocol, Parts
+from bussrv.formats.mqtt.publishing import Publishing
+from bussrv.formats.mqtt.requests.asking import Requests
+from bussrv.formats.mqtt.subscribing import Subscribing
 from bussrv.plugin import IBus, StreamListener
 from bussrv.wire.mqtt.over_websocket import SUBPROTOCOL
+from bussrv.wire.mqtt.packets import Publish, Pubrel, Subscribe, Unsubscribe
+
+
+def parts_of(connection: MqttProtocol) -> Parts:
+    """The parts of a connection."""
+    requests = Requests(connection)
+    publishing, subscribing = Publishing(connection, requests), Subscribing(connection, requests.answering)
+    serve: dict[type, Callable[[Any], object]] = {
+        Publish: publishing.receive,
+        Pubrel: publishing.release,
+        Subscribe: subscribing.subscribe,
+        Unsubscribe: subscribing.unsubscribe,
+    }
+    return Parts(serve, requests.end)
+
+
+def make_factory(bus: IBus, reactor: Any) -> MqttFactory:
+    """The factory of connections."""
+    return MqttFactory(bus, reactor, parts_of)
 
 
 class MqttListener(StreamListener):
@@ -39,4 +62,4 @@ class MqttListener(StreamListener):
 
 def listen(bus: IBus, endpoint: str, reactor: Any) -> MqttListener:
     """Serve MQTT; see :meth:`bussrv.interfaces.IWireFormat.listen`."""
-    return MqttListener(MqttFactory(bus, reactor), endpoint, reactor)
+    return MqttListener(make_factory(bus, reactor), endpoint, reactor)

@@ -6,20 +6,18 @@ connection of a client with a durable session has another one until the client i
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
 
 from twisted.internet.defer import Deferred, gatherResults
 
 from bussrv.formats.mqtt import joining
 from bussrv.formats.mqtt.clients import Clients
 from bussrv.formats.mqtt.durable.queue import QueueClient
-from bussrv.formats.mqtt.durable.sessions import MOST_INCOMING, Begun, MqttSession
+from bussrv.formats.mqtt.durable.sessions import MqttSession
 from bussrv.formats.mqtt.encoding import FACTS, LONGEST_PACKET, SECOND, Client, MqttEncoding
 from bussrv.formats.mqtt.link import MqttLink, Outgoing
-from bussrv.formats.mqtt.publishing import MOST_ALIASES, Publishing
-from bussrv.formats.mqtt.requests.asking import Requests
-from bussrv.formats.mqtt.subscribing import Subscribing
 from bussrv.plugin import (
     Backlog,
     Bundle,
@@ -33,7 +31,6 @@ from bussrv.plugin import (
     RemoteProtocolError,
     StreamFactory,
     StreamProtocol,
-    address_key,
     limit_reached,
 )
 from bussrv.wire.mqtt import packets
@@ -64,20 +61,33 @@ FOR_GOOD = frozenset({"closed-by-operator", "permission-withdrawn"})
 """The reasons for which a durable session ends with its connection."""
 
 
+class Parts(NamedTuple):
+    """What serves the client besides its connection.
+
+    :ivar serve: serves the kinds of packets that it serves.
+    :ivar end: is told that the session is closed.
+    """
+
+    serve: Mapping[type, Callable[[Any], object]]
+    end: Callable[[], object]
+
+
 class MqttProtocol(StreamProtocol):
     """One connection.
 
     :cvar LINK: the class of its link.
     :ivar version: 4 or 5; 0: the client has not said it yet.
     :ivar client_id: empty until the client has said it, and may have it.
+    :ivar parts: see :class:`Parts`.
     :ivar durable: its durable session, if it has one and is let in.
-    :ivar begun: see :class:`Begun`.
+    :ivar begun: the identifiers of messages of QoS 2 that the client has begun and not ended.
     """
 
     FORMAT = "mqtt"
     LINK: ClassVar[type[MqttLink]] = MqttLink
     factory: MqttFactory
     link: MqttLink
+    parts: Parts
     version = 0
     client_id = ""
     durable: MqttSession | None = None
@@ -92,10 +102,7 @@ class MqttProtocol(StreamProtocol):
     def __init__(self, bus: IBus, reactor: Any) -> None:
         super().__init__(bus, reactor)
         self.bus = bus
-        self.begun: Begun = set()
-        self._requests = Requests(self)
-        self.publishing = Publishing(self, self._requests)
-        self.subscribing = Subscribing(self, self._requests.answering)
+        self.begun: set[int] = set()
         self._is_settled: Deferred[None] = Deferred()  # fires when the client is let in, or is not
 
     @property
@@ -114,33 +121,26 @@ class MqttProtocol(StreamProtocol):
 
     def make_link(self, backlog: Backlog) -> MqttLink:
         """The link to the client."""
-        settings, outflow = self.settings, self.bus.streams.outflow
-        link = self.LINK(self, self.encoding(), settings.max_outbound, backlog, outflow)
+        link = self.LINK(self, self.encoding(), self.settings.max_outbound, backlog, self.bus.streams.outflow)
         link.encodings, link.need_numbers = self.clients.encodings, self._need_numbers
-        link.most_waiting, link.too_much_waits = settings.max_outbound, self._too_much_waits
-        return link
-
-    def _too_much_waits(self) -> None:
         # Later: messages are being given to others.
-        self.reactor.callLater(0, self._acknowledges_too_little)
+        link.too_much_waits = partial(self.reactor.callLater, 0, self._acknowledges_too_little)
+        return link
 
     def _acknowledges_too_little(self) -> None:
         session, most = self.bus.registry.state.sessions.get(self.session_id), self.settings.max_outbound
         if session is not None and not self.has_ended:
             over = OverLimit("slow-consumer", f"more than {most} bytes wait for acknowledgements", "max-outbound", most)
-            self.bus.counters[over.reason] += 1
             self.bus.registry.note_from_stranger(limit_reached(over, **session.about()))
-            self.end(over.reason)
+            self.fail(ReasonCode.QUOTA_EXCEEDED, over.reason)
 
     def opened(self) -> None:
         """The client has to send CONNECT soon."""
+        self.parts = self.factory.parts(self)
         seconds = self.settings.subscribe_timeout
         if seconds:
-            self._patience = Patience(seconds, self._is_late, self.is_unserved, self.reactor)
-
-    def _is_late(self) -> None:
-        self.bus.counters["subscribe-timeout"] += 1
-        self.end("subscribe-timeout")
+            late = partial(self.fail, None, "subscribe-timeout")
+            self._patience = Patience(seconds, late, self.is_unserved, self.reactor)
 
     def dataReceived(self, data: bytes) -> None:
         """The client is there."""
@@ -153,16 +153,12 @@ class MqttProtocol(StreamProtocol):
 
     def received(self, event: Packet) -> None:
         """A packet came. The reader has seen to it that CONNECT comes first, and once."""
-        kind = type(event)
-        if isinstance(event, packets.Publish):
-            self.publishing.receive(event)
-        elif isinstance(event, packets.Puback | packets.Pubrec | packets.Pubrel | packets.Pubcomp):
+        serve = self.parts.serve.get(type(event))
+        if serve is not None:
+            serve(event)
+        elif isinstance(event, packets.Puback | packets.Pubrec | packets.Pubcomp):
             self._acknowledged(event)
-        elif isinstance(event, packets.Subscribe):
-            self.busy_with(self.subscribing.subscribe(event))
-        elif isinstance(event, packets.Unsubscribe):
-            self.busy_with(self.subscribing.unsubscribe(event))
-        elif kind is packets.Pingreq:
+        elif isinstance(event, packets.Pingreq):
             self.say(packets.Pingresp())
         elif isinstance(event, packets.Disconnect):
             self._leaves(event)
@@ -181,8 +177,8 @@ class MqttProtocol(StreamProtocol):
         """Send the client a packet."""
         self.send([encode(packet, self.version)])
 
-    def fail(self, code: ReasonCode, reason: str) -> None:
-        """The client did what the protocol forbids: end its session."""
+    def fail(self, code: ReasonCode | None, reason: str) -> None:
+        """The client did what the protocol forbids, or is late: end its session, and tell it the code."""
         self.bus.counters[reason] += 1
         self._say_farewell(code)
         self.end(reason)
@@ -282,24 +278,16 @@ class MqttProtocol(StreamProtocol):
 
     def _begin(self, asked: packets.Connect, durable: MqttSession | None) -> None:
         """The client is let in."""
-        self._will, self._is_joined = asked.will, True
-        properties = asked.properties
+        self._will, self._is_joined, properties = asked.will, True, asked.properties
         max_packet = properties.maximum_packet_size or LONGEST_PACKET
         self.link.facts, self.link.session_id = Client(asked.version, max_packet), self.session_id
         self._receive_maximum = properties.receive_maximum or LAST_ID
         if asked.keep_alive:
             self._keep_alive = asked.keep_alive * GRACE
             self._look()
-        answer = joining.accepted(
-            asked,
-            self.client_id,
-            self._granted(asked),
-            is_present=self._is_present,
-            dropped=0 if durable is None else durable.dropped,
-            max_packet=self.settings.mqtt_max_packet,
-            most_incoming=MOST_INCOMING,
-            most_aliases=MOST_ALIASES,
-        )
+        most, dropped = self.settings.mqtt_max_packet, 0 if durable is None else durable.dropped
+        expiry, is_present = self._granted(asked), self._is_present
+        answer = joining.accepted(asked, self.client_id, expiry, most, is_present=is_present, dropped=dropped)
         if durable is None:
             self.say(answer)
         else:
@@ -331,8 +319,7 @@ class MqttProtocol(StreamProtocol):
         self._silence = None
         left = self._heard + self._keep_alive - self.reactor.seconds()
         if left <= 0 and not self.is_unserved():
-            self.bus.counters["keep-alive-timeout"] += 1
-            self.end("keep-alive-timeout")
+            self.fail(ReasonCode.KEEP_ALIVE_TIMEOUT, "keep-alive-timeout")
         else:
             self._silence = self.reactor.callLater(max(left, 0.1), self._look)
 
@@ -340,9 +327,7 @@ class MqttProtocol(StreamProtocol):
 
     def _need_numbers(self) -> None:
         """Have messages numbered: the client has a subscription of QoS 1 or 2."""
-        address = address_key(self.bus.registry.state.sessions[self.session_id].peer)
-        held = self.bus.streams.outbound.open(address, self.outbound_is_full)
-        self.link.outgoing = Outgoing(self._receive_maximum, held)
+        self.link.outgoing = Outgoing(self._receive_maximum, self.held_memory(self.link.discard))
 
     def messages(self) -> MqttEncoding:
         """Makes messages for this client alone."""
@@ -351,9 +336,7 @@ class MqttProtocol(StreamProtocol):
     def _acknowledged(self, packet: packets.Acknowledgement) -> None:
         """A packet about a message of QoS 1 or 2."""
         kind, number, outgoing = type(packet), packet.id, self.link.outgoing
-        if isinstance(packet, packets.Pubrel):
-            self.publishing.release(packet)
-        elif self.durable is not None:
+        if self.durable is not None:
             self.durable.link.queue.acknowledged(packet)
         elif outgoing is None or not outgoing.is_awaited(PacketType[kind.__name__.upper()], number):
             if kind is packets.Pubrec:
@@ -453,18 +436,20 @@ class MqttProtocol(StreamProtocol):
             self._silence = None
         if self.link.outgoing is not None:
             self.link.outgoing.clear()
-        self._requests.end()
+        self.parts.end()
         self.clients.left(self.client_id, self)
 
 
 class MqttFactory(StreamFactory):
     """The connections of one port.
 
+    :param parts: makes the parts of a connection.
     :ivar clients: what they have in common with those of other ports.
     :ivar plain: the encoding for clients without subscriptions.
     """
 
-    def __init__(self, bus: IBus, reactor: Any) -> None:
+    def __init__(self, bus: IBus, reactor: Any, parts: Callable[[MqttProtocol], Parts]) -> None:
         super().__init__(MqttProtocol, bus, reactor)
+        self.parts = parts
         self.clients = Clients(bus, reactor)
         self.plain = self.clients.encodings.of(Client(packets.VERSION_3_1_1, LONGEST_PACKET), {})

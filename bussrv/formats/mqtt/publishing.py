@@ -14,8 +14,10 @@ from typing import Any
 from twisted.internet.defer import Deferred, FirstError, gatherResults
 from twisted.python.failure import Failure
 
-from bussrv.formats.mqtt.connection import MqttConnection
+from bussrv.formats.mqtt.codes import code_of
 from bussrv.formats.mqtt.durable.sessions import MOST_INCOMING
+from bussrv.formats.mqtt.joining import MOST_ALIASES
+from bussrv.formats.mqtt.protocol import MqttProtocol
 from bussrv.formats.mqtt.requests.answering import REPLIES
 from bussrv.formats.mqtt.requests.asking import Requests
 from bussrv.plugin import Refused
@@ -23,6 +25,7 @@ from bussrv.wire.mqtt.packets import (
     NO_PROPERTIES,
     VERSION_5,
     Acknowledgement,
+    PacketType,
     Puback,
     Pubcomp,
     Publish,
@@ -32,25 +35,11 @@ from bussrv.wire.mqtt.packets import (
 from bussrv.wire.mqtt.reasons import ReasonCode
 from bussrv.wire.mqtt.writer import encode
 
-MOST_ALIASES = 64
-"""The topic aliases that a client may use."""
-
 MOST_UNANSWERED = 1000
 """So many messages of a client may wait until they are durable. Then its later input waits, too."""
 
 MOST_TOGETHER = 4096
 """So many messages at most are given together, or messages of QoS 1 for durable sessions, each one for each session."""
-
-CODES = {
-    "not-allowed": ReasonCode.NOT_AUTHORIZED,
-    "not-authenticated": ReasonCode.NOT_AUTHORIZED,
-    "bad-service-name": ReasonCode.TOPIC_INVALID,
-    "reserved-name": ReasonCode.TOPIC_INVALID,
-    "too-many-services": ReasonCode.QUOTA_EXCEEDED,
-    "too-many-services-in-all": ReasonCode.QUOTA_EXCEEDED,
-    "spool-full": ReasonCode.QUOTA_EXCEEDED,
-}
-"""The reason code for each reason for which a message is refused."""
 
 
 class Publishing:
@@ -61,7 +50,7 @@ class Publishing:
 
     __slots__ = ("_aliases", "_bus", "_connection", "_requests", "_topics", "_unanswered")
 
-    def __init__(self, connection: MqttConnection, requests: Requests) -> None:
+    def __init__(self, connection: MqttProtocol, requests: Requests) -> None:
         self._connection = connection
         self._requests = requests
         self._bus = connection.bus
@@ -126,7 +115,7 @@ class Publishing:
             await registry.register_service(session_id, topic)
         except Refused as refusal:
             self._bus.counters[refusal.reason] += 1
-            self._acknowledge(packet, CODES.get(refusal.reason, ReasonCode.UNSPECIFIED_ERROR))
+            self._acknowledge(packet, code_of(refusal.reason, PacketType.PUBACK))
             return
         if self._connection.has_ended:
             return
@@ -136,7 +125,7 @@ class Publishing:
 
     def _give(self, topic: str, packet: Publish) -> tuple[ReasonCode, Deferred[Any] | None]:
         self._cut(packet)
-        return self._connection.clients.giving.give(self._connection.session_id, topic, packet)
+        return self._connection.clients.give(self._connection.session_id, topic, packet)
 
     def _cut(self, packet: Publish) -> None:
         """A message of QoS 2 goes into queues together with its identifier; with nothing else if they are many."""
@@ -146,7 +135,7 @@ class Publishing:
     def _give_run(self, topic: str, run: list[Publish]) -> None:
         """Give messages to everybody who wants them; they differ in their payloads and identifiers only."""
         connection = self._connection
-        connection.clients.giving.give_run(connection.session_id, topic, run)
+        connection.clients.give_run(connection.session_id, topic, run)
         if run[0].qos:
             self._when_durable(None, partial(self._say_run, run), partial(self._refuse, run), len(run))
 
@@ -207,7 +196,7 @@ class Publishing:
         self._say_unkept(packets, refusal.reason)
 
     def _say_unkept(self, packets: Sequence[Publish], reason: str) -> None:
-        connection, code = self._connection, CODES.get(reason, ReasonCode.UNSPECIFIED_ERROR)
+        connection, code = self._connection, code_of(reason, PacketType.PUBACK)
         if connection.has_ended:
             return
         if connection.version != VERSION_5:

@@ -5,23 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 
-from bussrv.formats.mqtt.connection import MqttConnection
+from bussrv.formats.mqtt.codes import code_of
 from bussrv.formats.mqtt.encoding import Sent, Wanted
+from bussrv.formats.mqtt.protocol import MqttProtocol
 from bussrv.formats.mqtt.requests.answering import Answering, wants_to_answer
 from bussrv.plugin import Publication, Refused, filter_of, is_pattern, matches
-from bussrv.wire.mqtt.packets import VERSION_5, Suback, Subscribe, Unsuback, Unsubscribe, WantedFilter
+from bussrv.wire.mqtt.packets import VERSION_5, PacketType, Suback, Subscribe, Unsuback, Unsubscribe, WantedFilter
 from bussrv.wire.mqtt.reasons import SUBACK_FAILED, ReasonCode
 from bussrv.wire.mqtt.topics import is_shared, split_shared
-
-CODES = {
-    "not-allowed": ReasonCode.NOT_AUTHORIZED,
-    "bad-service-name": ReasonCode.FILTER_INVALID,
-    "reserved-name": ReasonCode.FILTER_INVALID,
-    "too-many-subscriptions": ReasonCode.QUOTA_EXCEEDED,
-    "too-many-services": ReasonCode.QUOTA_EXCEEDED,
-    "too-many-services-in-all": ReasonCode.QUOTA_EXCEEDED,
-}
-"""The reason code for each reason for which a filter is refused."""
 
 NEW_ONLY, NEVER = 1, 2
 """Retain handling: for subscriptions that are new, or never. 0: always."""
@@ -35,13 +26,16 @@ class Subscribing:
 
     __slots__ = ("_answering", "_bus", "_connection")
 
-    def __init__(self, connection: MqttConnection, answering: Answering) -> None:
+    def __init__(self, connection: MqttProtocol, answering: Answering) -> None:
         self._answering = answering
         self._connection = connection
         self._bus = connection.bus
 
-    async def subscribe(self, packet: Subscribe) -> None:
+    def subscribe(self, packet: Subscribe) -> None:
         """A client subscribes: it is answered, and then given what is retained."""
+        self._connection.busy_with(self._subscribe_all(packet))
+
+    async def _subscribe_all(self, packet: Subscribe) -> None:
         codes: list[int] = []
         begun: list[tuple[str, Wanted]] = []
         number = (packet.properties.subscription_identifiers or (0,))[0]
@@ -79,7 +73,7 @@ class Subscribing:
             if is_new and registry.state.subscription(session_id, asked.filter) is not None:
                 registry.lose_subscription(session_id, asked.filter, refusal.reason)
             self._bus.counters[refusal.reason] += 1
-            return CODES.get(refusal.reason, ReasonCode.UNSPECIFIED_ERROR)
+            return code_of(refusal.reason, PacketType.SUBACK)
         if registry.state.subscription(session_id, asked.filter) is None:
             return ReasonCode.NOT_AUTHORIZED  # It was withdrawn when it was made.
         self._say_hosted(asked.filter, wanted)
@@ -116,8 +110,11 @@ class Subscribing:
         sent = publication.own
         return isinstance(sent, Sent) and sent.expires is not None and sent.expires <= self._bus.utc()
 
-    async def unsubscribe(self, packet: Unsubscribe) -> None:
+    def unsubscribe(self, packet: Unsubscribe) -> None:
         """A client subscribes no longer to some filters."""
+        self._connection.busy_with(self._unsubscribe_all(packet))
+
+    async def _unsubscribe_all(self, packet: Unsubscribe) -> None:
         session_id, registry = self._connection.session_id, self._bus.registry
         codes: list[int] = []
         for each in packet.filters:

@@ -42,7 +42,7 @@ class PacketType(IntEnum):
     WILL = 16
 
 
-class Properties(Struct, frozen=True, kw_only=True, gc=False, repr_omit_defaults=True):
+class Properties(Struct, frozen=True, kw_only=True, gc=False, repr_omit_defaults=True, omit_defaults=True):
     """The properties of a packet or will; ``None``: it has no such property. Intervals are in seconds.
 
     Which packets may have which, and their types: :data:`bussrv.wire.mqtt.properties.TABLE`.

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import partial
 from struct import iter_unpack, pack
-from typing import Any, Protocol
-
-from twisted.logger import Logger
-from twisted.python.failure import Failure
+from typing import Any
 
 from bussrv.formats.mqtt.durable.link import DurableLink
 from bussrv.formats.mqtt.durable.queue import Queue, Queues
@@ -21,53 +18,32 @@ MOST_INCOMING = 64
 TAKEN = "taken"
 """The kind of the entry with their identifiers. It always has the same size, so that it never lacks room."""
 
-log = Logger()
 
+class KeptBegun(set[int]):
+    """The identifiers of messages of QoS 2 that a client has begun and not ended, kept in the spool.
 
-class Begun(Protocol):
-    """The identifiers of messages of QoS 2 that a client has begun and not ended."""
-
-    def __contains__(self, number: int) -> bool:
-        """Whether one is among them."""
-
-    def __len__(self) -> int:
-        """How many they are."""
-
-    def add(self, number: int) -> None:
-        """The client has begun a message."""
-
-    def discard(self, number: int) -> None:
-        """The client has ended it, or it was refused."""
-
-
-class KeptBegun:
-    """The same, kept in the spool: with the queues that the message was put into, in one round."""
+    One is put there in one round with the queues that its message is put into.
+    """
 
     def __init__(self, session: MqttSession, rounds: Rounds, numbers: Iterable[int] = ()) -> None:
+        super().__init__(numbers)
         self._session = session
         self._rounds = rounds
-        self._numbers = set(numbers)
-
-    def __contains__(self, number: int) -> bool:
-        return number in self._numbers
-
-    def __len__(self) -> int:
-        return len(self._numbers)
 
     @property
     def entry(self) -> Put:
         """The entry of the spool."""
-        return entry_of(self._session.owner, self._numbers)
+        return entry_of(self._session.owner, self)
 
     def add(self, number: int) -> None:
-        """See :class:`Begun`."""
-        self._numbers.add(number)
+        """The client has begun a message."""
+        super().add(number)
         self._rounds.change_with_all(self._session.id, self.entry)
 
-    def discard(self, number: int) -> None:
-        """See :class:`Begun`."""
-        if number in self._numbers:
-            self._numbers.remove(number)
+    def discard(self, number: object) -> None:
+        """The client has ended it, or it was refused."""
+        if number in self:
+            super().discard(number)
             self._rounds.change(self._session.id, self.entry)
 
 
@@ -76,11 +52,6 @@ def entry_of(owner: str, numbers: Iterable[int] = ()) -> Put:
     some = [*numbers]
     payload = pack(f">{MOST_INCOMING}H", *some, *(0,) * (MOST_INCOMING - len(some)))
     return Put(owner=owner, kind=TAKEN, key=TAKEN, payload=payload, or_drop=True)
-
-
-def numbers_in(payload: bytes) -> Iterator[int]:
-    """The identifiers in such an entry."""
-    return (number for (number,) in iter_unpack(">H", payload) if number)
 
 
 class MqttSession(DurableSession[DurableLink]):
@@ -151,8 +122,8 @@ class MqttSessions(DurableSessions[MqttSession]):
         spool = self.bus.spool
         if session.begun is None:
             entries = (await spool.page(session.owner, TAKEN)).entries
-            numbers = numbers_in(entries[0].payload) if entries else ()
-            session.begun = KeptBegun(session, self._rounds, numbers)
+            numbers = iter_unpack(">H", entries[0].payload) if entries else ()
+            session.begun = KeptBegun(session, self._rounds, [number for (number,) in numbers if number])
         kept = await spool.owner(session.owner)
         session.dropped = 0 if kept is None else kept.dropped
 
@@ -163,11 +134,6 @@ class MqttSessions(DurableSessions[MqttSession]):
     def ending(self, session: MqttSession) -> None:
         """Its will does not wait any longer."""
         self._before_end(session.name)
-
-    def not_dropped(self, failure: Failure) -> None:
-        """Say so in the log."""
-        why = failure.getErrorMessage()
-        log.error("mqtt: what ended sessions left cannot be removed: {why}", event="mqtt.leftovers", why=why)
 
     def told_of_drops(self, session: MqttSession) -> None:
         """The client was told how many messages were dropped."""

@@ -21,8 +21,8 @@ from typing import Any
 import msgspec
 
 from bussrv.formats.mqtt.attributes import attributes_of, error_of, is_text, pairs_of
-from bussrv.formats.mqtt.connection import MqttConnection
 from bussrv.formats.mqtt.encoding import FOREIGN_QOS, Sent
+from bussrv.formats.mqtt.protocol import MqttProtocol
 from bussrv.plugin import (
     OCTET_STREAM,
     REPLY,
@@ -70,7 +70,7 @@ class Answering:
 
     __slots__ = ("_as_publication", "_bus", "_connection", "topic")
 
-    def __init__(self, connection: MqttConnection, as_publication: AsPublication) -> None:
+    def __init__(self, connection: MqttProtocol, as_publication: AsPublication) -> None:
         self._connection = connection
         self._bus = connection.bus
         self._as_publication = as_publication

@@ -20,8 +20,9 @@ from typing import Any
 from msgspec import Struct
 
 from bussrv.formats.mqtt.attributes import ERROR, attributes_of, is_text, pairs_of
-from bussrv.formats.mqtt.connection import MqttConnection
+from bussrv.formats.mqtt.codes import code_of
 from bussrv.formats.mqtt.encoding import FOREIGN_QOS, Sent
+from bussrv.formats.mqtt.protocol import MqttProtocol
 from bussrv.formats.mqtt.requests.answering import REPLIES, Answering
 from bussrv.plugin import (
     OCTET_STREAM,
@@ -39,21 +40,12 @@ from bussrv.plugin import (
     quoted,
     read_head,
 )
-from bussrv.wire.mqtt.packets import Properties, Publish
+from bussrv.wire.mqtt.packets import PacketType, Properties, Publish
 from bussrv.wire.mqtt.reasons import ReasonCode
 
 MOST_KEPT = 512
 """The most bytes of the Response Topic and the Correlation Data of a request together: they are kept until it is
 answered."""
-
-CODES = {
-    "not-allowed": ReasonCode.NOT_AUTHORIZED,
-    "too-many-requests": ReasonCode.QUOTA_EXCEEDED,
-    "correlation-too-long": ReasonCode.QUOTA_EXCEEDED,
-    "metadata-too-large": ReasonCode.QUOTA_EXCEEDED,
-    "no-such-service": ReasonCode.NO_MATCHING_SUBSCRIBERS,
-}
-"""The reason code for each reason for which a request is refused."""
 
 
 class Asked(Struct, frozen=True, gc=False):
@@ -77,7 +69,7 @@ class Requests:
 
     __slots__ = ("_asked", "_bus", "_connection", "_made", "_timer", "answering")
 
-    def __init__(self, connection: MqttConnection) -> None:
+    def __init__(self, connection: MqttProtocol) -> None:
         self._connection = connection
         self._bus = connection.bus
         self.answering = Answering(connection, self._as_publication)
@@ -144,7 +136,7 @@ class Requests:
         """Answer a request with an error of the server. :returns: the reason code for its acknowledgement."""
         self._bus.counters[reason] += 1
         self._bus.exchanges.publish_to(self._connection.session_id, _error(asked, reason, message))
-        return CODES.get(reason, ReasonCode.UNSPECIFIED_ERROR)
+        return code_of(reason, PacketType.PUBACK)
 
     async def _tell_state(self, asked: Asked, service: str, content_type: str) -> None:
         """Answer with the state of a service of the server itself."""

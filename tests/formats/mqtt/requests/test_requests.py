@@ -55,7 +55,9 @@ def requests_of(asker: End) -> Requests:
     assert isinstance(asker, MqttEnd)
     protocol = asker.peer.connection.protocol
     assert isinstance(protocol, MqttProtocol)
-    return protocol._requests
+    requests = protocol.parts.end.__self__  # type: ignore[attr-defined]
+    assert isinstance(requests, Requests)
+    return requests
 
 
 def timer_of(asker: End) -> Any:
