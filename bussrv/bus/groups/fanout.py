@@ -265,7 +265,8 @@ class Fanout:
         """
         frames, encoding = delivery.frames, group.encoding
         if encoding in frames:
-            return frames[encoding]
+            known: bytes | None = frames[encoding]
+            return known
         try:
             frame = frames[encoding] = _checked(encoding.encode(delivery))
         except Exception:

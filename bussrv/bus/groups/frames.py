@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from bussrv.values import Publication
 
 
@@ -11,7 +13,8 @@ class Delivery:
     :ivar metadata: its metadata as the object network sees it, as raw JSON.
     :ivar payload: its payload.
     :ivar publication: what it is to subscribers of a service; ``None`` when it is no publication.
-    :ivar frames: its bytes by encoding, each made once; ``None`` for an encoding that cannot carry it.
+    :ivar frames: its bytes by encoding, each made once; ``None`` for an encoding that cannot carry it. Encodings may
+        keep other things that they share under keys of their own.
     """
 
     __slots__ = ("frames", "metadata", "payload", "publication")
@@ -20,4 +23,4 @@ class Delivery:
         self.metadata = metadata
         self.payload = payload
         self.publication = publication
-        self.frames: dict[object, bytes | None] = {}
+        self.frames: dict[object, Any] = {}

@@ -17,13 +17,9 @@ from zope.interface import implementer
 
 from bussrv.formats.mqtt.attributes import is_text
 from bussrv.plugin import OCTET_STREAM, Delivery, IEncoding, PatternMap, Publication
-from bussrv.wire.mqtt.packets import NO_PROPERTIES, VERSION_5, Properties, Publish
-from bussrv.wire.mqtt.published import NO_ID
+from bussrv.wire.mqtt.packets import NO_PROPERTIES, VERSION_5, PacketType, Properties, Publish
 from bussrv.wire.mqtt.topics import is_name
-from bussrv.wire.mqtt.writer import numbered_publish, publish
-
-FOREIGN_QOS = 1
-"""The QoS of publications of other wire formats."""
+from bussrv.wire.mqtt.writer import listed, template
 
 LONGEST_PACKET = (1 << 28) + 4
 """The bytes of the longest packet that there can be."""
@@ -51,6 +47,10 @@ class Sent(Struct, frozen=True, gc=False):
     retain: bool = False
     properties: Properties = NO_PROPERTIES
     expires: int | None = None
+
+
+FOREIGN = Sent("", 1)
+"""Those of the publications of other wire formats."""
 
 
 class Published(bytes):
@@ -107,21 +107,11 @@ FACTS = Client(VERSION_5, LONGEST_PACKET, is_durable=True)
 
 
 class _Joined(NamedTuple):
-    """Several subscriptions together: the highest QoS, and the identifiers of all."""
+    """Several subscriptions together: the highest QoS, and the identifiers of all, as properties."""
 
-    wanted: Wanted
-    ids: tuple[int, ...]
-
-
-class _Matched(Struct, frozen=True):
-    """The subscriptions that match a service.
-
-    :ivar others: all of them together.
-    :ivar own: those together that want the client's own messages, too; ``None``: there are none.
-    """
-
-    others: _Joined | None
-    own: _Joined | None
+    qos: int
+    retain_as_published: bool
+    ids: bytes
 
 
 @implementer(IEncoding)
@@ -135,8 +125,10 @@ class MqttEncoding:
 
     def __init__(self, client: Client, filters: Mapping[str, Wanted], counters: Counter[str], utc: Any) -> None:
         self._client = client
+        self._kind = client.version, client.max_packet, client.is_durable
         self._filters: PatternMap[Wanted] = PatternMap()
-        self._matched: dict[str, _Matched | None] = {}
+        # By service, the subscriptions that match it: all of them, and those that want the client's own messages, too.
+        self._matched: dict[str, tuple[_Joined | None, _Joined | None]] = {}
         for name, wanted in filters.items():
             self.refilter(name, wanted)
         self._counters = counters
@@ -151,21 +143,23 @@ class MqttEncoding:
         self._matched = {}
 
     def encode(self, delivery: Delivery) -> bytes | None:
-        """The message of a publication. Its packet identifier is :data:`NO_ID`, if it needs one."""
+        """The message of a publication. Its packet identifier is zero, if it needs one.
+
+        Encodings that make the same bytes of it make them once.
+        """
         publication = delivery.publication
         if publication is None:
             return None
-        matched = self._match(publication.service)
-        if matched is None:
-            return None
-        sent = publication.own if isinstance(publication.own, Sent) else None
-        is_own = sent is not None and sent.session == self._client.session
-        joined = matched.own if is_own else matched.others
+        sent = publication.own if isinstance(publication.own, Sent) else FOREIGN
+        joined = self._match(publication.service)[sent.session == self._client.session]
         if joined is None:
             return None
-        is_retained = publication.is_retained or (sent is not None and sent.retain)
-        retain = is_retained and joined.wanted.retain_as_published
-        return self.message(publication, joined.wanted, joined.ids, retain=retain)
+        retain = joined.retain_as_published and (publication.is_retained or sent.retain)
+        key, made = (self._kind, min(joined.qos, sent.qos), retain, joined.ids), delivery.frames
+        if key not in made:
+            made[key] = self._message(publication, sent, joined, retain=retain, templates=made)
+        frame: bytes | None = made[key]
+        return frame
 
     def encode_run(self, publications: Sequence[Publication]) -> list[bytes]:
         """The messages of publications that differ in their payloads only; see :class:`RunEncoding`."""
@@ -186,55 +180,52 @@ class MqttEncoding:
         return frames
 
     def retained(self, publication: Publication, wanted: Wanted) -> bytes | None:
-        """A retained message for a subscription that is new."""
-        return self.message(publication, wanted, (wanted.id,) if wanted.id else (), retain=True)
+        """A retained message for a subscription that is new; ``None``: the client cannot be sent it."""
+        sent = publication.own if isinstance(publication.own, Sent) else FOREIGN
+        return self._message(publication, sent, _joined([wanted]), retain=True, templates={})
 
-    def message(self, publication: Publication, wanted: Wanted, ids: tuple[int, ...], *, retain: bool) -> bytes | None:
-        """A publication as a message; ``None``: the client cannot be sent it."""
-        service, sent = publication.service, publication.own
-        if not isinstance(sent, Sent):
-            sent = Sent("", FOREIGN_QOS)
-        if not is_name(service):
+    def _message(
+        self, publication: Publication, sent: Sent, joined: _Joined, *, retain: bool, templates: dict[object, Any]
+    ) -> bytes | None:
+        """:param templates: those of the same publication, for messages that differ in their identifiers only."""
+        if not is_name(publication.service):
             self._counters["mqtt-unfit-topic"] += 1
             return None
-        properties = NO_PROPERTIES
-        if self._client.version == VERSION_5:
-            properties = self._properties(publication, sent, ids)
-        qos = min(wanted.qos, sent.qos)
-        if qos:
-            packet = Publish(service, publication.payload, qos, retain, 0, False, properties)
-            halves = numbered_publish(packet, self._client.version)
-            if self._client.is_durable:
-                return _published(halves.before + NO_ID + halves.after, halves.payload, sent.session, sent.expires)
-            frame = b"%b%b%b%b" % (halves.before, NO_ID, halves.after, halves.payload)
-        else:
-            frame = publish(service, publication.payload, self._client.version, retain=retain, properties=properties)
-        if len(frame) > self._client.max_packet:
+        version, qos, payload = self._client.version, min(joined.qos, sent.qos), publication.payload
+        common = templates.get((version, qos, retain))
+        if common is None:
+            properties = self._properties(publication, sent) if version == VERSION_5 else NO_PROPERTIES
+            packet = Publish(publication.service, payload, qos, retain, properties=properties)
+            common = templates[version, qos, retain] = template(packet, version)
+        head = common.head(joined.ids)
+        if qos and self._client.is_durable:
+            return _published(head, payload, sent.session, sent.expires)
+        if len(head) + len(payload) > self._client.max_packet:
             self._counters["mqtt-too-large"] += 1
             return None
+        frame: bytes = head + payload
         return frame
 
-    def _properties(self, publication: Publication, sent: Sent, ids: tuple[int, ...]) -> Properties:
+    def _properties(self, publication: Publication, sent: Sent) -> Properties:
         properties = sent.properties
         is_foreign = not sent.session and properties is NO_PROPERTIES
         if is_foreign and publication.content_type != OCTET_STREAM and is_text(publication.content_type):
             properties = Properties(content_type=publication.content_type)
-        if ids:
-            properties = replace(properties, subscription_identifiers=ids)
         if sent.expires is not None:
             # The clock may have been set back.
             left = min(max(1, (sent.expires - self._utc()) // SECOND), LONGEST_LIFETIME)
             properties = replace(properties, message_expiry_interval=left)
         return properties
 
-    def _match(self, service: str) -> _Matched | None:
-        if service in self._matched:
-            return self._matched[service]
-        found = self._filters.matching(service)
-        matched = _Matched(_joined(found), _joined([each for each in found if not each.no_local])) if found else None
-        if len(self._matched) >= MOST_REMEMBERED:
-            self._matched.clear()
-        self._matched[service] = matched
+    def _match(self, service: str) -> tuple[_Joined | None, _Joined | None]:
+        matched = self._matched.get(service)
+        if matched is None:
+            found = self._filters.matching(service)
+            own = [each for each in found if not each.no_local]
+            matched = _joined(found) if found else None, _joined(own) if own else None
+            if len(self._matched) >= MOST_REMEMBERED:
+                self._matched.clear()
+            self._matched[service] = matched
         return matched
 
 
@@ -256,12 +247,8 @@ class Encodings:
         key = client, frozenset(filters.items())
         found = self._shared.get(key)
         if found is None:
-            found = self._shared[key] = self.alone(client, filters)
+            found = self._shared[key] = MqttEncoding(client, filters, self._counters, self._utc)
         return found
-
-    def alone(self, client: Client, filters: Mapping[str, Wanted]) -> MqttEncoding:
-        """An encoding for one client, which may be changed."""
-        return MqttEncoding(client, filters, self._counters, self._utc)
 
     def for_filters(
         self, client: Client, session_id: str, filters: Mapping[str, dict[str, Any] | None], *, is_alone: bool
@@ -273,7 +260,7 @@ class Encodings:
         wanted = {name: Wanted.of(options) for name, options in filters.items()}
         if is_alone or any(each.no_local for each in wanted.values()):
             client = replace(client, session=session_id)
-        return self.alone(client, wanted) if is_alone else self.of(client, wanted)
+        return MqttEncoding(client, wanted, self._counters, self._utc) if is_alone else self.of(client, wanted)
 
     def refilter(self, encoding: IEncoding, changed: str, options: dict[str, Any] | None, *, is_there: bool) -> None:
         """See :class:`IFilteringLink`."""
@@ -287,10 +274,9 @@ def _published(head: bytes, payload: bytes, publisher: str, expires: int | None)
     return found
 
 
-def _joined(wanted: list[Wanted]) -> _Joined | None:
-    if not wanted:
-        return None
-    together = Wanted(
-        qos=max(each.qos for each in wanted), retain_as_published=any(each.retain_as_published for each in wanted)
+def _joined(wanted: list[Wanted]) -> _Joined:
+    return _Joined(
+        max(each.qos for each in wanted),
+        any(each.retain_as_published for each in wanted),
+        listed(Properties(subscription_identifiers=tuple(each.id for each in wanted if each.id)), PacketType.PUBLISH),
     )
-    return _Joined(together, tuple(each.id for each in wanted if each.id))

@@ -66,7 +66,7 @@ class Format:
         :returns: ``None``: it is larger than the client takes.
         """
         at = _end_of_fields(frame)
-        if frame[at]:
+        if frame[at] and (self.version != VERSION_5 or seconds_left is not None):
             found = _with_properties(frame, self.version, number, again=again, seconds_left=seconds_left)
         else:
             found = frame if self.version == VERSION_5 else _without_properties(frame, at)

@@ -51,25 +51,52 @@ def encode(packet: packets.Packet, version: int) -> bytes:
     return _WRITE[type(packet)](packet, version)
 
 
+class Template(Struct, frozen=True, gc=False):
+    """A PUBLISH without its payload. Its identifier is zero, if it has one.
+
+    :ivar topic: its topic and identifier.
+    :ivar properties: without their length; ``None``: in 3.1.1 there are none.
+    :ivar size: that of its payload.
+    """
+
+    first: int
+    topic: bytes
+    properties: bytes | None
+    size: int
+
+    def head(self, further: bytes = b"") -> bytes:
+        """The bytes before the payload, for a client that is sent further properties."""
+        if self.properties is None:
+            return _header(self.first, len(self.topic) + self.size) + self.topic
+        after = self.properties + further
+        length = _length(len(after))
+        size = len(self.topic) + len(length) + len(after) + self.size
+        return b"%b%b%b%b" % (_header(self.first, size), self.topic, length, after)
+
+
+def template(packet: packets.Publish, version: int) -> Template:
+    """All of a PUBLISH that subscribers share, except its payload."""
+    topic = _topic(packet.topic, packet.properties, version)
+    properties = None if version == VERSION_3_1_1 else listed(packet.properties, PacketType.PUBLISH)
+    first = PacketType.PUBLISH << 4 | packet.dup << 3 | packet.qos << 1 | packet.retain
+    return Template(first, topic + b"\0\0" if packet.qos else topic, properties, len(packet.payload))
+
+
 def publish(
     topic: str, payload: bytes, version: int, *, retain: bool = False, properties: Properties = NO_PROPERTIES
 ) -> bytes:
     """A PUBLISH of QoS 0, which subscribers can share."""
-    after = _properties(properties, PacketType.PUBLISH, version)
-    head = _topic(topic, properties, version)
-    size = len(head) + len(after) + len(payload)
-    return b"%b%b%b%b" % (_header(0x31 if retain else 0x30, size), head, after, payload)
+    return template(packets.Publish(topic, payload, retain=retain, properties=properties), version).head() + payload
 
 
 def numbered_publish(packet: packets.Publish, version: int) -> NumberedPublish:
     """A PUBLISH of QoS 1 or 2, without its identifier, which each subscriber has of its own."""
     if packet.qos not in (1, 2):
         raise ValueError(f"QoS {packet.qos} has no packet identifier")
-    head = _topic(packet.topic, packet.properties, version)
-    after = _properties(packet.properties, PacketType.PUBLISH, version)
-    first = PacketType.PUBLISH << 4 | packet.dup << 3 | packet.qos << 1 | packet.retain
-    size = len(head) + 2 + len(after) + len(packet.payload)
-    return NumberedPublish(_header(first, size) + head, after, packet.payload)
+    made = template(packet, version)
+    head = made.head()
+    at = len(head) if made.properties is None else len(head) - len(_length(len(made.properties))) - len(made.properties)
+    return NumberedPublish(head[: at - 2], head[at:], packet.payload)
 
 
 def headed(first: int, body: bytes) -> bytes:
@@ -156,8 +183,14 @@ def _filter(text: str, version: int) -> bytes:
 def _properties(properties: Properties, packet: PacketType, version: int) -> bytes:
     if version == VERSION_3_1_1:
         return b""
+    written = listed(properties, packet)
+    return _length(len(written)) + written
+
+
+def listed(properties: Properties, packet: PacketType) -> bytes:
+    """The properties of a packet of 5.0, without their length."""
     if properties is NO_PROPERTIES or properties == NO_PROPERTIES:
-        return b"\0"
+        return b""
     left = {name: value for name, value in asdict(properties).items() if value is not None and value != ()}
     out = bytearray()
     for row in ALLOWED[packet].values():
@@ -171,7 +204,7 @@ def _properties(properties: Properties, packet: PacketType, version: int) -> byt
             out += bytes((row.identifier,)) + _value(row, each)
     if left:
         raise ValueError(f"{packet.name} has no {', '.join(left)}")
-    return _length(len(out)) + bytes(out)
+    return bytes(out)
 
 
 def _value(row: PropertyRow, value: Any) -> bytes:

@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 
 from bussrv.formats.mqtt.attributes import attributes_of, error_of, is_text, pairs_of
-from bussrv.formats.mqtt.encoding import FOREIGN_QOS, Sent
+from bussrv.formats.mqtt.encoding import FOREIGN, Sent
 from bussrv.formats.mqtt.protocol import MqttProtocol
 from bussrv.plugin import (
     OCTET_STREAM,
@@ -137,7 +137,7 @@ class Answering:
             correlation_data=request_id if may_be_answered else None,
             user_properties=pairs_of(fields),
         )
-        sent = Sent("", FOREIGN_QOS, properties=properties)
+        sent = Sent("", FOREIGN.qos, properties=properties)
         return Publication(service, content_type or OCTET_STREAM, delivery.payload, own=sent)
 
     def reply(self, topic: str, packet: Publish) -> ReasonCode:

@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from bussrv.formats.mqtt.attributes import ERROR, attributes_of, is_text, pairs_of
 from bussrv.formats.mqtt.codes import code_of
-from bussrv.formats.mqtt.encoding import FOREIGN_QOS, Sent
+from bussrv.formats.mqtt.encoding import FOREIGN, Sent
 from bussrv.formats.mqtt.protocol import MqttProtocol
 from bussrv.formats.mqtt.requests.answering import REPLIES, Answering
 from bussrv.plugin import (
@@ -206,7 +206,7 @@ def _answer(asked: Asked, content_type: object, payload: bytes, pairs: tuple[tup
     """The message that answers a request."""
     written = content_type if isinstance(content_type, str) and is_text(content_type) else None
     properties = Properties(content_type=written, correlation_data=asked.correlation, user_properties=pairs)
-    return Publication(asked.topic, written or OCTET_STREAM, payload, own=Sent("", FOREIGN_QOS, properties=properties))
+    return Publication(asked.topic, written or OCTET_STREAM, payload, own=Sent("", FOREIGN.qos, properties=properties))
 
 
 def _error(asked: Asked, reason: object, message: object) -> Publication:
