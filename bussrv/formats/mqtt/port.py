@@ -14,7 +14,7 @@ from twisted.internet.defer import Deferred
 from bussrv.formats.mqtt.over_websocket import MqttSocketProtocol
 from bussrv.formats.mqtt.protocol import MqttFactory, MqttProtocol, Parts
 from bussrv.formats.mqtt.publishing import Publishing
-from bussrv.formats.mqtt.requests.asking import Requests
+from bussrv.formats.mqtt.requests import Requests
 from bussrv.formats.mqtt.subscribing import Subscribing
 from bussrv.plugin import IBus, StreamListener
 from bussrv.wire.mqtt.over_websocket import SUBPROTOCOL
@@ -24,7 +24,7 @@ from bussrv.wire.mqtt.packets import Publish, Pubrel, Subscribe, Unsubscribe
 def parts_of(connection: MqttProtocol) -> Parts:
     """The parts of a connection."""
     requests = Requests(connection)
-    publishing, subscribing = Publishing(connection, requests), Subscribing(connection, requests.answering)
+    publishing, subscribing = Publishing(connection, requests), Subscribing(connection, requests)
     serve: dict[type, Callable[[Any], object]] = {
         Publish: publishing.receive,
         Pubrel: publishing.release,

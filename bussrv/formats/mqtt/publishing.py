@@ -18,8 +18,7 @@ from bussrv.formats.mqtt.codes import code_of
 from bussrv.formats.mqtt.durable.sessions import MOST_INCOMING
 from bussrv.formats.mqtt.joining import MOST_ALIASES
 from bussrv.formats.mqtt.protocol import MqttProtocol
-from bussrv.formats.mqtt.requests.answering import REPLIES
-from bussrv.formats.mqtt.requests.asking import Requests
+from bussrv.formats.mqtt.requests import REPLIES, Requests
 from bussrv.plugin import Refused
 from bussrv.wire.mqtt.packets import (
     NO_PROPERTIES,
@@ -104,13 +103,13 @@ class Publishing:
     async def _publish_anew(self, topic: str, packet: Publish) -> None:
         """The client publishes on a topic that it does not provide yet."""
         if topic.startswith(REPLIES):
-            self._acknowledge(packet, self._requests.answering.reply(topic, packet))
+            self._acknowledge(packet, self._requests.reply(topic, packet))
             return
         registry, session_id = self._bus.registry, self._connection.session_id
         try:
             while len(registry.state.provided_by(session_id)) >= self._bus.settings.max_services and self._topics:
                 longest_unused, _ = self._topics.popitem(last=False)
-                if not self._requests.answering.answers(longest_unused):
+                if not self._requests.answers(longest_unused):
                     await registry.unregister_service(session_id, longest_unused)
             await registry.register_service(session_id, topic)
         except Refused as refusal:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from bussrv.formats.mqtt.codes import code_of
 from bussrv.formats.mqtt.encoding import Sent, Wanted
 from bussrv.formats.mqtt.protocol import MqttProtocol
-from bussrv.formats.mqtt.requests.answering import Answering, wants_to_answer
+from bussrv.formats.mqtt.requests import Requests, wants_to_answer
 from bussrv.plugin import Publication, Refused, filter_of, is_pattern, matches
 from bussrv.wire.mqtt.packets import VERSION_5, PacketType, Suback, Subscribe, Unsuback, Unsubscribe, WantedFilter
 from bussrv.wire.mqtt.reasons import SUBACK_FAILED, ReasonCode
@@ -21,13 +21,13 @@ NEW_ONLY, NEVER = 1, 2
 class Subscribing:
     """The subscriptions of one client. The registry has them.
 
-    :param answering: the requests that it answers for some of them.
+    :param requests: it answers some for its subscriptions.
     """
 
-    __slots__ = ("_answering", "_bus", "_connection")
+    __slots__ = ("_bus", "_connection", "_requests")
 
-    def __init__(self, connection: MqttProtocol, answering: Answering) -> None:
-        self._answering = answering
+    def __init__(self, connection: MqttProtocol, requests: Requests) -> None:
+        self._requests = requests
         self._connection = connection
         self._bus = connection.bus
 
@@ -65,10 +65,10 @@ class Subscribing:
         is_new = registry.state.subscription(session_id, asked.filter) is None
         try:
             if answers:
-                self._answering.check(asked.filter)
+                self._requests.check_may_answer(asked.filter)
             await self._connection.until_ready(asked.filter)
             await registry.subscribe(session_id, asked.filter, wanted.as_options(), or_pattern=True)
-            await (self._answering.begin if answers else self._answering.end)(asked.filter)
+            await (self._requests.begin_to_answer if answers else self._requests.stop_answering)(asked.filter)
         except Refused as refusal:
             if is_new and registry.state.subscription(session_id, asked.filter) is not None:
                 registry.lose_subscription(session_id, asked.filter, refusal.reason)

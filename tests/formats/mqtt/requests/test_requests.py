@@ -10,8 +10,7 @@ import pytest
 from twisted.logger import capturedLogs
 
 from bussrv.formats.mqtt.protocol import MqttProtocol
-from bussrv.formats.mqtt.requests.answering import REPLIES
-from bussrv.formats.mqtt.requests.asking import MOST_KEPT, Requests
+from bussrv.formats.mqtt.requests import MOST_KEPT, REPLIES, Requests
 from bussrv.policy.permissions.file import parse_policy
 from bussrv.wire.mqtt import packets
 from bussrv.wire.mqtt.packets import VERSION_3_1_1, Properties, Publish, WantedFilter
