@@ -6,7 +6,7 @@ import secrets
 
 from bussrv.formats.mqtt.codes import code_of
 from bussrv.formats.mqtt.durable.sessions import MOST_INCOMING
-from bussrv.plugin import Credentials, IBus, Password, Refused, Session, Token, check_routing_id, quoted
+from bussrv.plugin import Credentials, IBus, Password, Refused, Token, check_routing_id, quoted
 from bussrv.wire.mqtt.packets import VERSION_5, Connack, Connect, PacketType, Properties
 from bussrv.wire.mqtt.reasons import RETURN_CODES, UNAVAILABLE
 
@@ -46,7 +46,7 @@ def credentials_of(asked: Connect) -> Credentials | None:
     return Token((asked.password or b"").decode("utf-8", "replace")) if asked.password else None
 
 
-def check_will(asked: Connect, session: Session, bus: IBus) -> None:
+def check_will(asked: Connect, session_id: str, bus: IBus) -> None:
     """Check that a client may publish its will.
 
     :raises Refused: ``reserved-name`` or ``not-allowed``.
@@ -55,7 +55,7 @@ def check_will(asked: Connect, session: Session, bus: IBus) -> None:
         return
     if asked.will.topic in bus.registry.reserved:
         raise Refused("reserved-name", f"the topic {quoted(asked.will.topic)} belongs to the server")
-    if not bus.may(session.id, "publish", asked.will.topic):
+    if not bus.may(session_id, "publish", asked.will.topic):
         raise Refused("not-allowed", f"the policy does not allow you to publish on {quoted(asked.will.topic)}")
 
 

@@ -22,7 +22,7 @@ class Outgoing:
     :ivar waiting_size: the bytes of those that wait until others are acknowledged.
     """
 
-    def __init__(self, most: int, held: HeldMemory | None = None) -> None:
+    def __init__(self, most: int, held: HeldMemory) -> None:
         self.most = most
         self._held = held
         self.waiting_size = 0
@@ -40,8 +40,7 @@ class Outgoing:
             chunk = Chunk(frame)
             self._waiting.append(chunk)
             self.waiting_size += len(frame)
-            if self._held is not None:
-                self._held.hold(chunk)
+            self._held.hold(chunk)
             return None
         return self._number(frame)
 
@@ -70,15 +69,13 @@ class Outgoing:
             return None
         chunk = self._waiting.popleft()
         self.waiting_size -= len(chunk.data)
-        if self._held is not None:
-            self._held.release(chunk)
+        self._held.release(chunk)
         return self._number(chunk.data)
 
     def clear(self) -> None:
         """Forget what waits: the session is over."""
         waiting, self._waiting, self.waiting_size = self._waiting, deque(), 0
-        if self._held is not None:
-            self._held.release_all(_let_go(waiting))
+        self._held.release_all(_let_go(waiting))
 
 
 def _let_go(waiting: deque[Chunk]) -> Iterator[None]:
@@ -95,7 +92,7 @@ class MqttLink(StreamLink):
     :ivar encodings: those of all clients.
     :ivar facts: the client.
     :ivar session_id: its session.
-    :ivar need_numbers: is called when the client subscribes with such a QoS.
+    :ivar make_outgoing: makes :attr:`outgoing`.
     :ivar too_much_waits: is called when too many bytes wait for acknowledgements.
     """
 
@@ -105,7 +102,7 @@ class MqttLink(StreamLink):
     encodings: Encodings
     facts: Client
     session_id: str
-    need_numbers: Callable[[], object]
+    make_outgoing: Callable[[], Outgoing]
     too_much_waits: Callable[[], object]
 
     def encoding_of(self, filters: Mapping[str, dict[str, Any] | None], *, is_alone: bool) -> IEncoding:
@@ -121,7 +118,7 @@ class MqttLink(StreamLink):
 
     def _number(self, options: dict[str, Any] | None) -> None:
         if self.outgoing is None and Wanted.of(options).qos:
-            self.need_numbers()
+            self.outgoing = self.make_outgoing()
 
     def send(self, bundle: Bundle) -> None:
         """Send packets, after everything sent before."""

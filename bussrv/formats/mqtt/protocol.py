@@ -61,6 +61,10 @@ FOR_GOOD = frozenset({"closed-by-operator", "permission-withdrawn"})
 """The reasons for which a durable session ends with its connection."""
 
 
+def _nothing_waits() -> None:
+    pass
+
+
 class Parts(NamedTuple):
     """What serves the client besides its connection.
 
@@ -87,15 +91,13 @@ class MqttProtocol(StreamProtocol):
     LINK: ClassVar[type[MqttLink]] = MqttLink
     factory: MqttFactory
     link: MqttLink
-    parts: Parts
+    parts = Parts({}, _nothing_waits)  # until its session is open
     version = 0
     client_id = ""
     durable: MqttSession | None = None
     _found: MqttSession | None = None
     _is_present = _is_joined = False
     _will: packets.Will | None = None
-    _patience: Patience | None = None
-    _silence: Any = None
     _keep_alive = _heard = 0.0
     _says_no_more = False
 
@@ -103,6 +105,7 @@ class MqttProtocol(StreamProtocol):
         super().__init__(bus, reactor)
         self.bus = bus
         self.begun: set[int] = set()
+        self._stop_waiting: Callable[[], object] = _nothing_waits  # for what the client has to send in time
         self._is_settled: Deferred[None] = Deferred()  # fires when the client is let in, or is not
 
     @property
@@ -122,7 +125,8 @@ class MqttProtocol(StreamProtocol):
     def make_link(self, backlog: Backlog) -> MqttLink:
         """The link to the client."""
         link = self.LINK(self, self.encoding(), self.settings.max_outbound, backlog, self.bus.streams.outflow)
-        link.encodings, link.need_numbers = self.clients.encodings, self._need_numbers
+        link.encodings = self.clients.encodings
+        link.make_outgoing = lambda: Outgoing(self._receive_maximum, self.held_memory(link.discard))
         # Later: messages are being given to others.
         link.too_much_waits = partial(self.reactor.callLater, 0, self._acknowledges_too_little)
         return link
@@ -140,7 +144,7 @@ class MqttProtocol(StreamProtocol):
         seconds = self.settings.subscribe_timeout
         if seconds:
             late = partial(self.fail, None, "subscribe-timeout")
-            self._patience = Patience(seconds, late, self.is_unserved, self.reactor)
+            self._stop_waiting = Patience(seconds, late, self.is_unserved, self.reactor).end
 
     def dataReceived(self, data: bytes) -> None:
         """The client is there."""
@@ -186,8 +190,7 @@ class MqttProtocol(StreamProtocol):
     # Joining.
 
     async def _join(self, asked: packets.Connect) -> None:
-        if self._patience is not None:
-            self._patience.end()
+        self._stop_waiting()
         self.version = asked.version
         try:
             await self._let_in(asked)
@@ -225,18 +228,15 @@ class MqttProtocol(StreamProtocol):
             raise Refused("session-closed", "the session has ended")
 
     async def _check(self, asked: packets.Connect) -> None:
-        """Check who the client is, and what it may do."""
         credentials = joining.credentials_of(asked)
         if self.clients.retaining is not None:
             await self.clients.retaining.loaded()
         if credentials is not None and self.bus.access.asks:
             await self.identification.log_in(credentials)
         self.identification.check_may_join()
-        session = self.bus.registry.state.sessions[self.session_id]
-        joining.check_will(asked, session, self.bus)
+        joining.check_will(asked, self.session_id, self.bus)
 
     async def _find_session(self, asked: packets.Connect) -> None:
-        """Find, or begin, the durable session that the client asks for."""
         sessions, expiry = self.clients.durable, self._granted(asked) * SECOND
         found = sessions.of(self.client_id)
         if found is not None and asked.clean_start:
@@ -255,7 +255,6 @@ class MqttProtocol(StreamProtocol):
         return joining.expiry_of(asked, self.settings.mqtt_session_expiry)
 
     async def _make_known(self, asked: packets.Connect) -> None:
-        """Note in the registry who the client is, and keep its will."""
         own = self.bus.registry.state.sessions[self.session_id]
         session_id = own.id if self._found is None else self._found.id
         claimed = asked.username if asked.username != own.actor else None
@@ -277,7 +276,6 @@ class MqttProtocol(StreamProtocol):
             self.clients.durable.end(found, reason)
 
     def _begin(self, asked: packets.Connect, durable: MqttSession | None) -> None:
-        """The client is let in."""
         self._will, self._is_joined, properties = asked.will, True, asked.properties
         max_packet = properties.maximum_packet_size or LONGEST_PACKET
         self.link.facts, self.link.session_id = Client(asked.version, max_packet), self.session_id
@@ -315,26 +313,20 @@ class MqttProtocol(StreamProtocol):
         return both
 
     def _look(self) -> None:
-        """Look whether the client has been silent for too long."""
-        self._silence = None
+        self._stop_waiting = _nothing_waits
         left = self._heard + self._keep_alive - self.reactor.seconds()
         if left <= 0 and not self.is_unserved():
             self.fail(ReasonCode.KEEP_ALIVE_TIMEOUT, "keep-alive-timeout")
         else:
-            self._silence = self.reactor.callLater(max(left, 0.1), self._look)
+            self._stop_waiting = self.reactor.callLater(max(left, 0.1), self._look).cancel
 
     # Messages to the client.
-
-    def _need_numbers(self) -> None:
-        """Have messages numbered: the client has a subscription of QoS 1 or 2."""
-        self.link.outgoing = Outgoing(self._receive_maximum, self.held_memory(self.link.discard))
 
     def messages(self) -> MqttEncoding:
         """Makes messages for this client alone."""
         return self.clients.encodings.of(self.link.facts, {})
 
     def _acknowledged(self, packet: packets.Acknowledgement) -> None:
-        """A packet about a message of QoS 1 or 2."""
         kind, number, outgoing = type(packet), packet.id, self.link.outgoing
         if self.durable is not None:
             self.durable.link.queue.acknowledged(packet)
@@ -429,11 +421,7 @@ class MqttProtocol(StreamProtocol):
 
     def closed(self, reason: str) -> None:
         """The session is closed."""
-        if self._patience is not None:
-            self._patience.end()
-        if self._silence is not None:
-            self._silence.cancel()
-            self._silence = None
+        self._stop_waiting()
         if self.link.outgoing is not None:
             self.link.outgoing.clear()
         self.parts.end()

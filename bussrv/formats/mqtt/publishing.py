@@ -76,10 +76,13 @@ class Publishing:
             if topic in self._topics:
                 self._topics.move_to_end(topic)
             run = connection.take_alike(packet, self._longest_run(packet.qos))
-            if len(run) > 1:
-                self._give_run(topic, run)
+            if len(run) == 1:
+                self._acknowledge(packet, *self._give(topic, packet))
                 return
-            self._acknowledge(packet, *self._give(topic, packet))
+            connection.clients.give_run(connection.session_id, topic, run)
+            if packet.qos:
+                done = partial(self._say, [Puback(each.id) for each in run])
+                self._when_durable(None, done, partial(self._refuse, run), len(run))
         else:
             connection.busy_with(self._publish_anew(topic, packet))
 
@@ -101,7 +104,6 @@ class Publishing:
         return self._aliases.get(alias)
 
     async def _publish_anew(self, topic: str, packet: Publish) -> None:
-        """The client publishes on a topic that it does not provide yet."""
         if topic.startswith(REPLIES):
             self._acknowledge(packet, self._requests.reply(topic, packet))
             return
@@ -119,8 +121,7 @@ class Publishing:
         if self._connection.has_ended:
             return
         self._topics[topic] = None
-        code, kept = self._give(topic, packet)
-        self._acknowledge(packet, code, kept)
+        self._acknowledge(packet, *self._give(topic, packet))
 
     def _give(self, topic: str, packet: Publish) -> tuple[ReasonCode, Deferred[Any] | None]:
         self._cut(packet)
@@ -130,19 +131,6 @@ class Publishing:
         """A message of QoS 2 goes into queues together with its identifier; with nothing else if they are many."""
         if packet.qos == 2 and len(self._connection.clients.durable) * MOST_INCOMING > MOST_TOGETHER:
             self._connection.clients.rounds.cut(self._connection.session_id)
-
-    def _give_run(self, topic: str, run: list[Publish]) -> None:
-        """Give messages to everybody who wants them; they differ in their payloads and identifiers only."""
-        connection = self._connection
-        connection.clients.give_run(connection.session_id, topic, run)
-        if run[0].qos:
-            self._when_durable(None, partial(self._say_run, run), partial(self._refuse, run), len(run))
-
-    def _say_run(self, run: list[Publish], _: object) -> None:
-        self._unanswered -= 1
-        connection = self._connection
-        if not connection.has_ended:
-            connection.send([encode(Puback(each.id), connection.version) for each in run])
 
     def _acknowledge(self, packet: Publish, code: ReasonCode, kept: Deferred[Any] | None = None) -> None:
         """Acknowledge a message, when it is in all queues that want it, and these are on the disk.
@@ -156,7 +144,7 @@ class Publishing:
         if packet.qos == 2 and code < ReasonCode.UNSPECIFIED_ERROR:
             self._connection.begun.add(packet.id)
         told = code if self._connection.version == VERSION_5 else ReasonCode.SUCCESS
-        done = partial(self._say, _acknowledgement(packet, told))
+        done = partial(self._say, [_acknowledgement(packet, told)])
         self._when_durable(kept, done, partial(self._refuse, (packet,)), 1)
         self._cut(packet)
 
@@ -196,18 +184,15 @@ class Publishing:
 
     def _say_unkept(self, packets: Sequence[Publish], reason: str) -> None:
         connection, code = self._connection, code_of(reason, PacketType.PUBACK)
-        if connection.has_ended:
-            return
-        if connection.version != VERSION_5:
+        if not connection.has_ended and connection.version != VERSION_5:
             connection.fail(code, reason)
-            return
-        for each in packets:
-            connection.say(_acknowledgement(each, code))
+        elif not connection.has_ended:
+            connection.send([encode(_acknowledgement(each, code), VERSION_5) for each in packets])
 
     def _say_again(self, packet: Publish, _: object) -> None:
         """Acknowledge a message of QoS 2 that came again. What became of it when it came first is settled by now."""
         if packet.id in self._connection.begun:
-            self._say(_acknowledgement(packet, ReasonCode.SUCCESS), None)
+            self._say([_acknowledgement(packet, ReasonCode.SUCCESS)], None)
         else:
             self._unanswered -= 1
             self._say_unkept([packet], "spool-unavailable")
@@ -218,7 +203,7 @@ class Publishing:
         is_known = packet.id in connection.begun or connection.version != VERSION_5
         connection.begun.discard(packet.id)
         answer = Pubcomp(packet.id, ReasonCode.SUCCESS if is_known else ReasonCode.PACKET_ID_NOT_FOUND)
-        self._when_durable(None, partial(self._say, answer), partial(self._not_released, packet.id))
+        self._when_durable(None, partial(self._say, [answer]), partial(self._not_released, packet.id))
 
     def _not_released(self, number: int, _: object) -> None:
         """It is not kept that a message has ended. The client asks again when it is back.
@@ -229,10 +214,11 @@ class Publishing:
         if len(self._connection.begun) < MOST_INCOMING:
             self._connection.begun.add(number)
 
-    def _say(self, answer: Acknowledgement, _: object) -> None:
+    def _say(self, answers: Sequence[Acknowledgement], _: object) -> None:
         self._unanswered -= 1
-        if not self._connection.has_ended:
-            self._connection.say(answer)
+        connection = self._connection
+        if not connection.has_ended:
+            connection.send([encode(each, connection.version) for each in answers])
 
 
 def _acknowledgement(packet: Publish, code: int) -> Acknowledgement:

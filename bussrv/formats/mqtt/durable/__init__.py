@@ -1,7 +1,6 @@
 """Durable sessions of MQTT: they outlive their connections, and restarts of the server.
 
-- ``sessions``: every durable session, and what is kept of it besides its messages
-- ``link``: the link to one: what it is given goes to its client, or into its queue
+- ``sessions``: every durable session, the link to it, and what is kept of it besides its messages
 - ``queue``: the messages of QoS 1 and 2 of one: in the spool until its client has acknowledged them
 
 Tests: ``tests/formats/mqtt/durable``.
