@@ -55,8 +55,8 @@ class DurableRetained:
         self._loading: Deferred[None] | None = None
 
     def _unread(self, failure: Failure) -> None:
-        event, why = f"{self._format}.retained-unread", failure.getErrorMessage()
-        log.error("{name}: what was retained cannot be read: {why}", event=event, name=self._format, why=why)
+        why, name = failure.getErrorMessage(), self._format
+        log.error("{name}: what was retained cannot be read: {why}", event="spool.retained-unread", name=name, why=why)
 
     # Earlier boots.
 

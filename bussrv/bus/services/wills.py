@@ -71,8 +71,10 @@ class Wills(Generic[Will]):
         self._waiting: dict[str, tuple[Any, Callable[[], None]]] = {}
 
     def _unread(self, failure: Failure) -> None:
-        event, why = f"{self._format}.wills-unread", failure.getErrorMessage()
-        log.error("{name}: wills of the last boot cannot be read: {why}", event=event, name=self._format, why=why)
+        why, name = failure.getErrorMessage(), self._format
+        log.error(
+            "{name}: wills of the last boot cannot be read: {why}", event="spool.wills-unread", name=name, why=why
+        )
 
     # While the server runs.
 

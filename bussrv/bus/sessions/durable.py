@@ -159,8 +159,8 @@ class DurableSessions(Generic[AnySession]):
         Deferred.fromCoroutine(self._drop_orphans()).addErrback(self._not_dropped)
 
     def _not_dropped(self, failure: Failure) -> None:
-        event, why = f"{self.FORMAT}.leftovers", failure.getErrorMessage()
-        log.error("{name}: what ended sessions left stays: {why}", event=event, name=self.FORMAT, why=why)
+        why, name = failure.getErrorMessage(), self.FORMAT
+        log.error("{name}: what ended sessions left stays: {why}", event="spool.leftovers", name=name, why=why)
 
     async def _drop_orphans(self) -> None:
         """Remove what is kept of sessions that ended when nothing could be removed."""
