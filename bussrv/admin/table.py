@@ -229,6 +229,8 @@ ROUTES: tuple[Route, ...] = (
             Parameter(name="type", type=str, help="The content type of the publication."),
             Parameter(name="from", type=str, help=f"The sender: {WHO}. Left out: a provider, or somebody."),
             Parameter(name="to", type=str, help=f"Only these sessions: {WHO}."),
+            Parameter(name="turn", type=str, help=f"Whose turn it was, of several that take turns: {WHO}."),
+            Parameter(name="asker", type=str, help=f"Who asked, if it is a reply of a named sender: {WHO}."),
         ),
         problems=("no-such-moment", "no-journal", "journal-unreadable", "journal-too-long", "too-busy"),
     ),

@@ -19,7 +19,17 @@ from bussrv.values import InEffect
 from bussrv.why.network import Network, Outcome
 from bussrv.why.past import SECOND, Ended, LinkChange, Past
 from bussrv.why.question import Question, is_named
-from bussrv.why.reasons import Case, Reason, in_turn, never_remote, why_given, why_not
+from bussrv.why.reasons import (
+    NO_ASKERS,
+    Case,
+    Reason,
+    in_turn,
+    may_ask,
+    never_remote,
+    of_providers,
+    why_given,
+    why_not,
+)
 
 Said = Literal["yes", "no", "unknown"]
 
@@ -136,7 +146,7 @@ def answer(
     :param pause: called between any two sessions.
     :raises JournalError: the sender is not there, or cannot send it.
     """
-    network = Network(pasts, pause)
+    network = Network(pasts, question.sender if question.asker is not None else question.turn, pause)
     outcome = network.route(question)
     decided = _Decided(pasts, network, question, outcome)
     shown: list[Verdict] = []
@@ -177,12 +187,17 @@ class _Decided:
         self._cases = dict(self._find_cases())
 
     def _find_cases(self) -> Iterator[tuple[str, Case]]:
+        event = (self._question.fields or {}).get("event")
+        wanted = event.lower() if isinstance(event, str) else None
         for server, replica in self._network.replicas.items():
-            if replica.plans:
-                origin, plan = replica.plans[0]
+            # Servers also tell each other of their sessions.
+            found = next((each for each in replica.plans if each[1].kind.event == wanted), None)
+            if found is not None:
+                origin, plan = found
                 publication = plan.publication if isinstance(plan, (Everyone, Nobody)) else None
                 service = None if publication is None else publication.service
-                yield server, Case(self._pasts[server], replica, origin, plan, service)
+                turn, asker = self._network.turn, self._outcome.asker
+                yield server, Case(self._pasts[server], replica, origin, plan, service, turn, asker)
 
     # The sender.
 
@@ -242,11 +257,18 @@ class _Decided:
     def _judge(self, server: str, session: Session) -> tuple[Said, Reason]:
         if self._refused is not None:
             return "no", Reason("refused", f"the sender may not send it: {self._refused}")
+        unsure = self._unsure_before(server, session)
+        if unsure is not None:
+            return "unknown", unsure
         if session.home is not None:
             return self._judge_remote(server, session)
         case = self._cases.get(server)
         if case is None:
-            return "no", self._not_reached(server)
+            return self._judge_unreached(server, session)
+        not_asked = self._outcome.not_asked
+        asker = self._outcome.asker
+        if not_asked is not None and asker is not None and session.routing_id == asker.routing_id:
+            return "no", Reason("may-not-ask", f"it could not ask: {not_asked.message}")
         unsure = in_turn(case, session)
         if unsure is not None:
             return "unknown", unsure
@@ -270,7 +292,7 @@ class _Decided:
         """A session of another server, whose journal is not there."""
         case = self._cases.get(server)
         if case is None:
-            return "no", self._not_reached(server)
+            return self._judge_unreached(server, session)
         never = never_remote(case, session)
         if never is not None:
             return "no", never
@@ -281,6 +303,25 @@ class _Decided:
             return "no", Reason("not-forwarded", f"it was not forwarded to {session.home}")
         text = f"what this session wants is in the journal of {session.home} only: name that journal, too"
         return "unknown", Reason("remote", f"it was forwarded towards {session.home}; {text}")
+
+    def _unsure_before(self, server: str, session: Session) -> Reason | None:
+        """Why nobody knows whether a request came to the server of a session: another one chose among providers."""
+        if not may_ask(self._network.replicas[server], session):
+            return None
+        for each in self._network.before(self._outcome.sender.server, session.home or server):
+            case = self._cases.get(each)
+            unsure = None if case is None else of_providers(case)
+            if unsure is not None:
+                return unsure
+        return None
+
+    def _judge_unreached(self, server: str, session: Session) -> tuple[Said, Reason]:
+        """A session of a server that it did not come to. A reply comes to that of the asker."""
+        if self._question.is_reply and self._outcome.asker is None:
+            replica = self._network.replicas[server]
+            if may_ask(replica, session):
+                return "unknown", Reason("reply", NO_ASKERS)
+        return "no", self._not_reached(server)
 
     def _not_reached(self, server: str) -> Reason:
         """Why an object did not come to a server."""
@@ -328,6 +369,10 @@ class _Decided:
         ]
         if self._outcome.sender.session is None:
             found.append("The sender is somebody who may do everything. Name a sender to have its permissions judged.")
+        if self._question.asker is not None and self._outcome.asker is None:
+            found.append(
+                "No session has registered that service and takes requests, so the journal does not tell who was asked."
+            )
         for server, lost in self._network.lost.items():
             if lost:
                 found.append(f"Over which link {server} reached {len(lost)} sessions of other servers is not known.")

@@ -6,7 +6,9 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
+from bussrv.bus.interest.vocabulary import REPLYING
 from bussrv.errors import JournalError
 from bussrv.registry.state.session import Session
 from bussrv.values import OCTET_STREAM
@@ -27,6 +29,9 @@ class Question(Struct, frozen=True, kw_only=True):
     :ivar size: the bytes of the payload.
     :ivar sender: names the session that sends it; ``None``: a provider of the service that it is published on, or else
         somebody.
+    :ivar turn: names the session whose turn it was, of several that are given requests or publications in turn;
+        ``None``: the traffic would say that, and it is not in a journal.
+    :ivar asker: names the session that asked what a reply is for; ``None``: likewise.
     """
 
     fields: dict[str, Any] | None = None
@@ -34,6 +39,13 @@ class Question(Struct, frozen=True, kw_only=True):
     content_type: str = OCTET_STREAM
     size: int = 1
     sender: str | None = None
+    turn: str | None = None
+    asker: str | None = None
+
+    @property
+    def is_reply(self) -> bool:
+        """Whether it is for the session that asked."""
+        return self.fields is not None and str(self.fields.get("event")).lower() in REPLYING
 
     @property
     def published_on(self) -> str | None:
@@ -42,6 +54,17 @@ class Question(Struct, frozen=True, kw_only=True):
             return self.service
         sender = self.fields.get("sender")
         return sender if isinstance(sender, str) else None
+
+    def knowing(self, turn: str | None, asker: str | None) -> Question:
+        """The same question of somebody who knows of the traffic what no journal has.
+
+        :raises ValueError: nobody asks for this, or its sender is not named.
+        """
+        if asker is not None and not self.is_reply:
+            raise ValueError("an asker goes with a reply, or an error, of a named sender")
+        if asker is not None and self.sender is None:
+            raise ValueError("an asker goes with a reply of a named sender")
+        return replace(self, turn=turn, asker=asker)
 
     def payload(self) -> bytes:
         """A payload of the size."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
@@ -12,6 +12,7 @@ from bussrv.bus.interest.vocabulary import REQUEST, SERVERS_ONLY
 from bussrv.bus.origins import Origin
 from bussrv.bus.routing.audience import Asker, Everyone, Nobody, OneByOne, OneOf, Plan
 from bussrv.policy.permissions.permissions import EVERYTHING
+from bussrv.registry.state.naming import called
 from bussrv.registry.state.session import Session
 from bussrv.service_patterns import filter_of, is_shared, matches
 from bussrv.values import OCTET_STREAM, Interest, ModeInterest, quoted
@@ -19,8 +20,16 @@ from bussrv.why.past import Past
 from bussrv.why.records import Place
 from bussrv.why.replica import Replica
 
-NO_REQUESTS = "requests are not in the journal, so it does not tell which one"
-NO_TRAFFIC = "publications are not in the journal, so it does not tell which one"
+NO_REQUESTS = (
+    "requests are not in the journal. The route of the reply begins with the one that was asked: name it (turn)"
+)
+NO_TRAFFIC = "publications are not in the journal. If you know whose turn it was, name it (turn)"
+NO_ASKERS = (
+    "a reply is for the session that asked; requests are not in the journal. If you know who asked, name it (asker)"
+)
+
+MOST_NAMED = 5
+"""Of how many sessions that take turns the names are said."""
 
 
 class Reason(Struct, frozen=True):
@@ -42,6 +51,8 @@ class Case(Struct, frozen=True):
     """A decision about all sessions of a server.
 
     :ivar service: the service that it is a publication on; ``None``: it is none.
+    :ivar turn: the routing ids of the sessions whose turn it was, if somebody says it.
+    :ivar asker: the session that asked what it replies to, if somebody says it.
     """
 
     past: Past
@@ -49,6 +60,8 @@ class Case(Struct, frozen=True):
     origin: Origin
     plan: Plan
     service: str | None
+    turn: frozenset[str] = frozenset()
+    asker: Session | None = None
 
     @property
     def kind(self) -> Kind:
@@ -76,6 +89,8 @@ def said_interest(interest: Interest) -> str:
 def why_given(case: Case, session: Session) -> Reason:
     """Why a session was given it."""
     plan, kind = case.plan, case.kind
+    if isinstance(plan, Asker):
+        return Reason("asked", "it asked, and the sender was given its request")
     if isinstance(plan, OneByOne):
         return Reason("addressed", "it is addressed to it", *at(case.past.opened.get(session.id), session.opened))
     if isinstance(plan, OneOf) and session.id in plan.providers:
@@ -97,17 +112,32 @@ def why_not(case: Case, session: Session) -> Reason:
     if isinstance(plan, Nobody):
         return Reason("reserved-event", f"a client may not send the event {plan.kind.event}")
     if isinstance(plan, Asker):
-        return Reason(
-            "reply", f"a reply is for the session that asked, and clients of {session.protocol} ask for nothing"
-        )
+        return _no_reply(case, plan, session)
     if isinstance(plan, OneByOne) and session.id not in plan.local:
         return Reason("not-addressed", "it is addressed to others")
     if isinstance(plan, OneOf) and session.id in plan.providers:
+        if len(plan.able) > 1 and session.id in {each.session for each in plan.able}:
+            text = f"it provides {quoted(plan.service)}, but it was the turn of another"
+            return Reason("in-turn", text, *at(_provided(case, session, plan.service)))
         text = f"it provides {quoted(plan.service)}, but takes no such requests"
         return Reason("takes-no-requests", text, *at(_provided(case, session, plan.service)))
     if isinstance(plan, Everyone) and plan.kind.event == REQUEST and session.id not in case.replica.outlets:
         return Reason("not-provider", "it does not provide the service")
     return _unwanted(case, session)
+
+
+def _no_reply(case: Case, plan: Asker, session: Session) -> Reason:
+    if case.asker is None:
+        return _asks_nothing(session)
+    if session.routing_id != case.asker.routing_id:
+        return Reason("reply", "a reply is for the session that asked")
+    if plan.ask is None:
+        return Reason("not-asked", "the sender was not given its request, so its reply is for nobody")
+    return _denied(case, session) or Reason("not-given", "the server did not give it to it")
+
+
+def _asks_nothing(session: Session) -> Reason:
+    return Reason("reply", f"a reply is for the session that asked, and clients of {session.protocol} ask for nothing")
 
 
 def _unwanted(case: Case, session: Session) -> Reason:
@@ -200,11 +230,10 @@ def in_turn(case: Case, session: Session) -> Reason | None:
     plan = case.plan
     if isinstance(plan, Asker):
         return _unsure_of_reply(case, session)
-    if isinstance(plan, OneOf):
-        able = {each.session for each in plan.able}
-        if session.id in able and len(able) > 1:
-            text = f"one of {len(able)} providers of {quoted(plan.service)} is asked, in turn; {NO_REQUESTS}"
-            return Reason("in-turn", text, *at(_provided(case, session, plan.service)))
+    if isinstance(plan, OneOf) and any(each.session == session.id for each in plan.able):
+        unsure = of_providers(case)
+        if unsure is not None:
+            return Reason(unsure.code, unsure.text, *at(_provided(case, session, plan.service)))
     if isinstance(plan, (OneOf, Everyone)) and plan.kind.event == REQUEST and _may_answer(case, session):
         text = "a client of MQTT says when it subscribes that it answers requests, and the journal does not have that"
         return Reason("may-answer", text)
@@ -213,23 +242,56 @@ def in_turn(case: Case, session: Session) -> Reason | None:
     names = wanted_names(case, session)
     shared = [each for each in names if is_shared(each)]
     if shared and len(shared) == len(names):
-        number = _sharing(case, shared)
-        if number > 1:
-            text = f"one of {number} sessions that share {quoted(shared[0])} is given it, in turn; {NO_TRAFFIC}"
+        sharing = _sharing(case, shared)
+        if len(sharing) > 1 and not _is_decided(case, sharing):
+            number, who = len(sharing), _names(case, sharing)
+            text = f"one of {number} sessions that share {quoted(shared[0])} is given it, in turn: {who}; {NO_TRAFFIC}"
             return Reason("in-turn", text, *_subscribed(case, session, shared[0]))
     return None
 
 
+def of_providers(case: Case) -> Reason | None:
+    """Why nobody knows which provider of this server was asked; ``None``: there is one at most, or somebody says it."""
+    plan = case.plan
+    if not isinstance(plan, OneOf) or len(plan.able) < 2:
+        return None
+    able = [each.session for each in plan.able]
+    if _is_decided(case, able):
+        return None
+    number, who = len(able), _names(case, able)
+    return Reason(
+        "in-turn", f"one of {number} providers of {quoted(plan.service)} is asked, in turn: {who}; {NO_REQUESTS}"
+    )
+
+
+def _is_decided(case: Case, able: Iterable[str]) -> bool:
+    """Whether somebody says whose turn it was, among sessions that take turns."""
+    sessions = case.replica.state.sessions
+    return any(sessions[each].routing_id in case.turn for each in able)
+
+
+def _names(case: Case, able: Sequence[str]) -> str:
+    """What some sessions are called."""
+    sessions = case.replica.state.sessions
+    shown = [called(sessions[each]) for each in able[:MOST_NAMED]]
+    return ", ".join([*shown, *([f"and {len(able) - MOST_NAMED} more"] if len(able) > MOST_NAMED else [])])
+
+
 def _unsure_of_reply(case: Case, session: Session) -> Reason | None:
     """Why nobody knows whether a session is the one that asked; ``None``: it cannot ask, so it is not."""
-    if not is_member(case, session) and session.protocol != "mqtt":
+    if case.asker is not None or not may_ask(case.replica, session):
         return None
-    return Reason("reply", f"a reply is for the session that asked; {NO_REQUESTS}")
+    return Reason("reply", NO_ASKERS)
 
 
-def is_member(case: Case, session: Session) -> bool:
+def may_ask(replica: Replica, session: Session) -> bool:
+    """Whether a session, of this server or another one, can ask services."""
+    return is_member(replica, session) or session.protocol == "mqtt"
+
+
+def is_member(replica: Replica, session: Session) -> bool:
     """Whether a session, of this server or another one, is a member of the object network."""
-    return case.replica.state.subscription(session.id, None) is not None
+    return replica.state.subscription(session.id, None) is not None
 
 
 def never_remote(case: Case, session: Session) -> Reason | None:
@@ -240,12 +302,12 @@ def never_remote(case: Case, session: Session) -> Reason | None:
         if to.isdisjoint((session.routing_id, *session.routing_ids)):
             return Reason("not-addressed", "it is addressed to others")
     is_asked = isinstance(plan, OneOf) or plan.kind.event == REQUEST
-    if case.service is None and not is_asked and not is_member(case, session):
-        return Reason("no-publication", "it is subscribed to services at most, and this is no publication on one")
     if isinstance(plan, Asker):
-        return Reason(
-            "reply", f"a reply is for the session that asked, and clients of {session.protocol} ask for nothing"
-        )
+        if case.asker is not None:
+            return _no_reply(case, plan, session)
+        return None if may_ask(case.replica, session) else _asks_nothing(session)
+    if case.service is None and not is_asked and not is_member(case.replica, session):
+        return Reason("no-publication", "it is subscribed to services at most, and this is no publication on one")
     return None
 
 
@@ -258,11 +320,11 @@ def _may_answer(case: Case, session: Session) -> bool:
     return state.provides(session.id, service) and state.subscription(session.id, service) is not None
 
 
-def _sharing(case: Case, shared: Iterable[str]) -> int:
-    """How many sessions have one of these shared subscriptions."""
+def _sharing(case: Case, shared: Iterable[str]) -> list[str]:
+    """The sessions that have one of these shared subscriptions."""
     wanted = set(shared)
     held = case.replica.state.subscriptions
-    return sum(1 for names in held.values() if not wanted.isdisjoint(each for each in names if each is not None))
+    return [each for each, names in held.items() if not wanted.isdisjoint(one for one in names if one is not None)]
 
 
 def _subscribed(case: Case, session: Session, service: str | None) -> tuple[int | None, int | None]:

@@ -190,8 +190,11 @@ class Replica:
         return audience.plans
 
     def settle(self) -> None:
-        """Forget what was sent so far: servers that are linked tell each other of their sessions."""
+        """Forget what was sent so far: servers that are linked tell each other of their sessions, and replies are for
+        requests.
+        """
         self.bus.flush()
+        self.plans.clear()
         for outlet in self.outlets.values():
             outlet.given = 0
         for server in self.servers.values():

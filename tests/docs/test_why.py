@@ -41,6 +41,8 @@ def test_what_cannot_be_asked_is_said(tmp_path: Path, capsys: pytest.CaptureFixt
         (["--request", "tv", "--type", "text/plain"], "--type goes with --service"),
         (["--service", "tv", "--at", "99"], "ends with record 39, before record 99"),
         (["--service", "tv", "--from", "eve"], "is called 'eve'"),
+        (["--request", "tv", "--turn", "eve"], "no session is called 'eve'"),
+        (["--request", "tv", "--asker", "eve"], "an asker goes with a reply"),
     ]
     for arguments, said in rows:
         assert main(["why", journal, *arguments]) == 2

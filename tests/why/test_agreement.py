@@ -229,6 +229,10 @@ class World:
                     found[name, session.id] = link.traffic.objects_out
         return found
 
+    def provides_it(self, server: str, session_id: str) -> bool:
+        """Whether a session provides the service that is asked for."""
+        return TV in self.fabric[server].registry.state.provided_by(session_id)
+
     def ask(self, question: Question, *servers: str) -> Answer:
         """What ``why`` says, from the journals of these servers, or of all."""
         with TemporaryDirectory() as place:
@@ -259,8 +263,52 @@ def check(world: World, question: Question, send: Callable[[], object], sender: 
         event(f"{verdict.answer}: {verdict.reason}")
         if verdict.answer != "unknown":
             assert (verdict.answer == "yes") == (each in given_to), (verdict, question)
+    unsure = [each for each in given_to if each in said and said[each].reason == "in-turn"]
+    # Others may see a request only because of whose turn it is.
+    taken = [each for each in unsure if not is_request or said[each].protocol == "mqtt" or world.provides_it(*each)]
+    if question.turn is None and len(taken) == 1:
+        check_turn(world, question, taken[0], given_to)
     if answered.sender.refused is None:
         check_of_one(world, alone, given_to, sender)
+
+
+def check_turn(world: World, question: Question, taken: tuple[str, str], given_to: set[tuple[str, str]]) -> None:
+    """Whoever says whose turn it was gets an answer for all that took turns."""
+    found = world.ask(question.knowing(taken[1], None))
+    for each in found.sessions:
+        assert each.reason != "in-turn" or each.answer == "no", each
+        if each.reason in ("in-turn", "provider") or (each.server, each.session) == taken:
+            assert (each.answer == "yes") == ((each.server, each.session) in given_to), each
+            event(f"turn: {each.answer}: {each.reason}")
+
+
+def check_reply(world: World, asker: tuple[Network, Member], replier: tuple[Network, Member], service: str) -> None:
+    """A client asks another one, which replies: the asker is given that, if ``why`` says so."""
+    (_, member), (other, provider) = asker, replier
+    session_id, sender = member.connection.protocol.session_id, provider.connection.protocol.session_id
+    provided = service in other.registry.state.provided_by(sender)
+    world.number += 1
+    before = world.counts()
+    member.send({"event": "services/request", "name": service, "id": world.number})
+    given_request = world.counts()
+    is_asked = given_request.get((other.server_id, sender), 0) > before[other.server_id, sender]
+    fields = {"event": "services/reply", "in-reply-to": world.number, "name": service, "id": f"r{world.number}"}
+    question = Question(fields=fields, size=0, sender=sender).knowing(None, session_id)
+    if not is_asked and provided:
+        return  # It was the turn of another one, or nobody was asked: that is another question.
+    answered = world.ask(question)
+    unsure = world.ask(Question(fields=fields, size=0, sender=sender))
+    provider.send(fields)
+    after = world.counts()
+    given_to = {each for each, count in after.items() if count > given_request[each]} - {(other.server_id, sender)}
+    for each in answered.sessions:
+        if each.reason != "closed" and each.session != sender:
+            event(f"reply: {each.answer}: {each.reason}")
+            is_given = (each.server, each.session) in given_to
+            assert (each.answer == "yes") == is_given or (each.answer == "unknown" and not provided), (each, fields)
+    for each in unsure.sessions:
+        assert each.answer != "yes", each
+        assert each.answer == "unknown" or (each.server, each.session) not in given_to, each
 
 
 def check_of_one(world: World, alone: Answer, given_to: set[tuple[str, str]], sender: tuple[str, str]) -> None:
@@ -272,6 +320,11 @@ def check_of_one(world: World, alone: Answer, given_to: set[tuple[str, str]], se
         event(f"of one journal, {each.answer}: {each.reason}")
         assert each.answer != "yes"
         assert each.answer == "unknown" or (each.server, session) not in given_to, each
+
+
+def is_joined(network: Network, member: Member) -> bool:
+    """Whether a connection is that of a member of the object network."""
+    return network.registry.state.subscription(member.connection.protocol.session_id, None) is not None
 
 
 @settings(max_examples=sized(60, 10))
@@ -303,3 +356,44 @@ def test_what_was_delivered_is_what_why_says(history: list[Any], sent: list[tupl
             content_type = OCTET_STREAM if is_mqtt else UTF8_TEXT
             question = Question(service=service, content_type=content_type, sender=session_id)
             check(world, question, send, (network.server_id, session_id))
+
+
+asked_for = st.sampled_from(
+    [
+        {"event": "services/request", "name": TV},
+        {"type": "text/plain", "sender": TV},
+    ]
+)
+of_providers = st.one_of(
+    st.tuples(st.just("member"), servers, interests, st.just([]), st.booleans()),
+    st.tuples(st.just("provides"), st.integers(0, 9), st.just(TV)),
+    st.tuples(st.just("mqtt"), servers, st.just(TV), st.just(False), st.just(True)),
+    steps,
+)
+
+
+@settings(max_examples=sized(60, 10))
+@given(
+    st.lists(st.tuples(st.just("member"), servers, interests, st.just([]), st.booleans()), min_size=3, max_size=4),
+    st.lists(of_providers, max_size=8),
+    st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9), asked_for), min_size=1, max_size=4),
+)
+def test_who_knows_the_turn_and_the_asker_gets_an_answer(
+    first: list[Any], more: list[Any], sent: list[tuple[int, int, dict[str, Any]]]
+) -> None:
+    world = World()
+    for kind, *about in [*first, *(("provides", number, TV) for number in range(2)), *more]:
+        world.do("cable_" if kind == "cable" else kind, *about)
+    for number, other, fields in sent:
+        members = [(network, each) for network, each in world.members if each.connection.is_open]
+        joined = [(network, each) for network, each in members if is_joined(network, each)]
+        if joined:
+            network, member = joined[number % len(joined)]
+            world.number += 1
+            shown = {**fields, "id": world.number}
+            session_id = member.connection.protocol.session_id
+            question = Question(fields=shown, size=0, sender=session_id)
+            check(
+                world, question, lambda member=member, shown=shown: member.send(shown), (network.server_id, session_id)
+            )
+            check_reply(world, (network, member), joined[other % len(joined)], TV)

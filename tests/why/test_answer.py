@@ -20,6 +20,7 @@ from tests.formats.mqtt.peer import MqttPeer
 from tests.formats.network import Network
 from tests.why.written import begin, reload, write
 
+NO_ASKING = '[[rule]]\nprovide = "*"\nsend = "*"\nobserve = "*"\nrequest = "!tv"\n'
 POLICY = '[[rule]]\nprovide = "*"\nsend = "*"\nobserve = "*"\nwatch = ["!lamp", "*"]\npublish = ["!door", "*"]\n'
 
 
@@ -124,8 +125,64 @@ def test_requests_are_for_providers_in_turn(tmp_path: Path) -> None:
     second = network.member(name="second")
     second.send({"event": "services/register", "name": "tv"})
     network.member(name="observer")
-    both = {each.name: each.answer for each in ask(network, tmp_path, about_request("tv")).sessions}
-    assert both == {"first": "unknown", "second": "unknown", "observer": "yes"}
+    asked = ask(network, tmp_path, about_request("tv")).sessions
+    assert {each.name: each.answer for each in asked} == {"first": "unknown", "second": "unknown", "observer": "yes"}
+    assert "one of 2 providers of 'tv' is asked, in turn: first (claimed), second (claimed); " in asked[0].why
+    turn = ask(network, tmp_path, about_request("tv").knowing("second", None)).sessions
+    assert {each.name: each.answer for each in turn} == {"first": "no", "second": "yes", "observer": "yes"}
+    why = {each.name: each.why for each in turn}
+    assert why["first"] == "it provides 'tv', but it was the turn of another"
+    with pytest.raises(JournalError, match="no session is called 'eve' then"):
+        ask(network, tmp_path, about_request("tv").knowing("eve", None))
+
+
+def test_a_reply_is_for_the_asker_that_is_named(tmp_path: Path) -> None:
+    network = Network(announce="off")
+    begin(network)
+    network.member(name="tv").send({"event": "services/register", "name": "tv"})
+    network.member(name="asker")
+    network.member(name="other")
+    peer = MqttPeer(network, "phone")
+    reply = about_object('{"event":"services/reply","in-reply-to":7}', "tv")
+    asked_by = {each.name: each for each in ask(network, tmp_path, reply.knowing(None, "asker")).sessions}
+    assert {name: (each.answer, each.reason) for name, each in asked_by.items()} == {
+        "tv": ("no", "reply"),
+        "asker": ("yes", "asked"),
+        "other": ("no", "reply"),
+        "phone": ("no", "reply"),
+    }
+    unsure = {each.name: each.answer for each in ask(network, tmp_path, reply).sessions}
+    assert unsure == {"tv": "unknown", "asker": "unknown", "other": "unknown", "phone": "unknown"}
+    rows: list[tuple[str, str, str]] = [
+        ('{"event":"services/reply","in-reply-to":7,"name":"radio"}', "asker", "no session has registered"),
+        ('{"event":"services/reply","in-reply-to":7}', "phone", "only members can be askers here"),
+        ('{"event":"services/reply","in-reply-to":7}', "eve", "is called 'eve' then"),
+    ]
+    for text, asker, said in rows:
+        question = about_object(text, "tv").knowing(None, asker)
+        try:
+            notes = ask(network, tmp_path, question).notes
+        except JournalError as error:
+            notes = [str(error)]
+        assert said in notes[0].lower(), (text, asker)
+    assert peer.is_open
+
+
+def test_who_may_not_ask_is_given_no_reply(tmp_path: Path) -> None:
+    network = Network(announce="off")
+    network.bus.access.policy = parse_policy(NO_ASKING, Path("policy.toml"), ["objects"])
+    begin(network)
+    network.member(name="tv").send({"event": "services/register", "name": "tv"})
+    network.member(name="asker")
+    reply = about_object('{"event":"services/reply","in-reply-to":7}', "tv").knowing(None, "asker")
+    verdict = only(ask(network, tmp_path, reply, to="asker"))
+    assert (verdict.answer, verdict.reason) == ("no", "may-not-ask")
+
+
+@pytest.mark.parametrize(("text", "sender"), [("{}", "tv"), ('{"event":"services/reply"}', None)])
+def test_an_asker_goes_with_a_reply_of_a_named_sender(text: str, sender: str | None) -> None:
+    with pytest.raises(ValueError, match="an asker goes with a reply"):
+        about_object(text, sender).knowing(None, "ann")
 
 
 def test_a_lost_link_is_named_with_its_records(tmp_path: Path) -> None:

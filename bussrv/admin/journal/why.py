@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from bussrv.admin.http.answers import Problem
 from bussrv.admin.http.routes import Call
@@ -42,6 +44,13 @@ async def show(call: Call) -> Answer:
 
 def _question(call: Call) -> Question:
     query = call.query
+    try:
+        return _asked(query).knowing(query["turn"], query["asker"])
+    except ValueError as error:
+        raise Problem("bad-parameter", str(error)) from error
+
+
+def _asked(query: Mapping[str, Any]) -> Question:
     given = [name for name in ("object", "service", "request") if query[name] is not None]
     if len(given) != 1:
         raise Problem("bad-parameter", "give one of object, service and request")

@@ -33,6 +33,8 @@ def test_it_answers_as_the_command_does(tmp_path: Path, capsys: pytest.CaptureFi
             ("request=tv&type=a/b", "bad-parameter"),
             ("object=%7B", "bad-parameter"),
             ("service=tv&from=nobody", "bad-parameter"),
+            ("service=tv&asker=ann", "bad-parameter"),
+            ("service=tv&turn=nobody", "bad-parameter"),
             ("service=tv&at=2026-02-31T00:00:00Z", "no-such-moment"),
             ("service=tv&at=999999999", "journal-unreadable"),
         ]

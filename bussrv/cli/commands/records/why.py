@@ -41,6 +41,8 @@ FILE = click.Path(path_type=Path)
     "--from", "sender", metavar="WHO", help="The sender.  [default: a provider of the service, or else somebody]"
 )
 @click.option("--to", metavar="WHO", help="Only these sessions.")
+@click.option("--turn", metavar="WHO", help="Whose turn it was, of several providers, or sessions that share.")
+@click.option("--asker", metavar="WHO", help="With a reply of --from: who asked.")
 @click.option(
     "--window",
     metavar="S",
@@ -69,7 +71,7 @@ def why(journals: Sequence[Path | str], **given: Any) -> int:
     if given["content_type"] is not None and given["service"] is None:
         raise click.UsageError("--type goes with --service.")
     try:
-        question = _question(given)
+        question = _question(given).knowing(given["turn"], given["asker"])
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     try:

@@ -82,6 +82,8 @@ class WhyView {
       input("When", "at", { placeholder: "a time in UTC, or a record; now" }),
       input("From", "from", { placeholder: "anybody" }),
       input("To", "to", { placeholder: "all" }),
+      input("Turn", "turn", { placeholder: "not known", title: "Whose turn it was, of several that take turns" }),
+      input("Asker", "asker", { placeholder: "not known", title: "Who asked, if it is a reply" }),
       h("div", { class: "buttons" }, h("button", { class: "main" }, "Ask")),
     );
   }
