@@ -1,6 +1,5 @@
 """Clients for each wire format, for programs that connect to a server.
 
-- ``_framed``: base of the plain clients of Object System and Business Object: objects, requests and their answers
 - ``_stream``: base of the plain clients over TCP: a connection, perhaps with TLS, that is read event by event
 - ``address``: the addresses that clients connect to: URLs, and profiles of the command
 - ``aio``: a client for asyncio, for all wire formats: it reconnects, and loses nothing silently
@@ -10,7 +9,7 @@
 - ``errors``: the errors that clients raise
 - ``events``: everything that a client is told: messages, requests, replies, objects, gaps and states
 - ``inbus``: a plain client of Inbus
-- ``objects``: a plain client of the Object System
+- ``objects``: a plain client of the Object System, and the base of that of Business Object
 - ``settings``: the settings of a client
 - ``shell``: the parts of the client for asyncio
 - ``spp``: a plain client of the Service providing protocol

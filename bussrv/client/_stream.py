@@ -9,10 +9,9 @@ import ssl
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import Enum
-from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from bussrv.client.tls import PERHAPS_TLS, Tls, dial, explain, place, secured
 from bussrv.errors import RemoteProtocolError
@@ -31,8 +30,6 @@ MAX_KEPT = 1000
 MAX_KEPT_BYTES = 64 << 20
 """The most bytes of them. The latest is kept, however large it is."""
 
-P = ParamSpec("P")
-R = TypeVar("R")
 Event = TypeVar("Event")
 
 
@@ -41,12 +38,8 @@ class Own(Enum):
 
     OWN = "OWN"
 
-    def __repr__(self) -> str:
-        return self.name
-
 
 OWN = Own.OWN
-
 Timeout = float | Own | None
 """Seconds; ``None``: for ever; ``OWN``: the client's own."""
 
@@ -75,25 +68,6 @@ class Deadline:
             raise TimeoutError(self._message)
         self._looked = left <= 0
         return max(left, 0.0)
-
-
-def by_one_thread(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
-    """Let only one thread at a time call methods like this one: two would take each other's events.
-
-    :raises RuntimeError: another thread is in such a method.
-    """
-
-    @wraps(method)
-    def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        if not self._used.acquire(blocking=False):
-            name, kind = method.__name__.lstrip("_"), type(self).__name__
-            raise RuntimeError(f"{name}: another thread uses this {kind}; give each thread a client of its own")
-        try:
-            return method(self, *args, **kwargs)
-        finally:
-            self._used.release()
-
-    return call
 
 
 class StreamClient(Generic[Event]):
@@ -133,34 +107,31 @@ class StreamClient(Generic[Event]):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @by_one_thread
     def close(self) -> None:
         """Say that nothing more will be sent, wait a moment until the server has read everything, and close.
 
         Closing a second time does nothing. What was received and not taken is forgotten.
         """
-        if self._closed:
-            return
-        self._closed = True
-        self._kept.clear()
-        # Closing while something waits unread would reset the connection, and what was sent last could be lost.
-        deadline = Deadline(_FAREWELL, "")
-        with contextlib.suppress(OSError):
-            self._end_tls()
-            self._socket.shutdown(socket.SHUT_WR)
-            data = b"unread"
-            while data:
-                self._socket.settimeout(deadline.left())
-                data = self._socket.recv(_CHUNK)
-        self._socket.close()
-
-    def _end_tls(self) -> None:
-        """Say that nothing more will be sent. Nobody wants to know what comes after that, so it is not decrypted."""
-        if isinstance(self._socket, ssl.SSLSocket):
-            self._socket.settimeout(0)
-            with contextlib.suppress(ssl.SSLError):
-                self._socket.unwrap()
-            self._socket = socket.socket(fileno=self._socket.detach())
+        with self._alone():
+            if self._closed:
+                return
+            self._closed = True
+            self._kept.clear()
+            # Closing while something waits unread would reset the connection, and what was sent last could be lost.
+            deadline = Deadline(_FAREWELL, "")
+            with contextlib.suppress(OSError):
+                if isinstance(self._socket, ssl.SSLSocket):
+                    # Nobody wants to know what comes after the end of TLS, so it is not decrypted.
+                    self._socket.settimeout(0)
+                    with contextlib.suppress(ssl.SSLError):
+                        self._socket.unwrap()
+                    self._socket = socket.socket(fileno=self._socket.detach())
+                self._socket.shutdown(socket.SHUT_WR)
+                data = b"unread"
+                while data:
+                    self._socket.settimeout(deadline.left())
+                    data = self._socket.recv(_CHUNK)
+            self._socket.close()
 
     def fileno(self) -> int:
         """The descriptor of the connection, for programs that wait for several things at once.
@@ -180,18 +151,28 @@ class StreamClient(Generic[Event]):
     def _take(self, timeout: Timeout) -> Event:
         return self._wait_for(lambda _: True, self._deadline(timeout, "nothing more came"))
 
-    @by_one_thread
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Two threads would take each other's events. :raises RuntimeError: another one is in a call."""
+        if not self._used.acquire(blocking=False):
+            raise RuntimeError(f"another thread uses this {type(self).__name__}; give each thread a client of its own")
+        try:
+            yield
+        finally:
+            self._used.release()
+
     def _wait_for(self, predicate: Callable[[Event], bool], deadline: Deadline, *, keeps_others: bool = True) -> Event:
-        for index, event in enumerate(self._kept):
-            if predicate(event):
-                return self._unkeep(index)
-        while True:
-            latest = self._read(deadline)
-            if keeps_others:
-                # Before it is looked at: a predicate that raises must not lose it.
-                self._keep(latest)
-            if predicate(latest):
-                return self._unkeep(-1) if keeps_others else latest
+        with self._alone():
+            for index, event in enumerate(self._kept):
+                if predicate(event):
+                    return self._unkeep(index)
+            while True:
+                latest = self._read(deadline)
+                if keeps_others:
+                    # Before it is looked at: a predicate that raises must not lose it.
+                    self._keep(latest)
+                if predicate(latest):
+                    return self._unkeep(-1) if keeps_others else latest
 
     def _keep(self, event: Event) -> None:
         self._kept.append(event)
@@ -242,24 +223,24 @@ class StreamClient(Generic[Event]):
             self._heard = True
             return data
 
-    @by_one_thread
     def _send(self, data: bytes) -> None:
-        self._check_open()
-        if self._is_over():
-            self._read_the_rest()
-            raise self._lost() from self._last_words()
-        try:
-            self._socket.settimeout(self.timeout)
-            self._socket.sendall(data)
-        except OSError as error:
-            if _is_patience(error):
-                # Part of it may have been sent: whatever followed would be read as the rest.
-                self._closed = True
-                self._socket.close()
-                sentence = f"{self._where} did not take {len(data)} bytes within {self.timeout:g} s"
-                raise TimeoutError(f"{sentence}; the connection is closed now") from error
-            self._read_the_rest()
-            raise self._lost(error) from self._last_words() or error
+        with self._alone():
+            self._check_open()
+            if self._is_over():
+                self._read_the_rest()
+                raise self._lost() from self._last_words()
+            try:
+                self._socket.settimeout(self.timeout)
+                self._socket.sendall(data)
+            except OSError as error:
+                if _is_patience(error):
+                    # Part of it may have been sent: whatever followed would be read as the rest.
+                    self._closed = True
+                    self._socket.close()
+                    sentence = f"{self._where} did not take {len(data)} bytes within {self.timeout:g} s"
+                    raise TimeoutError(f"{sentence}; the connection is closed now") from error
+                self._read_the_rest()
+                raise self._lost(error) from self._last_words() or error
 
     def _is_over(self) -> bool:
         """Whether the server has closed the connection in order. The first send after that seems to succeed."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from bussrv.client._framed import FramedClient
+from bussrv.client.objects import FramedClient
 from bussrv.client.errors import BusError
 from bussrv.client.events import Object
 from bussrv.client.tls import Tls

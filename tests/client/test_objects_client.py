@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from bussrv.client import _framed, _stream, objects
+from bussrv.client import _stream, objects
 from bussrv.client._stream import MAX_KEPT
 from bussrv.client.business import BusinessClient
 from bussrv.client.objects import BusError, Object, ObjectsClient
@@ -540,8 +540,7 @@ def test_a_client_may_wait_for_ever_and_only_one_thread_uses_it(join, call):
     client = join(script)
     client.timeout = 0.01
     with pytest.MonkeyPatch.context() as patches:
-        for module in (_framed, objects):
-            patches.setattr(module, "new_id", lambda: "q")
+        patches.setattr(objects, "new_id", lambda: "q")
         thread = threading.Thread(target=wait)
         thread.start()
         assert waiting.wait(30)

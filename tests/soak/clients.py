@@ -14,7 +14,7 @@ from typing import Any
 
 from bussrv import events as ev
 from bussrv.client import inbus
-from bussrv.client._framed import FramedClient
+from bussrv.client.objects import FramedClient
 from bussrv.client.business import BusinessClient
 from bussrv.client.inbus import InbusSubscriber
 from bussrv.client.objects import BusError, ObjectsClient
