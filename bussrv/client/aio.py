@@ -23,6 +23,7 @@ from bussrv.client import errors, events
 from bussrv.client.address import PROFILE, Address, known
 from bussrv.client.core.base import Core, OnDone
 from bussrv.client.core.inbox import MAX_BYTES, MAX_ITEMS, Inbox, Overflow
+from bussrv.client.core.objects import network
 from bussrv.client.core.payload import OWN_OF_PUBLICATION, OWN_OF_REQUEST, Answer, as_attributes, as_payload
 from bussrv.client.core.rules import check_rules
 from bussrv.client.errors import *  # noqa: F403
@@ -30,8 +31,7 @@ from bussrv.client.errors import Closed, TimedOut
 from bussrv.client.events import *  # noqa: F403
 from bussrv.client.events import Change, Down, Message, Object, Reply, State, Up
 from bussrv.client.settings import Backoff, Buffer, Login, OfflinePolicy, Secret, Settings
-from bussrv.client.shell.driver import Driver
-from bussrv.client.shell.outcome import Outcome
+from bussrv.client.shell.driver import Driver, Outcome
 from bussrv.client.shell.service import Handler, Service
 from bussrv.client.shell.subscription import Subscription
 from bussrv.client.tls import Tls
@@ -236,7 +236,7 @@ class Bus:
         :raises Lost: the connection ended before.
         """
         await self._wait_until_up()
-        await self._done(self._core.flush)
+        await self._done(network(self._core, "confirm what it took").flush)
 
     async def send(self, metadata: dict[str, Any], payload: bytes = b"") -> None:
         """Send an object of the object network as it is; ``size`` is added.
@@ -244,7 +244,7 @@ class Bus:
         :raises Offline: there is no connection.
         """
         await self._wait_until_up()
-        self._core.send(metadata, as_payload(payload))
+        network(self._core, "send objects").send(metadata, as_payload(payload))
         if self._open_driver().published(len(payload)):
             await self._open_driver().written()
 
@@ -274,7 +274,7 @@ class Bus:
             attributes = as_attributes(attributes, OWN_OF_REQUEST)
         driver = self._driver or self._open_driver()
         deadline = None if timeout is None else driver.loop.time() + timeout
-        core = self._core
+        core = network(driver.core, "ask services")
         if not core.is_up:
             await self._wait_until_up(timeout)
         outcome: Outcome[Reply] = Outcome()
@@ -322,7 +322,7 @@ class Bus:
         return self._subscription(
             inbox,
             lambda done: self._core.subscribe(inbox, names, done),
-            lambda: self._core.unsubscribe(inbox, names),
+            lambda: self._core.unsubscribe(inbox),
         )
 
     def watch(self, *, queue: int = MAX_ITEMS, overflow: Overflow = "drop-oldest") -> Subscription[Change]:
@@ -333,7 +333,7 @@ class Bus:
             self._core.watch(inbox)
             done(None)
 
-        return self._subscription(inbox, begin, lambda: self._core.unwatch(inbox))
+        return self._subscription(inbox, begin, lambda: self._core.unsubscribe(inbox))
 
     def states(self) -> Subscription[State]:
         """Be told of the states of the connection, within ``async with``; first of the present one. The last one is a
@@ -373,14 +373,14 @@ class Bus:
         async def observed() -> AsyncIterator[None]:
             driver = self._make_driver(lambda _: None)
             done: Outcome[None] = Outcome()
-            driver.core.observe(inbox, checked, done.done)
+            network(driver.core, "receive objects").observe(inbox, checked, done.done)
             driver.start()
             try:
                 await driver.wait_until_up(patiently=self._offline != "raise")
                 await done.future
                 yield
             finally:
-                driver.core.unobserve(inbox)
+                driver.core.unsubscribe(inbox)
                 await driver.close()
 
         return Subscription(inbox, observed)

@@ -18,7 +18,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import suppress
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
 
@@ -73,14 +73,30 @@ class _Loop:
         self._loop.close()
 
 
+class _Blocking:
+    """Something of the client for asyncio, to be used with ``with``."""
+
+    def __init__(self, loop: _Loop, inner: Any) -> None:
+        self._loop = loop
+        self._inner = inner
+
+    def __enter__(self) -> Self:
+        self._loop.run(self._inner.__aenter__())
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        with suppress(Closed):  # The client is closed, and so is this.
+            self._loop.run(self._inner.__aexit__(*error))
+
+
 def _waiting(
-    method: Callable[Concatenate[aio.Bus, P], Coroutine[Any, Any, Result]],
-) -> Callable[Concatenate[Bus, P], Result]:
+    method: Callable[Concatenate[Any, P], Coroutine[Any, Any, Result]],
+) -> Callable[Concatenate[Any, P], Result]:
     """A method of the client for asyncio, as one that blocks."""
 
     @wraps(method)
-    def call(self: Bus, /, *args: P.args, **kwargs: P.kwargs) -> Result:
-        return self.run(lambda bus: method(bus, *args, **kwargs))
+    def call(self: _Blocking, /, *args: P.args, **kwargs: P.kwargs) -> Result:
+        return self._loop.run(method(self._inner, *args, **kwargs))
 
     return call
 
@@ -92,25 +108,25 @@ def _subscribing(
 
     @wraps(method)
     def call(self: Bus, /, *args: P.args, **kwargs: P.kwargs) -> Subscription[Item]:
-        return Subscription(self._loop, method(self._bus, *args, **kwargs))
+        return Subscription(self._loop, method(self._inner, *args, **kwargs))
 
     return call
 
 
-class Bus:
+class Bus(_Blocking):
     """A client, to be used with ``with``. Each method is that of :class:`bussrv.client.aio.Bus`, and waits."""
 
-    def __init__(self, bus: aio.Bus) -> None:
-        self._bus = bus
-        self._loop = _Loop()
+    _inner: aio.Bus
 
-    def __enter__(self) -> Bus:
+    def __init__(self, bus: aio.Bus) -> None:
+        super().__init__(_Loop(), bus)
+
+    def __enter__(self) -> Self:
         try:
-            self._loop.run(self._bus.__aenter__())
+            return super().__enter__()
         except BaseException:
             self._loop.stop()
             raise
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -118,22 +134,22 @@ class Bus:
     def close(self) -> None:
         """See :meth:`bussrv.client.aio.Bus.close`."""
         with suppress(Closed):  # It was closed before.
-            self._loop.run(self._bus.close())
+            self._loop.run(self._inner.close())
             self._loop.stop()
 
     def run(self, work: Callable[[aio.Bus], Coroutine[Any, Any, Result]]) -> Result:
         """Run a coroutine with the client for asyncio, in its loop: such as many calls at the same time."""
-        return self._loop.run(work(self._bus))
+        return self._loop.run(work(self._inner))
 
     @property
     def is_up(self) -> bool:
         """See :attr:`bussrv.client.aio.Bus.is_up`."""
-        return self._bus.is_up
+        return self._inner.is_up
 
     @property
     def routing_id(self) -> str | None:
         """See :attr:`bussrv.client.aio.Bus.routing_id`."""
-        return self._bus.routing_id
+        return self._inner.routing_id
 
     drain = _waiting(aio.Bus.drain)
     publish = _waiting(aio.Bus.publish)
@@ -151,28 +167,12 @@ class Bus:
         async def handle(request: Request) -> Answer:
             return await asyncio.get_running_loop().run_in_executor(threads, handler, request)
 
-        service = self._bus.serve(name, handle, concurrency=concurrency)
+        service = self._inner.serve(name, handle, concurrency=concurrency)
         threads = ThreadPoolExecutor(concurrency, f"bussrv.client {name}")
         return Service(self._loop, service, threads)
 
 
-class _Entered:
-    """Something that is used with ``with``."""
-
-    def __init__(self, loop: _Loop, inner: AbstractAsyncContextManager[Any]) -> None:
-        self._loop = loop
-        self._inner = inner
-
-    def __enter__(self) -> Self:
-        self._loop.run(self._inner.__aenter__())
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        with suppress(Closed):  # The client is closed, and so is this.
-            self._loop.run(self._inner.__aexit__(*error))
-
-
-class Subscription(_Entered, Generic[Item]):
+class Subscription(_Blocking, Generic[Item]):
     """Messages in order, with the gaps: an iterator, within ``with``; see :class:`aio.Subscription`."""
 
     _inner: aio.Subscription[Item]
@@ -214,7 +214,7 @@ class Subscription(_Entered, Generic[Item]):
         return self._inner.dropped
 
 
-class Service(_Entered):
+class Service(_Blocking):
     """A service of this client, within ``with``; see :class:`bussrv.client.aio.Service`."""
 
     _inner: aio.Service
@@ -227,9 +227,7 @@ class Service(_Entered):
         super().__exit__(*error)
         self._threads.shutdown()
 
-    def registered(self) -> None:
-        """See :meth:`bussrv.client.aio.Service.registered`."""
-        self._loop.run(self._inner.registered())
+    registered = _waiting(aio.Service.registered)
 
 
 def _blocking(make: Callable[P, aio.Bus]) -> Callable[P, Bus]:

@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from bussrv.client.objects import FramedClient
 from bussrv.client.errors import BusError
 from bussrv.client.events import Object
+from bussrv.client.objects import FramedClient
 from bussrv.client.tls import Tls
 from bussrv.errors import RemoteProtocolError
 from bussrv.wire.objects import MAX_PAYLOAD

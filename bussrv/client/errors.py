@@ -35,15 +35,21 @@ class BusError(BussrvError):
         self.message = message
 
 
+class _ForOneReason(BusError):
+    REASON = ""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(self.REASON, message)
+
+
 class NoService(BusError):
     """Nobody provides the service, so the request was not done."""
 
 
-class TimedOut(BusError, TimeoutError):
+class TimedOut(_ForOneReason, TimeoutError):
     """No answer came in time. A request may have been done, or be done later."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__("timed-out", message)
+    REASON = "timed-out"
 
 
 class Lost(BusError, ConnectionError):
@@ -52,7 +58,7 @@ class Lost(BusError, ConnectionError):
     :ivar maybe_done: whether the request may have been done; if not, it never left this program.
     """
 
-    def __init__(self, reason: str, message: str, *, maybe_done: bool) -> None:
+    def __init__(self, reason: str, message: str, *, maybe_done: bool = True) -> None:
         super().__init__(reason, message)
         self.maybe_done = maybe_done
 
@@ -71,29 +77,26 @@ class BufferFull(Offline):
     """There is no connection at the moment, and the :class:`~bussrv.client.settings.Buffer` is full."""
 
 
-class Closed(BusError, ConnectionError):
+class Closed(_ForOneReason, ConnectionError):
     """The client, or the subscription, was closed by this program."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__("closed", message)
+    REASON = "closed"
 
 
 class BadLogin(BusError, PermissionError):
     """The server does not accept the credentials, or wants some."""
 
 
-class Overflowed(BusError):
+class Overflowed(_ForOneReason):
     """More messages waited than the queue of a subscription with ``overflow="fail"`` takes."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__("overflow", message)
+    REASON = "overflow"
 
 
-class Unsupported(BusError):
+class Unsupported(_ForOneReason):
     """The wire format cannot do that."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__("unsupported", message)
+    REASON = "unsupported"
 
 
 class ServiceError(Exception):
@@ -122,7 +125,7 @@ def error_of(reason: str, message: str) -> BusError:
     if reason == "no-such-service":
         return NoService(reason, message)
     if reason == "provider-gone":
-        return Lost(reason, message, maybe_done=True)
+        return Lost(reason, message)
     if reason in _LOGIN:
         return BadLogin(reason, message)
     return BusError(reason, message)

@@ -18,8 +18,9 @@ from twisted.internet.defer import Deferred, fail, maybeDeferred, succeed
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from bussrv.client.core.base import Core, OnDone, Tell, lost_error
+from bussrv.client.core.base import Core, OnDone, Tell
 from bussrv.client.core.inbox import MAX_ITEMS, Inbox, Overflow
+from bussrv.client.core.objects import ObjectsCore, network
 from bussrv.client.core.payload import (
     OWN_OF_PUBLICATION,
     OWN_OF_REQUEST,
@@ -30,7 +31,7 @@ from bussrv.client.core.payload import (
     refusal,
 )
 from bussrv.client.core.rules import check_rules
-from bussrv.client.errors import BufferFull, BusError, Closed
+from bussrv.client.errors import BufferFull, BusError, Closed, Lost
 from bussrv.client.events import Change, Gap, Message, Object, Reply, Request, State, Up
 from bussrv.errors import RemoteProtocolError
 from bussrv.turns.reactor_turn import EndOfReactorTurn
@@ -181,14 +182,14 @@ class Client:
 
     def flush(self) -> Deferred[None]:
         """:returns: fires when the server took everything that was sent."""
-        return self._done(self._core.flush)
+        return self._done(lambda done: self._network("confirm what it took").flush(done))
 
     def send(self, metadata: dict[str, Any], payload: bytes = b"") -> Deferred[None]:
         """Send an object of the object network as it is; ``size`` is added. :returns: fails as :meth:`publish` does."""
         if self._is_full(len(payload)):
             return fail(BufferFull(f"more than {self._most_waiting} bytes wait for the server"))
         try:
-            self._core.send(metadata, as_payload(payload))
+            self._network("send objects").send(metadata, as_payload(payload))
         except BusError as error:
             return fail(error)
         self._commanded()
@@ -214,9 +215,9 @@ class Client:
         :raises TypeError, ValueError: it cannot be sent.
         """
         deadline = None if timeout is None else self._reactor.seconds() + timeout
-        answered: Deferred[Reply] = Deferred(lambda _: self._core.forget(identifier))
+        answered: Deferred[Reply] = Deferred(lambda _: self._network("ask services").forget(identifier))
         try:
-            identifier = self._core.request(
+            identifier = self._network("ask services").request(
                 service, as_payload(payload), type, as_attributes(attributes, OWN_OF_REQUEST), _tell(answered), deadline
             )
         except BusError as error:
@@ -232,7 +233,7 @@ class Client:
         :returns: fires when the registration is durable; fails with ``BusError`` if the server refuses it.
         """
         service = Service(self, name, handler)
-        provided = self._done(lambda done: self._core.provide(name, service.handle, done))
+        provided = self._done(lambda done: self._network("provide services").provide(name, service.handle, done))
         return provided.addCallback(lambda _: service)
 
     # Subscriptions.
@@ -255,7 +256,7 @@ class Client:
         if not services or not all(isinstance(each, str) for each in services):
             raise TypeError("name the services: subscribe(*names)")
         names, inbox = tuple(dict.fromkeys(services)), Inbox[Message](queue, overflow)
-        stop = partial(self._unsubscribe, lambda: self._core.unsubscribe(inbox, names))
+        stop = partial(self._unsubscribe, lambda: self._core.unsubscribe(inbox))
         begun = self._done(lambda done: self._core.subscribe(inbox, names, done))
         return begun.addCallback(lambda _: Subscription(inbox, stop, call))
 
@@ -264,7 +265,7 @@ class Client:
         inbox = Inbox[Change]()
         self._core.watch(inbox)
         self._commanded()
-        return Subscription(inbox, partial(self._unsubscribe, lambda: self._core.unwatch(inbox)), call)
+        return Subscription(inbox, partial(self._unsubscribe, lambda: self._core.unsubscribe(inbox)), call)
 
     def objects(
         self, *rules: str, call: Callable[[Object | Gap], object] | None = None
@@ -281,7 +282,7 @@ class Client:
         self, rules: tuple[str, ...], call: Callable[[Object | Gap], object] | None
     ) -> Deferred[Subscription[Object]]:
         inbox, checked = Inbox[Object](), check_rules(rules)
-        begun = self._done(lambda done: self._core.observe(inbox, checked, done))
+        begun = self._done(lambda done: self._network("receive objects").observe(inbox, checked, done))
         return begun.addCallback(lambda _: Subscription(inbox, self.close, call))
 
     # The end.
@@ -316,9 +317,12 @@ class Client:
         self._commanded()
 
     @property
-    def core(self) -> Core:
-        """The core."""
-        return self._core
+    def core(self) -> ObjectsCore:
+        """The core, as that of a provider of services."""
+        return self._network("provide services")
+
+    def _network(self, what: str) -> ObjectsCore:
+        return network(self._core, what)
 
     def _commanded(self) -> None:
         if self._link is not None:
@@ -339,7 +343,7 @@ class Client:
             while link is not None and not self._core.is_paused and (data := link.take_next()) is not None:
                 self._core.received(data, now)
         except RemoteProtocolError as error:
-            self._core.ending = lost_error(error.reason, error.message)
+            self._core.ending = Lost(error.reason, error.message)
         self._follow_up()
 
     def _follow_up(self) -> None:
@@ -348,7 +352,7 @@ class Client:
         if self._core.ending is not None:
             self._end(self._core.ending)
         elif self._link is not None and not self._link.is_open:
-            self._over(self._core.why(lost_error("connection-lost", "the server ended the session")))
+            self._over(self._core.last_error or Lost("connection-lost", "the server ended the session"))
         else:
             self._arm()
 

@@ -66,7 +66,7 @@ def handler(connect: Callable[..., Any], answer: Callable[[Any], Any]) -> Any:
 
 def core_of(bus: Any) -> Any:
     """What drives the protocol of a client of either shell."""
-    plain = bus._plain._bus if isinstance(bus, Threaded) else bus
+    plain = bus._plain._inner if isinstance(bus, Threaded) else bus
     return plain._driver.core
 
 

@@ -19,7 +19,7 @@ from typing import Any, Literal, NoReturn, TypeAlias
 
 from bussrv.client.core.inbox import Inbox
 from bussrv.client.errors import BusError, Lost, Offline, Unsupported
-from bussrv.client.events import Appeared, Change, Gone, Message, Object, Reply, Request, State, Up
+from bussrv.client.events import Change, Gone, Message, Reply, Request, State, Up
 from bussrv.client.settings import Settings
 from bussrv.service_patterns import is_pattern, matches
 
@@ -44,6 +44,7 @@ class Core:
     :param tell: is told of the states of the connection.
     :ivar is_up: whether the server has accepted the client.
     :ivar ending: the reason to end the connection now; ``None``: there is none.
+    :ivar last_error: what the server said last, if it said something: the reason for which it then ends the connection.
     :ivar routing_id: the client's own address in the object network, once it is known.
     :ivar heard: when the last byte came.
     :ivar resume: is called when no inbox is full any more.
@@ -62,6 +63,7 @@ class Core:
         self.settings = settings
         self.is_up = False
         self.ending: BusError | None = None
+        self.last_error: Lost | None = None
         self.routing_id: str | None = None
         self.heard = 0.0
         self.address = ""
@@ -87,7 +89,7 @@ class Core:
         """
         self.address = address
         self.heard = now
-        self.ending = None
+        self.ending = self.last_error = None
         self._confirmed = self._published
         self._has_left = False
         self._output.clear()
@@ -102,7 +104,7 @@ class Core:
     def lost(self, error: BusError, now: float) -> None:
         """The connection is gone: whoever waits is told, and each subscription has a gap."""
         for name in sorted(self._present):
-            self._go(name)
+            self._see(name, Gone)
         if self._was_up:
             for inbox in self._each_inbox():
                 inbox.gap(error.reason)
@@ -145,10 +147,6 @@ class Core:
         output, self._output = self._output, []
         return output
 
-    def why(self, otherwise: BusError) -> BusError:
-        """Why the connection ended: what the server said last, if it said something."""
-        return otherwise
-
     def farewell(self) -> bytes:
         """Nothing more is sent from now on. :returns: what is sent before the connection is closed."""
         self.is_up = False
@@ -160,7 +158,7 @@ class Core:
         for inbox in (*self._each_inbox(), *self._watchers):
             inbox.end(error)
 
-    # Commands. A wire format that cannot do something raises Unsupported.
+    # Commands. A wire format that cannot do something raises Unsupported. Members of the object network have more.
 
     def subscribe(self, inbox: Inbox[Message], names: Collection[str], done: OnDone) -> None:
         """Put the publications on services into an inbox, until :meth:`unsubscribe`; also after a reconnect.
@@ -169,8 +167,8 @@ class Core:
         """
         raise NotImplementedError
 
-    def unsubscribe(self, inbox: Inbox[Message], names: Collection[str]) -> None:
-        """Put nothing into it any more."""
+    def unsubscribe(self, inbox: Inbox[Any]) -> None:
+        """Put nothing into an inbox any more, whatever it was given."""
         raise NotImplementedError
 
     def publish(
@@ -181,75 +179,14 @@ class Core:
         :param done: is called when the server has taken it; ``None``: nobody asks.
         :raises Offline: there is no connection, and it is not kept.
         """
-        self._cannot("publish")
-
-    def flush(self, done: OnDone) -> None:
-        """Call ``done`` when the server has taken everything that was sent."""
-        self._cannot("confirm what it took")
-
-    def request(
-        self,
-        service: str,
-        payload: bytes,
-        content_type: str,
-        attributes: dict[str, Any],
-        done: OnAnswer,
-        deadline: float | None,
-    ) -> str:
-        """Ask a service.
-
-        :returns: the id of the request, for :meth:`forget`.
-        :raises Offline: there is no connection.
-        """
-        self._cannot("ask services")
-
-    def forget(self, identifier: str) -> None:
-        """Nobody waits for this answer any more."""
-
-    def provide(self, service: str, on_request: OnRequest | None, done: OnDone) -> None:
-        """Provide a service until :meth:`withdraw`; also after a reconnect.
-
-        :param on_request: ``None``: the client only publishes on it.
-        :param done: is called when the registration is on the disk of the server, or refused.
-        """
-        self._cannot("provide services")
-
-    def withdraw(self, service: str, done: OnDone) -> None:
-        """Provide it no longer."""
-        self._cannot("provide services")
-
-    def reply(self, request: Request, payload: bytes, content_type: str) -> None:
-        """Answer a request. Nothing happens if the connection that it came over is gone."""
-        self._cannot("answer requests")
-
-    def reject(self, request: Request, reason: str, message: str) -> None:
-        """Answer a request with an error."""
-        self._cannot("answer requests")
-
-    def send(self, metadata: dict[str, Any], payload: bytes) -> None:
-        """Send an object. :raises Offline: there is no connection."""
-        self._cannot("send objects")
-
-    def observe(self, inbox: Inbox[Object], rules: Collection[str], done: OnDone) -> None:
-        """Put objects that match a rule into an inbox, until :meth:`unobserve`."""
-        self._cannot("receive objects")
-
-    def unobserve(self, inbox: Inbox[Object]) -> None:
-        """Put nothing into it any more."""
-        self._cannot("receive objects")
+        self.cannot("publish")
 
     def watch(self, inbox: Inbox[Change]) -> None:
-        """Put what appears and goes into an inbox, until :meth:`unwatch`."""
+        """Put what appears and goes into an inbox, until :meth:`unsubscribe`."""
         if self.WATCHES is None:
-            self._cannot("watch who comes and goes")
+            self.cannot("watch who comes and goes")
         self._connect(inbox)
         self._watchers.append(inbox)
-
-    def unwatch(self, inbox: Inbox[Change]) -> None:
-        """Put nothing into it any more."""
-        self._relieve(inbox)
-        if inbox in self._watchers:
-            self._watchers.remove(inbox)
 
     def offline(self) -> Offline:
         """The error of a command that needs a connection, while there is none."""
@@ -267,26 +204,17 @@ class Core:
         self.is_up = self._was_up = True
         self._tell(Up(self.address, self.routing_id))
 
-    def _appear(self, name: str) -> bool:
-        """It is there. :returns: whether it was not before."""
-        is_new = name not in self._present
-        if is_new:
-            self._present.add(name)
-            self._tell_watchers(Appeared, name)
-        return is_new
-
-    def _go(self, name: str) -> None:
-        """It is there no more, if it was."""
-        if name in self._present:
-            self._present.discard(name)
-            self._tell_watchers(Gone, name)
-
-    def _tell_watchers(self, change: type[Change], name: str) -> None:
-        if self.WATCHES is not None:
+    def _see(self, name: str, change: type[Change]) -> bool:
+        """It appeared, or is gone. :returns: whether that is new."""
+        is_new = (name in self._present) is (change is Gone)
+        if is_new and self.WATCHES is not None:
+            (self._present.discard if change is Gone else self._present.add)(name)
             for inbox in self._watchers:
                 inbox.put(change(self.WATCHES, name), 0)
+        return is_new
 
-    def _cannot(self, what: str) -> NoReturn:
+    def cannot(self, what: str) -> NoReturn:
+        """:raises Unsupported: the wire format cannot do that."""
         raise Unsupported(f"a client of {self.NAME} cannot {what}")
 
     def _each_inbox(self) -> Iterable[Inbox[Any]]:
@@ -309,12 +237,13 @@ class Core:
             self._inboxes.setdefault(name, []).append(inbox)
         self._names_changed()
 
-    def _remove_inbox(self, inbox: Inbox[Message], names: Iterable[str]) -> list[str]:
+    def _remove_inbox(self, inbox: Inbox[Any]) -> list[str]:
         """:returns: the names that nobody wants any more."""
         self._relieve(inbox)
+        if inbox in self._watchers:
+            self._watchers.remove(inbox)
         unwanted = []
-        for name in names:
-            inboxes = self._inboxes.get(name, [])
+        for name, inboxes in list(self._inboxes.items()):
             if inbox in inboxes:
                 inboxes.remove(inbox)
                 if not inboxes:
@@ -337,8 +266,3 @@ class Core:
                 self._found.clear()
             self._found[service] = found
         return found
-
-
-def lost_error(reason: str, message: str) -> Lost:
-    """The end of a connection, as those who wait for nothing in particular are told."""
-    return Lost(reason, message, maybe_done=True)

@@ -20,46 +20,41 @@ from bussrv.wire.objects import MAX_ADDED, MAX_METADATA, NUL, decode_fields
 from bussrv.wire.websocket import SUBPROTOCOL
 
 _MOST_METADATA = MAX_METADATA + MAX_ADDED
+# Whatever an object has by the last two names is written over.
+_NAMES = {"in_reply_to": "in-reply-to", "raw": "~raw", "payload": "~payload"}
 _MOST_EMPTY = 1000
 """The most frames of a chunk that carry no object. A chunk may hold a hundred thousand, which take seconds to read."""
 
 
-class _Head(Struct, gc=False, rename="kebab"):
+class Arrived(Struct, gc=False, rename=_NAMES):
+    """An object of the server, with the attributes that a client needs.
+
+    :ivar raw: its metadata.
+    """
+
     event: str | None = None
     type: str | None = None
     size: int = 0
     sender: str | None = None
     name: str | None = None
     in_reply_to: str | int | None = None
+    raw: bytes = b""
+    payload: bytes = b""
 
 
-class Arrived(Struct, gc=False):
-    """An object of the server.
-
-    :ivar raw: its metadata.
-    """
-
-    event: str | None
-    type: str | None
-    sender: str | None
-    name: str | None
-    in_reply_to: str | int | None
-    raw: bytes
-    payload: bytes
-
-
-_decode = msgspec.json.Decoder(_Head).decode
+_decode = msgspec.json.Decoder(Arrived).decode
 
 
 class PlainFraming:
     """Objects one after the other. Makes bytes of objects, and objects of bytes, over one connection.
 
     :param max_payload: the most bytes of a payload.
+    :ivar rest: the beginning of an object that is not whole.
     """
 
     def __init__(self, max_payload: int) -> None:
         self._max_payload = max_payload
-        self._rest = bytearray()
+        self.rest = bytearray()
         self._needed = 0
 
     def greeting(self) -> bytes:
@@ -80,19 +75,14 @@ class PlainFraming:
         :param found: is given the objects in them; also those before something malformed.
         :raises RemoteProtocolError: they are malformed.
         """
-        if self._rest:
-            self._rest += data
-            if len(self._rest) < self._needed:
+        if self.rest:
+            self.rest += data
+            if len(self.rest) < self._needed:
                 return b""
-            data = bytes(self._rest)
+            data = bytes(self.rest)
         begin = self._read(data, found)
-        self._rest = bytearray(data[begin:]) if begin < len(data) else bytearray()
+        self.rest = bytearray(data[begin:]) if begin < len(data) else bytearray()
         return b""
-
-    @property
-    def is_between(self) -> bool:
-        """Whether everything that came belongs to whole objects."""
-        return not self._rest
 
     def _read(self, data: bytes, found: list[Arrived]) -> int:
         """:returns: where the rest begins."""
@@ -105,48 +95,47 @@ class PlainFraming:
                 self._needed = 0
                 break
             raw = data[begin:end]
-            head = read(raw)
-            after = end + 1 + head.size
-            if head.size > self._max_payload:
+            arrived = read(raw)
+            after = end + 1 + arrived.size
+            if arrived.size > self._max_payload:
                 raise RemoteProtocolError(
-                    "payload-too-large", f"a payload has {head.size} bytes, the most is {self._max_payload}"
+                    "payload-too-large", f"a payload has {arrived.size} bytes, the most is {self._max_payload}"
                 )
             if after > length:
                 self._needed = after - begin
                 break
-            payload = data[end + 1 : after]
-            found.append(Arrived(head.event, head.type, head.sender, head.name, head.in_reply_to, raw, payload))
+            arrived.raw, arrived.payload = raw, data[end + 1 : after]
+            found.append(arrived)
             begin = after
         return begin
 
 
-def read(raw: bytes) -> _Head:
-    """The attributes of an object that a client needs.
-
-    :raises RemoteProtocolError: it is malformed.
-    """
+def read(raw: bytes) -> Arrived:
+    """Read metadata, except that the object gets its parts later. :raises RemoteProtocolError: it is malformed."""
     # Metadata that nests deeper than is allowed has as many brackets.
     if not raw.isascii() or raw.count(b"[") + raw.count(b"{") > MAX_NESTING:
         check_text(raw, MAX_NESTING)
     try:
-        head = _decode(raw)
-        if head.size >= 0:
-            return head
+        arrived = _decode(raw)
+        if arrived.size >= 0:
+            return arrived
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass
     return _read_tolerantly(raw)
 
 
-def _read_tolerantly(raw: bytes) -> _Head:
+def _read_tolerantly(raw: bytes) -> Arrived:
     """Attributes of unexpected kinds count as absent. Only the size has to be right."""
     try:
         size = read_head(raw).size
     except Fault as fault:
         size = fault.size
     fields = decode_fields(raw)
-    texts = {name: value for name in ("event", "type", "sender", "name") if isinstance(value := fields.get(name), str)}
+    event, content_type, sender, name = (
+        value if isinstance(value := fields.get(each), str) else None for each in ("event", "type", "sender", "name")
+    )
     answered = fields.get("in-reply-to")
-    return _Head(size=size, in_reply_to=answered if isinstance(answered, (str, int)) else None, **texts)
+    return Arrived(event, content_type, size, sender, name, answered if isinstance(answered, (str, int)) else None)
 
 
 class WebSocketFraming:
@@ -223,7 +212,7 @@ class WebSocketFraming:
             message, self._message = bytes(self._message), bytearray()
             objects: list[Arrived] = []
             self._reader.feed(message if NUL in message else message + NUL, objects)
-            if len(objects) != 1 or not self._reader.is_between:
+            if len(objects) != 1 or self._reader.rest:
                 raise RemoteProtocolError("bad-message", "a message of the server is not one whole object")
             found += objects
 

@@ -58,7 +58,6 @@ class InbusCore(Core):
             self._tell(Restored(tuple(self._inboxes), ()))
 
     def lost(self, error: BusError, now: float) -> None:
-        """See :class:`Core`."""
         self._renew_at = self._up_at = None
         self._was_lost = True
         super().lost(error, now)
@@ -81,14 +80,12 @@ class InbusCore(Core):
             inbox.put(message, len(datagram.payload))
 
     def tick(self, now: float) -> None:
-        """See :class:`Core`."""
         if self._up_at is not None and now >= self._up_at:
             self._come_up()
         if self._renew_at is not None and now >= self._renew_at:
             self._renew(now)
 
     def deadline(self) -> float | None:
-        """See :class:`Core`."""
         return self._renew_at if self._up_at is None else self._up_at
 
     def _renew(self, now: float) -> None:
@@ -101,12 +98,12 @@ class InbusCore(Core):
             self._output += [make(name, *self.own, VERSION) for name in names]
 
     def close(self, error: BusError) -> None:
-        """See :class:`Core`. The server is told that nothing more is wanted."""
+        """The server is told that nothing more is wanted."""
         self._say(inbus.unsubscribe, self._inboxes)
         super().close(error)
 
     def subscribe(self, inbox: Inbox[Message], names: Collection[str], done: OnDone) -> None:
-        """See :class:`Core`. The server does not say whether it accepts it."""
+        """The server does not say whether it accepts it."""
         for name in names:
             _check(name)
         new = [name for name in names if name not in self._inboxes]
@@ -114,20 +111,19 @@ class InbusCore(Core):
         self._say(inbus.subscribe, new)
         done(None)
 
-    def unsubscribe(self, inbox: Inbox[Message], names: Collection[str]) -> None:
-        """See :class:`Core`."""
-        self._say(inbus.unsubscribe, self._remove_inbox(inbox, names))
+    def unsubscribe(self, inbox: Inbox[Any]) -> None:
+        self._say(inbus.unsubscribe, self._remove_inbox(inbox))
 
     def publish(
         self, service: str, payload: bytes, content_type: str | None, attributes: dict[str, Any], done: OnDone | None
     ) -> None:
-        """See :class:`Core`. Of the attributes, a datagram has room for ``app_type`` only.
+        """Of the attributes, a datagram has room for ``app_type`` only.
 
         :raises ValueError: no datagram can carry it.
         """
         app_type = attributes.pop("app-type", 1)
         if done is not None:
-            self._cannot("learn what the server took")
+            self.cannot("learn what the server took")
         if attributes:
             raise ValueError(f"a publication of Inbus carries app_type, and no {', '.join(attributes)}")
         if not isinstance(app_type, int):

@@ -7,6 +7,7 @@ refused keeps nobody from the others.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
@@ -96,7 +97,7 @@ class Membership:
         """Call ``done`` when this is granted, or refused."""
         self._waiting.append((who, wanted, done))
         if self._granted is not None and not self._is_changing:
-            self._tell_granted(self._granted)
+            self._tell(self._granted.covers, None)
         self.change()
 
     def forget(self, who: object) -> None:
@@ -105,9 +106,7 @@ class Membership:
 
     def fail(self, error: BusError) -> None:
         """Nothing more is granted to anybody."""
-        waiting, self._waiting = self._waiting, []
-        for _, _, done in waiting:
-            done(error)
+        self._tell(lambda _: True, error)
 
     def change(self) -> None:
         """Ask for what is wanted now, if that is not what was granted."""
@@ -124,7 +123,7 @@ class Membership:
         if wanted == self._refused_change or (granted.covers(wanted) and wanted.covers(granted)):
             self._one_by_one = False
             self.is_settled = True
-            self._tell_granted(granted)
+            self._tell(granted.covers, None)
             self._member.settled()
         else:
             self._ask(wanted)
@@ -162,14 +161,8 @@ class Membership:
             for service in set(wanted.services).difference(before.services):
                 if self._is_restored(service):
                     self._member.restored_late(service)
-        self._tell_granted(wanted)
+        self._tell(wanted.covers, None)
         self.change()
-
-    def _tell_granted(self, granted: Wanted) -> None:
-        told = [each for each in self._waiting if granted.covers(each[1])]
-        self._waiting = [each for each in self._waiting if each not in told]
-        for _, _, done in told:
-            done(None)
 
     def _refused(self, wanted: Wanted, error: BusError) -> None:
         granted = self._granted
@@ -192,7 +185,9 @@ class Membership:
             # The server may refuse to take something away, too. It is not asked the same again.
             self._refused_change = wanted
             new_rules = [each for each in wanted.rules if each not in granted.rules]
-            self._refuse(Wanted(tuple(new), () if new else tuple(new_rules)), error)
+            refused = Wanted(tuple(new), () if new else tuple(new_rules))
+            self._tell(refused.meets, error)
+            self._member.refused(refused, error)
             self.change()
 
     def _is_restored(self, service: str) -> bool:
@@ -200,9 +195,9 @@ class Membership:
         is_awaited = any(service in each[1].services for each in self._waiting)
         return service in self._member.wanted().services and not is_awaited
 
-    def _refuse(self, refused: Wanted, error: BusError) -> None:
-        told = [each for each in self._waiting if refused.meets(each[1])]
+    def _tell(self, is_about: Callable[[Wanted], bool], outcome: BusError | None) -> None:
+        """Tell those who wait for something that this is about."""
+        told = [each for each in self._waiting if is_about(each[1])]
         self._waiting = [each for each in self._waiting if each not in told]
-        self._member.refused(refused, error)
         for _, _, done in told:
-            done(error)
+            done(outcome)

@@ -6,11 +6,10 @@ receives what it asked for, and nothing that others send to everybody.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Collection, Iterable
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, TypeAlias
 
-from bussrv.client.core.base import Core, OnAnswer, OnDone, OnRequest, Tell, lost_error
+from bussrv.client.core.base import Core, OnAnswer, OnDone, OnRequest, Tell
 from bussrv.client.core.framing import Arrived, Framing
 from bussrv.client.core.inbox import Inbox
 from bussrv.client.core.membership import Membership, Wanted
@@ -19,16 +18,7 @@ from bussrv.client.core.provided import ProvidedServices
 from bussrv.client.core.requests import Questions
 from bussrv.client.core.rules import FOR_REQUESTS, ObserverRules
 from bussrv.client.errors import BufferFull, BusError, Lost, error_of, said_in
-from bussrv.client.events import (
-    Change,
-    Message,
-    Object,
-    Refusal,
-    Reply,
-    Request,
-    Restored,
-    came_from,
-)
+from bussrv.client.events import Appeared, Change, Gone, Message, Object, Refusal, Reply, Request, Restored, came_from
 from bussrv.client.settings import Buffer, Settings
 from bussrv.errors import JOURNAL_UNAVAILABLE
 from bussrv.values import OCTET_STREAM, check_wanted_name
@@ -49,14 +39,8 @@ _MAX_HEADS = 1000
 _MAX_LEAVE = 5.0
 
 
-class _Kept(NamedTuple):
-    """A publication that waits for the connection."""
-
-    service: str
-    payload: bytes
-    content_type: str | None
-    attributes: dict[str, Any]
-    done: OnDone | None
+_Kept: TypeAlias = tuple[str, bytes, str | None, dict[str, Any], OnDone | None]
+"""The arguments of a publication that waits for the connection."""
 
 
 class ObjectsCore(Core):
@@ -94,11 +78,10 @@ class ObjectsCore(Core):
         self._has_pinged = False
         self._is_back = False
         self._restoring: dict[str, str] | None = None
-        self._last_error: BusError | None = None
         self._lost_reason = ""
         self._refused: dict[str, BusError] = {}
         self._heads: dict[tuple[str, str | None], bytes] = {}
-        self._kept: deque[_Kept] = deque()
+        self._kept: list[_Kept] = []
         self._kept_bytes = 0
         self._said = 0
         self._taken = 0
@@ -111,12 +94,10 @@ class ObjectsCore(Core):
         self._framing = self._make_framing()
         self._frame = self._framing.frame
         self._join_by = now + self.settings.timeout
-        self._last_error = None
         self._output.append(self._framing.greeting())
         self._membership.join(self.routing_id)
 
     def received(self, data: bytes, now: float) -> None:
-        """See :class:`Core`."""
         if self._is_too_late:
             return
         self.heard = now
@@ -138,7 +119,6 @@ class ObjectsCore(Core):
             self._leave(now)
 
     def lost(self, error: BusError, now: float) -> None:
-        """See :class:`Core`."""
         self._restoring = self._join_by = self._leave_by = None
         self._lost_reason = error.reason
         self._heads.clear()
@@ -148,26 +128,19 @@ class ObjectsCore(Core):
         super().lost(error, now)
         self._questions.lose(error, self._taken)
 
-    def why(self, otherwise: BusError) -> BusError:
-        """See :class:`Core`."""
-        last = self._last_error
-        return otherwise if last is None else lost_error(last.reason, last.message)
-
     def tick(self, now: float) -> None:
-        """See :class:`Core`."""
         self._questions.expire(now)
         if self._has_left:
             return
         if self._join_by is not None and now >= self._join_by:
             asked = f"{self.address} did not answer {self._membership.event}"
-            self.ending = lost_error("login-timeout", f"{asked}: does another wire format have that port?")
+            self.ending = Lost("login-timeout", f"{asked}: does another wire format have that port?")
         elif self._leave_by is not None:
             self._leave(now)
         elif self.is_up:
             self._listen(now)
 
     def deadline(self) -> float | None:
-        """See :class:`Core`."""
         first = self._questions.next_deadline()
         if self.is_up:
             silent = self.heard + self.settings.silence / (1 if self._has_pinged else 2)
@@ -178,28 +151,23 @@ class ObjectsCore(Core):
 
     @property
     def is_alone(self) -> bool:
-        """See :class:`Core`."""
         return len(self._questions) + self._services.open_requests <= 1
 
     def take_output(self) -> list[bytes]:
-        """See :class:`Core`."""
         self._taken = self._said
         return super().take_output()
 
     def farewell(self) -> bytes:
-        """See :class:`Core`."""
         super().farewell()
         return self._framing.farewell()
 
     def close(self, error: BusError) -> None:
-        """See :class:`Core`."""
         super().close(error)
         self._membership.fail(error)
         self._services.fail(error)
-        kept, self._kept, self._kept_bytes = self._kept, deque(), 0
-        for each in kept:
-            if each.done is not None:
-                each.done(Lost(error.reason, "the publication was not sent", maybe_done=False))
+        for *_, done in self._take_kept():
+            if done is not None:
+                done(Lost(error.reason, "the publication was not sent", maybe_done=False))
 
     def _listen(self, now: float) -> None:
         """Notice a server that is silent. While this client does not read, it knows nothing."""
@@ -207,7 +175,7 @@ class ObjectsCore(Core):
             self.heard = now
         silent = now - self.heard
         if silent >= self.settings.silence:
-            self.ending = lost_error("silent", f"nothing came from {self.address} for {silent:.0f} s")
+            self.ending = Lost("silent", f"nothing came from {self.address} for {silent:.0f} s")
         elif silent >= self.settings.silence / 2 and not self._has_pinged:
             self._has_pinged = True
             self.flush(lambda _: None)
@@ -218,12 +186,11 @@ class ObjectsCore(Core):
         if self._has_left:
             return
         if now >= self._leave_by or not (len(self._questions) or self._services.open_requests):
-            self.ending = lost_error("server-stopped", f"{self.address} is about to stop")
+            self.ending = Lost("server-stopped", f"{self.address} is about to stop")
 
     # The membership.
 
     def wanted(self) -> Wanted:
-        """See :class:`~bussrv.client.core.membership.Member`."""
         rules: list[str] = []
         if not self._is_business:
             rules += FOR_REQUESTS
@@ -234,7 +201,6 @@ class ObjectsCore(Core):
         return Wanted(tuple(self._inboxes), tuple(reversed(dict.fromkeys(reversed(rules)))))
 
     def accepted(self, answer: Reply) -> None:
-        """See :class:`~bussrv.client.core.membership.Member`."""
         self._join_by = None
         routing_id = answer.metadata.get("routing-id")
         self.routing_id = routing_id if isinstance(routing_id, str) else None
@@ -242,39 +208,35 @@ class ObjectsCore(Core):
         self._is_back = True
         self._come_up()
         self._services.register(with_handlers=False)
-        kept, self._kept, self._kept_bytes = self._kept, deque(), 0
-        for each in kept:
-            self._publish_kept(each)
+        for kept in self._take_kept():
+            self._publish_kept(kept)
 
     def not_accepted(self, error: BusError) -> None:
-        """See :class:`~bussrv.client.core.membership.Member`."""
         self.ending = error
 
     def restored_late(self, service: str) -> None:
-        """See :class:`~bussrv.client.core.membership.Member`. Publications on other services came after the gap."""
+        """Publications on other services came after the gap."""
         for inbox in self._inboxes.get(service, ()):
             inbox.gap(self._lost_reason)
 
     def settled(self) -> None:
-        """See :class:`~bussrv.client.core.membership.Member`."""
         self._services.register(with_handlers=True)
         self._tell_restored()
 
     def refused(self, refused: Wanted, error: BusError) -> None:
-        """See :class:`~bussrv.client.core.membership.Member`. Their subscriptions end."""
+        """Their subscriptions end."""
         for service in refused.services:
             if self._restoring is not None:
                 self._restoring[service] = error.reason
             for inbox in list(self._inboxes.get(service, ())):
                 inbox.end(error)
-                self._remove_inbox(inbox, tuple(self._inboxes))
+                self._remove_inbox(inbox)
+        watching: list[Inbox[Any]] = [] if set(_FOR_CHANGES).isdisjoint(refused.rules) else list(self._watchers)
         if self._observer is not None and not set(self._rules.texts).isdisjoint(refused.rules):
-            self._observer.end(error)
-            self.unobserve(self._observer)
-        if not set(_FOR_CHANGES).isdisjoint(refused.rules):
-            for watcher in list(self._watchers):
-                watcher.end(error)
-                self.unwatch(watcher)
+            watching.append(self._observer)
+        for each in watching:
+            each.end(error)
+            self.unsubscribe(each)
 
     def _registration(self, service: str, error: BusError | None, was_told: bool) -> None:
         """The server has answered whether a service is registered."""
@@ -284,13 +246,13 @@ class ObjectsCore(Core):
             self._heads.clear()
             if self._restoring is not None and error.reason == JOURNAL_UNAVAILABLE:
                 # The server will take it when its disk is well again. So come back later.
-                self.ending = lost_error(error.reason, error.message)
+                self.ending = Lost(error.reason, error.message)
                 return
             if self._restoring is not None:
                 self._restoring[service] = error.reason
             if service in self._services.names or not was_told:
                 self._refused[service] = error
-            self._tell(Refusal(error.reason, error.message))
+            self._refuse(error)
             self._membership.change()
         self._tell_restored()
 
@@ -356,10 +318,15 @@ class ObjectsCore(Core):
     def _take_error(self, each: Arrived) -> None:
         error = error_of(*said_in(decode_fields(each.raw)))
         if each.in_reply_to is None:
-            self._last_error = error
-            self._tell(Refusal(error.reason, error.message))
+            self.last_error = Lost(error.reason, error.message)
+            self._refuse(error)
         else:
             self._questions.answer(each.in_reply_to, error)
+
+    def _refuse(self, error: BusError | None) -> None:
+        """Nobody waits for this error."""
+        if error is not None:
+            self._tell(Refusal(error.reason, error.message))
 
     def _take_request(self, each: Arrived) -> None:
         """A request. One for a service that nobody registered is not for this client."""
@@ -373,26 +340,27 @@ class ObjectsCore(Core):
         metadata = decode_fields(each.raw)
         routing_id = metadata.get("routing-id", came_from(metadata))
         if isinstance(routing_id, str):
-            (self._go if each.event == "routing/disconnect" else self._appear)(routing_id)
+            self._see(routing_id, Gone if each.event == "routing/disconnect" else Appeared)
 
     # Subscriptions.
 
     def subscribe(self, inbox: Inbox[Message], names: Collection[str], done: OnDone) -> None:
-        """See :class:`Core`."""
         for name in names:
             check_name(name, check_wanted_name)
         self._add_inbox(inbox, names)
         self._membership.wait(inbox, Wanted(tuple(names), ()), done)
 
-    def unsubscribe(self, inbox: Inbox[Message], names: Collection[str]) -> None:
-        """See :class:`Core`."""
+    def unsubscribe(self, inbox: Inbox[Any]) -> None:
         self._membership.forget(inbox)
-        self._remove_inbox(inbox, names)
+        self._remove_inbox(inbox)
+        if inbox is self._observer:
+            self._observer, self._rules = None, ObserverRules(())
         self._membership.change()
 
     def observe(self, inbox: Inbox[Object], rules: Collection[str], done: OnDone) -> None:
-        """See :class:`Core`. A client that observes receives no publications: anybody may claim to be their sender. Its
-        only observer has the rules to itself: they may exclude objects.
+        """Put objects that match a rule into an inbox, until :meth:`unsubscribe`. A client that observes receives no
+        publications: anybody may claim to be their sender. Its only observer has the rules to itself: they may exclude
+        objects.
         """
         assert not self._inboxes
         assert self._observer is None
@@ -400,21 +368,9 @@ class ObjectsCore(Core):
         self._observer, self._rules = inbox, ObserverRules(rules)
         self._membership.wait(inbox, Wanted((), tuple(rules)), done)
 
-    def unobserve(self, inbox: Inbox[Object]) -> None:
-        """See :class:`Core`."""
-        self._membership.forget(inbox)
-        self._relieve(inbox)
-        self._observer, self._rules = None, ObserverRules(())
-        self._membership.change()
-
     def watch(self, inbox: Inbox[Change]) -> None:
-        """See :class:`Core`. Sessions that were there before are not told."""
+        """Sessions that were there before are not told."""
         super().watch(inbox)
-        self._membership.change()
-
-    def unwatch(self, inbox: Inbox[Change]) -> None:
-        """See :class:`Core`."""
-        super().unwatch(inbox)
         self._membership.change()
 
     # Publications.
@@ -422,9 +378,9 @@ class ObjectsCore(Core):
     def publish(
         self, service: str, payload: bytes, content_type: str | None, attributes: dict[str, Any], done: OnDone | None
     ) -> None:
-        """See :class:`Core`. The service is registered before the first publication on it."""
+        """The service is registered before the first publication on it."""
         if not self.is_up:
-            self._keep(_Kept(service, payload, content_type, attributes, done))
+            self._keep((service, payload, content_type, attributes, done))
             return
         head = self._heads.get((service, content_type)) or self._head(service, content_type)
         self._published += 1
@@ -472,25 +428,27 @@ class ObjectsCore(Core):
         policy = self.settings.offline
         if not isinstance(policy, Buffer):
             raise self.offline()
-        check_name(kept.service)
-        if len(self._kept) >= policy.most or self._kept_bytes + len(kept.payload) > policy.most_bytes:
+        service, payload, *_ = kept
+        check_name(service)
+        if len(self._kept) >= policy.most or self._kept_bytes + len(payload) > policy.most_bytes:
             raise BufferFull(
                 f"there is no connection, and {len(self._kept)} publications of {self._kept_bytes} bytes wait already"
             )
         self._kept.append(kept)
-        self._kept_bytes += len(kept.payload)
+        self._kept_bytes += len(payload)
 
     def _publish_kept(self, kept: _Kept) -> None:
         try:
             self.publish(*kept)
         except BusError as error:
-            if kept.done is not None:
-                kept.done(error)
-            else:
-                self._tell(Refusal(error.reason, error.message))
+            (kept[-1] or self._refuse)(error)
+
+    def _take_kept(self) -> list[_Kept]:
+        kept, self._kept, self._kept_bytes = self._kept, [], 0
+        return kept
 
     def flush(self, done: OnDone) -> None:
-        """See :class:`Core`. The server answers in order, so its answer says that it took what was sent before."""
+        """Call ``done`` when the server has taken everything that was sent: it answers in order."""
         if not self.is_up:
             raise self.offline()
         number = self._published
@@ -503,7 +461,7 @@ class ObjectsCore(Core):
         self.ask({"event": "services/list" if self._is_business else "ping"}, answered, "a confirmation")
 
     def send(self, metadata: dict[str, Any], payload: bytes) -> None:
-        """See :class:`Core`."""
+        """Send an object. :raises Offline: there is no connection."""
         if not self.is_up:
             raise self.offline()
         self._emit(encode(metadata, payload))
@@ -519,7 +477,11 @@ class ObjectsCore(Core):
         done: OnAnswer,
         deadline: float | None,
     ) -> str:
-        """See :class:`Core`."""
+        """Ask a service.
+
+        :returns: the id of the request, for :meth:`forget`.
+        :raises Offline: there is no connection.
+        """
         if not self.is_up:
             raise self.offline()
         identifier = self._questions.new_id()
@@ -531,12 +493,14 @@ class ObjectsCore(Core):
         return identifier
 
     def forget(self, identifier: str) -> None:
-        """See :class:`Core`."""
+        """Nobody waits for this answer any more."""
         self._questions.forget(identifier)
 
     def provide(self, service: str, on_request: OnRequest | None, done: OnDone) -> None:
-        """See :class:`Core`.
+        """Provide a service until :meth:`withdraw`; also after a reconnect.
 
+        :param on_request: ``None``: the client only publishes on it.
+        :param done: is called when the registration is on the disk of the server, or refused.
         :raises ValueError: this client serves it already.
         """
         check_name(service)
@@ -544,7 +508,7 @@ class ObjectsCore(Core):
         self._membership.change()
 
     def withdraw(self, service: str, done: OnDone) -> None:
-        """See :class:`Core`."""
+        """Provide it no longer."""
         self._heads.clear()
         if self._services.remove(service) and self.is_up:
             fields = {"event": "services/unregister", "name": service}
@@ -554,12 +518,12 @@ class ObjectsCore(Core):
         self._membership.change()
 
     def reply(self, request: Request, payload: bytes, content_type: str) -> None:
-        """See :class:`Core`."""
+        """Answer a request. Nothing happens if the connection that it came over is gone."""
         fields = {"type": content_type} if payload else {}
         self._answer(request, {"event": "services/reply", "name": request.service, **fields}, payload)
 
     def reject(self, request: Request, reason: str, message: str) -> None:
-        """See :class:`Core`."""
+        """Answer a request with an error."""
         self._answer(request, {"event": "error", "reason": reason, "message": message}, b"")
 
     def _answer(self, request: Request, fields: dict[str, Any], payload: bytes) -> None:
@@ -570,7 +534,6 @@ class ObjectsCore(Core):
     # The way out.
 
     def ask(self, fields: dict[str, Any], done: OnAnswer, what: str) -> None:
-        """See :class:`~bussrv.client.core.membership.Member`."""
         identifier = self._questions.new_id()
         self._emit(encode_json({**fields, "id": identifier}) + NUL)
         self._questions.add(identifier, done, what, self._said, None)
@@ -585,3 +548,8 @@ class ObjectsCore(Core):
 
 def _error_in(answer: Reply | BusError | None) -> BusError | None:
     return answer if isinstance(answer, BusError) else None
+
+
+def network(core: Core, what: str) -> ObjectsCore:
+    """The core as that of a member of the object network. :raises Unsupported: it is none, so it cannot do that."""
+    return core if isinstance(core, ObjectsCore) else core.cannot(what)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from bussrv.client.core.base import Core, OnDone, Tell, lost_error
+from bussrv.client.core.base import Core, OnDone, Tell
 from bussrv.client.core.inbox import Inbox
 from bussrv.client.core.names import check_name, is_wide, matches
-from bussrv.client.errors import BadLogin, BusError
-from bussrv.client.events import Appeared, Change, Message, Restored
+from bussrv.client.errors import BadLogin, BusError, Lost
+from bussrv.client.events import Appeared, Change, Gone, Message, Restored
 from bussrv.client.settings import Settings
 from bussrv.values import MAX_SERVICE_NAME, check_known_name
 from bussrv.wire import spp
@@ -65,7 +65,6 @@ class SppCore(Core):
             self._want(name)
 
     def received(self, data: bytes, now: float) -> None:
-        """See :class:`Core`."""
         if self._is_too_late:
             return
         self.heard = now
@@ -78,7 +77,7 @@ class SppCore(Core):
             elif isinstance(event, spp.Offer):
                 self._offer(event.service)
             elif isinstance(event, spp.Removed):
-                self._go(event.service)
+                self._see(event.service, Gone)
             elif isinstance(event, spp.Other) and event.msgtype == spp.AUTH_RESULT:
                 self._logged_in(spp.auth_code(event.data))
 
@@ -92,7 +91,7 @@ class SppCore(Core):
 
     def _offer(self, service: str) -> None:
         """It is offered. Subscribers stay subscribed when it is so no more."""
-        if not self._appear(service):
+        if not self._see(service, Appeared):
             return
         for inbox, patterns in self._patterns.items():
             if matches(service, patterns) and inbox not in self._inboxes.get(service, ()):
@@ -106,25 +105,22 @@ class SppCore(Core):
         self._output.append(spp.subscribe(service))
 
     def lost(self, error: BusError, now: float) -> None:
-        """See :class:`Core`."""
         self._subscribed.clear()
         self._log_in_by = None
         super().lost(error, now)
 
     def tick(self, now: float) -> None:
-        """See :class:`Core`."""
         deadline = self.deadline()
         if deadline is not None and now >= deadline:
-            self.ending = lost_error(
+            self.ending = Lost(
                 "login-timeout", f"{self.address} did not answer the login: does it ask its clients who they are?"
             )
 
     def deadline(self) -> float | None:
-        """See :class:`Core`."""
         return None if self._has_left else self._log_in_by
 
     def subscribe(self, inbox: Inbox[Message], names: Collection[str], done: OnDone) -> None:
-        """See :class:`Core`. The first message is the state of the service. Names may be patterns, or have ``*`` and
+        """The first message is the state of the service. Names may be patterns, or have ``*`` and
         ``?``: they stand for all services that are offered, now or later, and match.
         """
         for name in names:
@@ -139,16 +135,15 @@ class SppCore(Core):
                     self._want(name)
         done(None)
 
-    def unsubscribe(self, inbox: Inbox[Message], names: Collection[str]) -> None:
-        """See :class:`Core`."""
+    def unsubscribe(self, inbox: Inbox[Any]) -> None:
         self._patterns.pop(inbox, None)
-        for name in self._remove_inbox(inbox, tuple(self._inboxes)):
+        for name in self._remove_inbox(inbox):
             if name in self._subscribed:
                 self._subscribed.discard(name)
                 self._output.append(spp.unsubscribe(name))
 
     def watch(self, inbox: Inbox[Change]) -> None:
-        """See :class:`Core`. Services that are offered already are told at once."""
+        """Services that are offered already are told at once."""
         super().watch(inbox)
         for service in sorted(self._present):
             inbox.put(Appeared("service", service), 0)

@@ -1,7 +1,6 @@
 """The parts of the client for asyncio.
 
 - ``driver``: drives a core over asyncio: sockets, timers, and one connection after the other
-- ``outcome``: futures that a core can tell of the outcome of a command
 - ``service``: services of programs with an event loop
 - ``subscription``: subscriptions of programs with an event loop
 

@@ -10,13 +10,13 @@ import re
 import socket
 import ssl
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from bussrv.client.address import Address
-from bussrv.client.core.base import Core, lost_error
+from bussrv.client.core.base import Core
 from bussrv.client.core.inbus import InbusCore
 from bussrv.client.core.making import make_core
-from bussrv.client.errors import BadLogin, BusError, Closed, Offline
+from bussrv.client.errors import BadLogin, BusError, Closed, Lost, Offline
 from bussrv.client.events import Down, Refusal, Restored, State, Up
 from bussrv.client.settings import Backoff, Settings
 from bussrv.client.tls import PERHAPS_TLS, Tls, explain, place, secured
@@ -40,7 +40,26 @@ _FLUSH = 64 << 10
 _HEAD = 64
 _PROBES = 3
 _LONGEST = 86400
+Answer = TypeVar("Answer")
+
 _NUMBER = re.compile(r"\[Errno (\d+)\]")
+
+
+class Outcome(Generic[Answer]):
+    """The answer to a command, such as ``None``: it was carried out; also after nobody waits for it any more."""
+
+    def __init__(self) -> None:
+        self.future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+
+    def done(self, answer: Answer | BusError) -> None:
+        """The command was carried out, or not."""
+        if self.future.done():
+            return
+        if isinstance(answer, BusError):
+            self.future.set_exception(answer)
+            self.future.exception()  # nobody needs to ask for it
+        else:
+            self.future.set_result(answer)
 
 
 class Driver:
@@ -222,7 +241,7 @@ class Driver:
         words = "the server closed the connection" if error is None else f"the connection broke: {_why(error)}"
         if not self._has_heard:
             words = f"{words}, {PERHAPS_TLS}"
-        ended = self._error or self.core.why(lost_error("connection-lost", words))
+        ended = self._error or self.core.last_error or Lost("connection-lost", words)
         self._link = None
         if self._timer is not None:
             self._timer.cancel()
@@ -234,7 +253,7 @@ class Driver:
 
     def refused(self, error: OSError) -> None:
         """A machine says that nobody listens at the port of the server."""
-        self.core.ending = lost_error("unreachable", _why(error))
+        self.core.ending = Lost("unreachable", _why(error))
         self._tell_core(lambda: None)
 
     def pause_writing(self) -> None:
@@ -266,11 +285,11 @@ class Driver:
         except RemoteProtocolError as error:
             # Nothing is read after something malformed.
             self._is_deaf = True
-            core.ending = lost_error(error.reason, error.message)
+            core.ending = Lost(error.reason, error.message)
         except Exception as error:
             # Such as one of a function that returns the secret. The next connection may do better.
             log.exception("the client failed")
-            core.ending = lost_error("internal-error", f"{type(error).__name__}: {error}")
+            core.ending = Lost("internal-error", f"{type(error).__name__}: {error}")
         if core.has_output:
             self._flush()
         if core.ending is not None:

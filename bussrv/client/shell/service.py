@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Awaitable, Callable
 from inspect import isawaitable
 from types import TracebackType
 from typing import TypeAlias
 
+from bussrv.client.core.objects import network
 from bussrv.client.core.payload import Answer, as_answer, refusal
 from bussrv.client.errors import ServiceError
 from bussrv.client.events import Request
-from bussrv.client.shell.driver import Driver
-from bussrv.client.shell.outcome import Outcome
+from bussrv.client.shell.driver import Driver, Outcome
 
 log = logging.getLogger("bussrv.client")
 
@@ -45,12 +44,13 @@ class Service:
             raise ValueError("a service handles at least one request at a time")
         self.handled = 0
         self._driver = driver
+        self._core = network(driver.core, "provide services")
         self._ready = ready
         self._services = services
         self._name = name
         self._handler = handler
         self._concurrency = concurrency
-        self._accepted: deque[Request] = deque()
+        self._free = asyncio.Semaphore(concurrency)
         self._running: set[asyncio.Task[None]] = set()
         self._registration: Outcome[None] | None = None
         self._is_provided = False
@@ -59,11 +59,11 @@ class Service:
     async def __aenter__(self) -> Service:
         await self._ready()
         self._registration = Outcome()
-        self._driver.core.provide(self._name, self._accept, self._registration.done)
+        self._core.provide(self._name, self._accept, self._registration.done)
         self._driver.commanded()
         self._is_provided = True
         self._services.append(self)
-        if self._driver.core.is_up:
+        if self._core.is_up:
             try:
                 await self.registered()
             except BaseException:
@@ -103,8 +103,6 @@ class Service:
         if self in self._services:
             self._services.remove(self)
         self._withdraw()
-        while self._accepted:
-            self._reject(self._accepted.popleft(), "provider-gone", f"{self._name} stops")
         for task in self._running:
             task.cancel()
 
@@ -118,7 +116,7 @@ class Service:
         done: Outcome[None] = Outcome()
         if self._is_provided:
             self._is_provided = False
-            self._driver.core.withdraw(self._name, lambda _: done.done(None))
+            self._core.withdraw(self._name, lambda _: done.done(None))
             self._driver.commanded()
         else:
             done.done(None)
@@ -127,29 +125,20 @@ class Service:
     def _accept(self, request: Request) -> None:
         if self._is_finishing:
             self._reject(request, "no-such-service", f"{self._name} stops")
-        elif len(self._running) < self._concurrency:
-            self._run(request)
-        elif len(self._accepted) < MAX_ACCEPTED:
-            self._accepted.append(request)
+        elif (waiting := len(self._running) - self._concurrency) >= MAX_ACCEPTED:
+            self._reject(request, "too-many-requests", f"{waiting} requests wait for {self._name}")
         else:
-            self._reject(request, "too-many-requests", f"{len(self._accepted)} requests wait for {self._name}")
-
-    def _run(self, request: Request) -> None:
-        task = self._driver.loop.create_task(self._handle(request))
-        self._running.add(task)
-        task.add_done_callback(self._ran)
-
-    def _ran(self, task: asyncio.Task[None]) -> None:
-        self._running.discard(task)
-        if self._accepted and len(self._running) < self._concurrency:
-            self._run(self._accepted.popleft())
+            task = self._driver.loop.create_task(self._handle(request))
+            self._running.add(task)
+            task.add_done_callback(self._running.discard)
 
     async def _handle(self, request: Request) -> None:
         try:
-            answer = self._handler(request)
-            if not isawaitable(answer):
-                raise TypeError("a handler is an async function")
-            payload, content_type = as_answer(await answer)
+            async with self._free:
+                answer = self._handler(request)
+                if not isawaitable(answer):
+                    raise TypeError("a handler is an async function")
+                payload, content_type = as_answer(await answer)
         except asyncio.CancelledError:
             self._reject(request, "provider-gone", f"{self._name} stops")
             raise
@@ -159,10 +148,10 @@ class Service:
             log.exception("the handler of %s failed", self._name)
             self._reject(request, *refusal(error))
         else:
-            self._driver.core.reply(request, payload, content_type)
+            self._core.reply(request, payload, content_type)
         self.handled += 1
         self._driver.commanded()
 
     def _reject(self, request: Request, reason: str, message: str) -> None:
-        self._driver.core.reject(request, reason, message)
+        self._core.reject(request, reason, message)
         self._driver.commanded()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
@@ -25,9 +24,9 @@ class Subscription(Generic[Item]):
     def __init__(self, inbox: Inbox[Item], subscribed: Callable[[], AbstractAsyncContextManager[None]]) -> None:
         self._inbox = inbox
         self._subscribed = subscribed()
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._something = asyncio.Event()
         self._is_entered = False
-        inbox.wake = self._wake
+        inbox.wake = self._something.set
 
     async def __aenter__(self) -> Subscription[Item]:
         await self._subscribed.__aenter__()
@@ -54,6 +53,7 @@ class Subscription(Generic[Item]):
                 if isinstance(self._inbox.error, Closed):
                     raise StopAsyncIteration
                 raise self._inbox.error
+            self._something.clear()
             await self._next()
         return item
 
@@ -70,6 +70,7 @@ class Subscription(Generic[Item]):
         while not len(self._inbox):
             if self._inbox.error is not None:
                 raise self._inbox.error
+            self._something.clear()
             try:
                 await asyncio.wait_for(self._next(), None if end is None else end - loop.time())
             except asyncio.TimeoutError:
@@ -91,18 +92,8 @@ class Subscription(Generic[Item]):
         """How many of them were dropped because the queue was full."""
         return self._inbox.dropped
 
-    def _next(self) -> asyncio.Future[None]:
-        """Done when something comes. No coroutine: that would not be told of what comes before it begins."""
+    async def _next(self) -> None:
+        """Return when something has come."""
         if not self._is_entered:
             raise RuntimeError("a subscription begins when it is entered: [async] with bus.subscribe(...) as events")
-        while self._waiting and self._waiting[0].done():
-            self._waiting.popleft()  # of calls that were cancelled
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(future)
-        return future
-
-    def _wake(self) -> None:
-        while self._waiting:
-            future = self._waiting.popleft()
-            if not future.done():
-                future.set_result(None)
+        await self._something.wait()

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from bussrv.client.core.base import lost_error
 from bussrv.client.core.framing import PlainFraming
 from bussrv.client.core.inbox import Inbox
 from bussrv.client.core.objects import ObjectsCore
-from bussrv.client.errors import BusError
+from bussrv.client.errors import BusError, Lost
 from bussrv.client.events import Message, State
 from bussrv.client.settings import Settings
 from bussrv.errors import JOURNAL_UNAVAILABLE, TOO_MANY_LOGINS
@@ -197,7 +196,7 @@ class Pair:
 
     def lose(self, reason: str = "connection-lost") -> None:
         """The connection breaks."""
-        self.core.lost(lost_error(reason, "it broke"), 0.0)
+        self.core.lost(Lost(reason, "it broke"), 0.0)
 
     def subscribe(self, *names: str) -> tuple[Inbox[Message], list[BusError | None]]:
         """:returns: what comes, and whether the subscription is granted; not before :meth:`exchange`."""

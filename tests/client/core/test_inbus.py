@@ -9,10 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from bussrv.client.core.base import lost_error
 from bussrv.client.core.inbox import Inbox
 from bussrv.client.core.inbus import GRACE, InbusCore
-from bussrv.client.errors import BusError, Closed, Offline, Unsupported
+from bussrv.client.errors import BusError, Closed, Lost, Offline, Unsupported
 from bussrv.client.events import Gap, Message, Restored, State, Up
 from bussrv.client.settings import Settings
 from bussrv.values import UTF8_TEXT
@@ -23,7 +22,7 @@ from tests.tables import each_row
 SERVICES = ["a", "b"]
 LEASE = 300
 OWN = ("10.0.0.1", 9999)
-UNREACHABLE = lost_error("unreachable", "nobody listens there")
+UNREACHABLE = Lost("unreachable", "nobody listens there")
 _service = st.sampled_from(SERVICES)
 
 
@@ -83,7 +82,8 @@ class InbusMachine(RuleBasedStateMachine):
     @rule(place=st.integers(0, 9))
     def unsubscribe(self, place: int) -> None:
         inbox = list(self.subscribers)[place % len(self.subscribers)]
-        self.core.unsubscribe(inbox, self.subscribers.pop(inbox))
+        self.subscribers.pop(inbox)
+        self.core.unsubscribe(inbox)
 
     @rule(seconds=st.sampled_from([0.5, 1, 100, 299, 1000]))
     def wait(self, seconds: float) -> None:

@@ -58,7 +58,7 @@ def test_one_that_leaves_before_it_is_refused_is_not_missed() -> None:
     pair.connect()
     pair.server.closed_to = {"a"}
     inbox, told = pair.subscribe("a")
-    pair.core.unsubscribe(inbox, ["a"])
+    pair.core.unsubscribe(inbox)
     pair.exchange()
     assert (told, pair.server.services) == ([], set())
 
@@ -106,7 +106,7 @@ def test_rules_that_are_refused_are_not_asked_for_again() -> None:
     pair.core.watch(changes)
     pair.exchange()
     assert changes.error is not None
-    pair.core.unsubscribe(inbox, ["a"])
+    pair.core.unsubscribe(inbox)
     pair.exchange()
     assert pair.server.services == {"a"}, "the server may refuse to forget, too"
     pair.server.refuses_all = False
@@ -185,6 +185,6 @@ def test_a_publication_without_a_sender_is_taken_for_no_other() -> None:
     pair.core.received(unnamed, 0.0)
     for inbox in (bank, other):
         assert inbox.take_many(9) == [Gap(None, "no-sender")]
-    pair.core.unsubscribe(other, ["other"])
+    pair.core.unsubscribe(other)
     pair.core.received(unnamed, 0.0)
     assert bank.take_many(9) == [Gap(None, "no-sender")]

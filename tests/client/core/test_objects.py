@@ -10,7 +10,6 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from bussrv.client.core.base import lost_error
 from bussrv.client.core.framing import PlainFraming
 from bussrv.client.core.inbox import Inbox
 from bussrv.client.core.objects import ObjectsCore
@@ -162,7 +161,7 @@ class ObjectsMachine(RuleBasedStateMachine):
         self.handed.clear()
         self.flying = []
         open_before = [each for each in self.requests if not each[2].told]
-        self.core.lost(self.core.why(lost_error("connection-lost", "it broke")), self.now)
+        self.core.lost(self.core.last_error or Lost("connection-lost", "it broke"), self.now)
         for payload, _, outcome, _ in open_before:
             (error,) = outcome.told
             assert isinstance(error, Lost)
@@ -231,7 +230,7 @@ class ObjectsMachine(RuleBasedStateMachine):
     @rule(place=st.integers(0, 3))
     def unsubscribe(self, place: int) -> None:
         each = self.subscribers.pop(place % len(self.subscribers))
-        self.core.unsubscribe(each.inbox, each.names)
+        self.core.unsubscribe(each.inbox)
         each.check()
 
     @rule(name=_service, answers=st.booleans())
@@ -514,7 +513,7 @@ def test_an_observer_is_given_what_matches_and_is_told_of_gaps() -> None:
     pair.server.tell(event="error", reason="slow-consumer", message="It is too slow.")
     pair.exchange()
     assert [each.metadata for each in inbox.take_many(9) if isinstance(each, Object)] == [{"event": "ping"}]
-    pair.core.lost(pair.core.why(lost_error("connection-lost", "it broke")), 0.0)
+    pair.core.lost(pair.core.last_error or Lost("connection-lost", "it broke"), 0.0)
     assert inbox.take_many(9) == [Gap(None, "slow-consumer")]
     pair.core.close(Closed("the client is closed"))
     assert isinstance(inbox.error, Closed)
@@ -536,7 +535,7 @@ def test_who_watches_is_told_of_each_session_once() -> None:
     assert changes.take_many(9) == [
         *(Appeared("session", x), Appeared("session", y), Gone("session", x), Gone("session", y)),
     ]
-    pair.core.unwatch(changes)
+    pair.core.unsubscribe(changes)
     pair.connect()
     assert pair.server.rules == ["@services/reply", "@error"]
 

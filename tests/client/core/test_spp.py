@@ -7,10 +7,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from bussrv.client.core.base import lost_error
 from bussrv.client.core.inbox import Inbox
+from bussrv.client.core.objects import network
 from bussrv.client.core.spp import SppCore
-from bussrv.client.errors import BadLogin, BusError, Unsupported
+from bussrv.client.errors import BadLogin, BusError, Lost, Unsupported
 from bussrv.client.events import Appeared, Gap, Gone, Message, Restored, State, Up
 from bussrv.client.settings import Login, Settings
 from bussrv.errors import RemoteProtocolError
@@ -20,7 +20,7 @@ from tests.size import sized
 
 SERVICES = ["a", "b"]
 FRESH = b"0"
-LOST = lost_error("connection-lost", "it broke")
+LOST = Lost("connection-lost", "it broke")
 _service = st.sampled_from(SERVICES)
 
 
@@ -109,7 +109,8 @@ class SppMachine(RuleBasedStateMachine):
     @rule(place=st.integers(0, 9))
     def unsubscribe(self, place: int) -> None:
         inbox = list(self.subscribers)[place % len(self.subscribers)]
-        self.core.unsubscribe(inbox, self.subscribers.pop(inbox))
+        self.subscribers.pop(inbox)
+        self.core.unsubscribe(inbox)
 
     @precondition(lambda self: self.is_open)
     @rule(size=st.integers(1, 60))
@@ -251,4 +252,4 @@ def test_what_the_protocol_has_no_word_for_is_refused() -> None:
     with pytest.raises(Unsupported, match="a client of spp cannot publish"):
         core.publish("a", b"", None, {}, None)
     with pytest.raises(Unsupported, match="cannot ask services"):
-        core.request("a", b"", "", {}, lambda _: None, None)
+        network(core, "ask services")
