@@ -14,10 +14,9 @@ from typing import Any
 
 from bussrv import events as ev
 from bussrv.client import inbus
-from bussrv.client.objects import FramedClient
 from bussrv.client.business import BusinessClient
 from bussrv.client.inbus import InbusSubscriber
-from bussrv.client.objects import BusError, ObjectsClient
+from bussrv.client.objects import BusError, FramedClient, ObjectsClient
 from bussrv.client.spp import SppClient
 from bussrv.testing.server import RunningServer
 from bussrv.wire import spp
