@@ -7,6 +7,8 @@ has the names of counters that are no reasons.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 TOO_MANY_LOGINS: Final = "too-many-logins"
@@ -314,3 +316,26 @@ class ConfigError(BussrvError):
     def __init__(self, *sentences: str) -> None:
         super().__init__("\n".join(sentences))
         self.sentences = sentences
+
+
+@contextmanager
+def os_errors_as(kind: type[ConfigError | JournalError], what: str) -> Iterator[None]:
+    """Make errors of the system, such as a missing file, errors of bussrv.
+
+    :param what: the beginning of the sentence, such as ``cannot read FILE``.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise kind(f"{what}: {error.strerror or error}") from error
+
+
+@contextmanager
+def named(place: str) -> Iterator[None]:
+    """Begin the errors of options and journals with the place of their cause."""
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(f"{place}: {error}") from error
+    except JournalError as error:
+        raise JournalError(f"{place}: {error}") from error

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import BinaryIO
 
 from bussrv.archive.store import Store, open_store, segment_names
-from bussrv.errors import JournalError
+from bussrv.errors import JournalError, os_errors_as
 from bussrv.journal import bounds
 from bussrv.journal.digests import digests_of
 from bussrv.journal.files import FILES, Files
@@ -169,7 +169,7 @@ def fetch(
     :raises JournalError: it cannot be fetched.
     """
     place = staging(directory)
-    try:
+    with os_errors_as(JournalError, f"cannot write {directory}"):
         if directory.exists():
             raise JournalError(f"{directory} is there already: name a directory that is not")
         place.mkdir(DIRECTORY_MODE, parents=True, exist_ok=True)
@@ -182,8 +182,6 @@ def fetch(
             files.sync_directory(place)
             files.rename(place, directory)
             files.sync_directory(directory.absolute().parent)
-    except OSError as error:
-        raise JournalError(f"cannot write {directory}: {error.strerror}") from error
     return report
 
 

@@ -27,7 +27,7 @@ from typing import Any, BinaryIO, cast
 from msgspec import Struct
 
 from bussrv.archive.store import Store, StoreError, segment_names
-from bussrv.errors import JournalError
+from bussrv.errors import JournalError, os_errors_as
 from bussrv.journal import bounds
 from bussrv.journal.bounded import bounded, lines_in
 from bussrv.journal.digests import Digests, digests_in, digests_of
@@ -171,10 +171,8 @@ class Shipper:
 
     def _shipped(self) -> Shipped | None:
         """The part of this journal that is shipped to this URL."""
-        try:
+        with os_errors_as(JournalError, f"cannot read {self._directory / SHIPPED_NAME}"):
             shipped = read_shipped(self._directory)
-        except OSError as error:
-            raise JournalError(f"cannot read {self._directory / SHIPPED_NAME}: {error.strerror}") from error
         if shipped is None or not shipped.is_of(self._manifest.seals):
             return None
         if shipped.url != self._store.url:
@@ -340,10 +338,8 @@ def alone(directory: Path) -> Iterator[None]:
 
     :raises JournalError: there is one, or the directory cannot be written.
     """
-    try:
+    with os_errors_as(JournalError, f"cannot write {directory / LOCK}"):
         descriptor = open_regular(directory / LOCK, os.O_RDWR | os.O_CREAT, PRIVATE)
-    except OSError as error:
-        raise JournalError(f"cannot write {directory / LOCK}: {error.strerror}") from error
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -358,10 +354,8 @@ def alone(directory: Path) -> Iterator[None]:
 
 @contextmanager
 def _reading(path: Path) -> Iterator[BinaryIO]:
-    try:
+    with os_errors_as(JournalError, f"cannot read {path}"):
         file = read_regular(path)
-    except OSError as error:
-        raise JournalError(f"cannot read {path}: {error.strerror}") from error
     with file:
         yield file
 

@@ -14,7 +14,7 @@ from click.shell_completion import CompletionItem
 
 from bussrv.cli.command import ConnectionOption
 from bussrv.cli.parameters import exclude, seconds
-from bussrv.errors import ConfigError
+from bussrv.errors import ConfigError, os_errors_as
 
 if TYPE_CHECKING:
     from bussrv.client.tls import Tls
@@ -150,11 +150,8 @@ def secret_in(file: Path) -> str:
     """
     from bussrv.journal.regular import read_regular
 
-    try:
-        with read_regular(file) as stream:
-            data, mode = stream.read(MAX_SECRET + 1), os.fstat(stream.fileno()).st_mode
-    except OSError as error:
-        raise ConfigError(f"{file}: cannot be read: {error.strerror}") from error
+    with os_errors_as(ConfigError, f"{file}: cannot be read"), read_regular(file) as stream:
+        data, mode = stream.read(MAX_SECRET + 1), os.fstat(stream.fileno()).st_mode
     if mode & 0o077:
         raise ConfigError(f"{file}: others may read the secret in it: chmod 600 {file}")
     lines = data.decode(errors="replace").splitlines()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from bussrv.errors import JournalError
+from bussrv.errors import JournalError, os_errors_as
 from bussrv.inspection.words import write
 from bussrv.journal.evidence.witnesses import Quorum
 from bussrv.journal.keys import PublicKey, generate, public_path, read_private, read_public
@@ -171,10 +171,8 @@ def _ask_server(directory: Path, active: int) -> None:
     while time.monotonic() < deadline:
         # The server may remove this marker in place of an earlier one of another command. Then make it again.
         if not marker.exists():
-            try:
+            with os_errors_as(JournalError, f"cannot ask the server: {marker}"):
                 marker.touch()
-            except OSError as error:
-                raise JournalError(f"cannot ask the server: {marker}: {error.strerror}") from error
         time.sleep(_POLL)
         seal = read_manifest(directory / MANIFEST_NAME).seals.get(active)
         if not marker.exists() and seal is not None and seal.closed:
@@ -186,7 +184,7 @@ def _seal_alone(directory: Path, key: Path | None) -> int:
     recovered = recover(directory, None)
     if not recovered.unsealed:
         return 0
-    try:
+    with os_errors_as(JournalError, f"cannot write {directory / MANIFEST_NAME}"):
         sealer = Sealer(
             directory,
             recovered.server or "",
@@ -195,8 +193,6 @@ def _seal_alone(directory: Path, key: Path | None) -> int:
             clock=SystemClock(),
         )
         return len(sealer.seal(recovered.unsealed, closed=True))
-    except OSError as error:
-        raise JournalError(f"cannot write {directory / MANIFEST_NAME}: {error.strerror}") from error
 
 
 def run_keygen(key: Path, replaces: Path | None, of: Path | None, *, as_json: bool = False) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from bussrv.errors import JournalError
+from bussrv.errors import JournalError, os_errors_as
 from bussrv.events import Event
 from bussrv.incidents.vocabulary import address_of
 from bussrv.inspection.commands import Names
@@ -130,7 +130,7 @@ def run_prove(
     if sealed.key is None:
         raise JournalError(f"the checkpoints of {directory} are not signed, and prove nothing: give the server a key")
     proofs = [*_proofs(directory, sealed, seqs)]
-    try:
+    with os_errors_as(JournalError, f"cannot write {output}"):
         if output.name.endswith(SUFFIX):
             if len(proofs) > 1 or stamp is not None:
                 raise JournalError(f"{SUFFIX} is for one record without a time stamp: name a .zip file")
@@ -138,8 +138,6 @@ def run_prove(
         else:
             keys = Keys(sealed.key.text, tuple(witnesses))
             _write_bundle(output, proofs, sealed, keys, None if stamp is None else stamp.read_bytes())
-    except OSError as error:
-        raise JournalError(f"cannot write {output}: {error.strerror}") from error
     said = f"{output}: {len(proofs)} records, by the checkpoint up to record {last_seq(sealed.seal)}"
     write(f"{said}, signed by {sealed.key.text}\n".encode(errors="backslashreplace"))
     return 0

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 
-from bussrv.errors import JournalError
+from bussrv.errors import JournalError, os_errors_as
 from bussrv.journal.files import FILES, PRIVATE, Files
 from bussrv.journal.outside_changes import identity
 from bussrv.journal.regular import open_regular
@@ -50,7 +50,7 @@ class JournalLock:
         self._files = files
         self._turn = Lock()
         self._is_held = True
-        try:
+        with os_errors_as(JournalError, f"cannot write the journal directory {directory}"):
             missing = [each for each in (directory, *directory.parents) if not each.exists()]
             directory.mkdir(DIRECTORY_MODE, parents=True, exist_ok=True)
             for each in missing:
@@ -61,8 +61,6 @@ class JournalLock:
             except BaseException:
                 os.close(self._whole)
                 raise
-        except OSError as error:
-            raise JournalError(f"cannot write the journal directory {directory}: {error.strerror}") from error
 
     def renew(self) -> bool:
         """Take the lock again if another program removed it, or the directory: the old one holds nobody off.

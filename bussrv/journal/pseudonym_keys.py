@@ -33,7 +33,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from bussrv.addresses import plain_ip
-from bussrv.errors import JournalError
+from bussrv.errors import JournalError, os_errors_as
 from bussrv.events import ConfigReloaded, ServerStarted
 from bussrv.journal.bounds import MAX_LINE
 from bussrv.journal.files import FILES, Files
@@ -226,14 +226,12 @@ def identities(path: Path) -> list[HiddenIdentity]:
     :raises JournalError: if it cannot be read or is damaged.
     """
     path = path.resolve()
-    try:
+    with os_errors_as(JournalError, f"cannot read the key file {path}"):
         descriptor = _open_locked(path)
         try:
             return [each for _, each in read_lines(path)]
         finally:
             os.close(descriptor)
-    except OSError as error:
-        raise JournalError(f"cannot read the key file {path}: {error.strerror}") from error
 
 
 def forget(path: Path, kind: Kind, identity: str, files: Files = FILES) -> int:
@@ -244,14 +242,12 @@ def forget(path: Path, kind: Kind, identity: str, files: Files = FILES) -> int:
     :raises JournalError: if the file cannot be read or replaced, or is damaged.
     """
     path = path.resolve()
-    try:
+    with os_errors_as(JournalError, f"cannot forget anybody in the key file {path}"):
         descriptor = _open_locked(path)
         try:
             return _forget(path, descriptor, (kind, _canonical(kind, identity)), files)
         finally:
             os.close(descriptor)
-    except OSError as error:
-        raise JournalError(f"cannot forget anybody in the key file {path}: {error.strerror}") from error
 
 
 def _canonical(kind: Kind, identity: str) -> str:

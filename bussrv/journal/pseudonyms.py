@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
-from bussrv.errors import JournalError
+from bussrv.errors import JournalError, os_errors_as
 from bussrv.events import Event
 from bussrv.journal.files import FILES, Files
 from bussrv.journal.pseudonym_keys import (
@@ -74,15 +74,13 @@ class Pseudonyms:
         self._fresh: list[tuple[HiddenIdentity, bytes]] = []
         self._maybe_there = 0
         self._forgotten: set[str] = set()
-        try:
+        with os_errors_as(JournalError, f"cannot use the key file {path}"):
             files.close(files.open(self._path, KEY_FILE_MODE))
             self._descriptor = self._open()
             # It may have been made just now, or right before a crash.
             if not os.fstat(self._descriptor).st_size:
                 files.sync_directory(self._path.parent)
             fcntl.flock(self._descriptor, fcntl.LOCK_UN)
-        except OSError as error:
-            raise JournalError(f"cannot use the key file {path}: {error.strerror}") from error
 
     def close(self) -> None:
         """Let go of the file."""

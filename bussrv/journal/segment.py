@@ -29,7 +29,7 @@ from typing import BinaryIO
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from bussrv.errors import JournalError
+from bussrv.errors import JournalError, os_errors_as
 from bussrv.journal.bounded import lines_in, open_bounded
 from bussrv.journal.bounds import MAX_LINE, TooLarge
 from bussrv.journal.chain import line_hash
@@ -89,10 +89,8 @@ def list_segments(directory: Path) -> list[Path]:
 
     :raises JournalError: if the directory cannot be read.
     """
-    try:
+    with os_errors_as(JournalError, f"cannot read the journal directory {directory}"):
         names = {entry.name for entry in directory.iterdir()}
-    except OSError as error:
-        raise JournalError(f"cannot read the journal directory {directory}: {error.strerror}") from error
     found = {}
     for suffix in (COMPRESSED_SUFFIX, SUFFIX):
         for name in names:

@@ -19,7 +19,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from bussrv.errors import JournalError
+from bussrv.errors import JournalError, os_errors_as
 from bussrv.journal.files import FILES, Files
 from bussrv.journal.manifest import Count, Hash, Number, Seal
 from bussrv.journal.regular import read_regular
@@ -70,9 +70,7 @@ def write_shipped(directory: Path, shipped: Shipped, files: Files = FILES) -> No
     :raises JournalError: it cannot be written. The one from before is there then.
     """
     staged = directory / _STAGED
-    try:
+    with os_errors_as(JournalError, f"cannot write {directory / SHIPPED_NAME}"):
         write_file(staged, [msgspec.json.encode(shipped) + b"\n"], files)
         files.rename(staged, directory / SHIPPED_NAME)
         files.sync_directory(directory)
-    except OSError as error:
-        raise JournalError(f"cannot write {directory / SHIPPED_NAME}: {error.strerror}") from error

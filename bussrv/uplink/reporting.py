@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from bussrv.addresses import format_address
-from bussrv.errors import ConfigError
+from bussrv.errors import ConfigError, os_errors_as
 from bussrv.uplink.figures import Figures
 from bussrv.uplink.lines import Lines
 
@@ -22,10 +22,8 @@ def reported(metrics: tuple[str, int] | None, *, as_json: bool) -> Iterator[tupl
     figures, log = Figures(), Lines(as_json)
     with ExitStack() as stack:
         if metrics is not None:
-            try:
+            with os_errors_as(ConfigError, f"--metrics {format_address(*metrics)}"):
                 bound = stack.enter_context(figures.served(*metrics))
-            except OSError as error:
-                raise ConfigError(f"--metrics {format_address(*metrics)}: {error.strerror}") from error
             address = format_address(metrics[0], bound)
             log.info("uplink: metrics on {address}", event="uplink.metrics", address=address)
         try:

@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from bussrv.errors import ConfigError
+from bussrv.errors import ConfigError, os_errors_as
 from bussrv.journal.regular import read_regular
 
 MOST = 16 << 20
@@ -82,12 +82,9 @@ def read_authorities(path: Path, now: datetime) -> Authorities:
 
 def _read(path: Path) -> tuple[bytes, int]:
     """The content and the permissions of a file."""
-    try:
-        with read_regular(path) as file:
-            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
-            data = file.read(MOST)
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+    with os_errors_as(ConfigError, f"{path}: cannot be read"), read_regular(path) as file:
+        mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+        data = file.read(MOST)
     if not data.strip():
         raise ConfigError(f"{path}: the file is empty")
     return data, mode

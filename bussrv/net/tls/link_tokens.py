@@ -10,7 +10,7 @@ from zope.interface import implementer
 
 from bussrv.addresses import is_local
 from bussrv.bus.interfaces import Effects, IReloadable, Use
-from bussrv.errors import ConfigError
+from bussrv.errors import ConfigError, os_errors_as
 from bussrv.journal.regular import read_regular
 from bussrv.net.tls.certificates import check_private
 from bussrv.net.transport.endpoint_parts import split_parts, unescaped
@@ -54,11 +54,8 @@ def read_token(path: Path) -> str:
 
     :raises ConfigError: never quotes what is in the file.
     """
-    try:
-        with read_regular(path) as file:
-            data, status = file.read(MAX_TOKEN + 2), os.fstat(file.fileno())
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+    with os_errors_as(ConfigError, f"{path}: cannot be read"), read_regular(path) as file:
+        data, status = file.read(MAX_TOKEN + 2), os.fstat(file.fileno())
     check_private(path, status.st_mode, "token")
     if len(data) <= MAX_TOKEN + 1:
         check_ended(path, data)

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from bussrv.errors import ConfigError
+from bussrv.errors import ConfigError, os_errors_as
 from bussrv.journal.regular import read_regular
 
 Key = TypeVar("Key")
@@ -32,12 +32,9 @@ def read_trusted(path: Path, most: int) -> str:
     :param most: the most bytes that it may have.
     :raises ConfigError: it cannot be read, is too large, cut or no UTF-8, or others may write it.
     """
-    try:
-        with read_regular(path) as file:
-            _check(path, os.fstat(file.fileno()))
-            content = file.read(most + 1)
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+    with os_errors_as(ConfigError, f"{path}: cannot be read"), read_regular(path) as file:
+        _check(path, os.fstat(file.fileno()))
+        content = file.read(most + 1)
     if len(content) > most:
         raise ConfigError(f"{path}: has more than {most} bytes, the most there can be")
     check_ended(path, content)
@@ -147,12 +144,9 @@ def _says_something(line: str) -> bool:
 
 
 def _read(path: Path, what: str) -> list[str]:
-    try:
-        with read_regular(path) as file:
-            _check_owner(path, os.fstat(file.fileno()), what)
-            data = file.read(MOST + 1)
-    except OSError as error:
-        raise ConfigError(f"cannot read the {what} in {path}: {error.strerror}") from error
+    with os_errors_as(ConfigError, f"cannot read the {what} in {path}"), read_regular(path) as file:
+        _check_owner(path, os.fstat(file.fileno()), what)
+        data = file.read(MOST + 1)
     if len(data) > MOST:
         raise ConfigError(f"the {what} in {path} are more than {MOST} bytes")
     check_ended(path, data)
@@ -178,18 +172,15 @@ def _rewrite(path: Path, what: str, change: Callable[[list[str]], list[str] | No
     :raises ConfigError: it cannot be read or written.
     """
     path = Path(os.path.realpath(path))
-    try:
-        with _locked(path.parent):
-            lines, owner = ([], None)
-            if path.exists():
-                lines, owner = _read(path, what), path.stat()
-            changed = change(lines)
-            if changed is None:
-                path.unlink()
-            else:
-                _replace(path, "".join(f"{line}\n" for line in changed), owner)
-    except OSError as error:
-        raise ConfigError(f"cannot write the {what} in {path}: {error.strerror}") from error
+    with os_errors_as(ConfigError, f"cannot write the {what} in {path}"), _locked(path.parent):
+        lines, owner = ([], None)
+        if path.exists():
+            lines, owner = _read(path, what), path.stat()
+        changed = change(lines)
+        if changed is None:
+            path.unlink()
+        else:
+            _replace(path, "".join(f"{line}\n" for line in changed), owner)
 
 
 @contextmanager

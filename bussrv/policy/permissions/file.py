@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bussrv import toml_lines
-from bussrv.errors import BadValue, ConfigError
+from bussrv.errors import BadValue, ConfigError, named
 from bussrv.options import NetworkOrUnix
 from bussrv.patterns import is_inner
 from bussrv.policy.logins.trusted_files import read_trusted
@@ -81,10 +81,8 @@ def read_policy(path: Path, place: str, formats: Collection[str]) -> Rules:
 
 def read_text(path: Path, place: str) -> str:
     """The text of a file; see :func:`read_policy`."""
-    try:
+    with named(place):
         return read_trusted(path, MAX_FILE)
-    except ConfigError as error:
-        raise ConfigError(f"{place}: {error}") from error
 
 
 def parse_policy(text: str, path: Path, formats: Collection[str]) -> Rules:

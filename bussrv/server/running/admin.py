@@ -23,7 +23,7 @@ from bussrv.admin.servers.asking import AskedServer
 from bussrv.admin.servers.peers import Peer
 from bussrv.admin.site import AdminPort
 from bussrv.bus.interfaces import Effects, IBus, Use
-from bussrv.errors import ConfigError
+from bussrv.errors import ConfigError, named, os_errors_as
 from bussrv.events import Event
 from bussrv.interfaces import IListener
 from bussrv.journal.interfaces import IJournal
@@ -127,10 +127,8 @@ def read_token_file(path: Path) -> str:
 
     :raises ConfigError: it cannot be read, belongs to another user, or others than its owner may use it.
     """
-    try:
+    with os_errors_as(ConfigError, f"{path}: cannot be read"):
         owner = path.stat().st_uid
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
     if owner not in (os.geteuid(), 0):
         raise ConfigError(f"{path}: belongs to another user: remove it, and the server makes a new one")
     return read_token(path)
@@ -185,10 +183,8 @@ class AdminInterface:
         :raises ConfigError: the file cannot be used.
         """
         path = token_file(config)
-        try:
+        with named(config.place("admin-token-file")):
             token = None if path is None else _read_or_make(path)
-        except ConfigError as error:
-            raise ConfigError(f"{config.place('admin-token-file')}: {error}") from error
         return partial(self._use, config, path, token, asked_servers(config))
 
     def _use(

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from bussrv.addresses import is_local_host
 from bussrv.admin.servers.asking import AskedServer
-from bussrv.errors import ConfigError
+from bussrv.errors import ConfigError, named, os_errors_as
 from bussrv.net.tls.link_tokens import read_token
 from bussrv.server.configuration.config import Config
 
@@ -22,9 +20,9 @@ def asked_servers(config: Config) -> list[AskedServer]:
     """
     if not config.admin_peer:
         return []
-    with _naming(config, "admin-peer-ca"):
+    with named(config.place("admin-peer-ca")):
         context = _peer_context(config.admin_peer_ca)
-    with _naming(config, "admin-peer-token-file"):
+    with named(config.place("admin-peer-token-file")):
         token = None if config.admin_peer_token_file is None else read_token(config.admin_peer_token_file)
     for url in config.admin_peer if token is not None else ():
         parts = urlsplit(url)
@@ -35,17 +33,7 @@ def asked_servers(config: Config) -> list[AskedServer]:
     return [AskedServer(url, token, context) for url in config.admin_peer]
 
 
-@contextmanager
-def _naming(config: Config, option: str) -> Iterator[None]:
-    try:
-        yield
-    except ConfigError as error:
-        raise ConfigError(f"{config.place(option)}: {error}") from error
-
-
 def _peer_context(authorities: Path | None) -> ssl.SSLContext:
     """:raises ConfigError: the file cannot be used."""
-    try:
+    with os_errors_as(ConfigError, f"{authorities}: cannot be used"):
         return ssl.create_default_context(cafile=authorities)
-    except OSError as error:
-        raise ConfigError(f"{authorities}: cannot be used: {error.strerror or error}") from error

@@ -5,9 +5,8 @@ from __future__ import annotations
 import errno
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 
-from bussrv.errors import JournalError
+from bussrv.errors import JournalError, named, os_errors_as
 from bussrv.journal.batch import BatchWriter, Rotation, SyncMode
 from bussrv.journal.checkpoints import read_checkpoint
 from bussrv.journal.condition import JournalCondition, JournalEnd
@@ -135,12 +134,12 @@ class JournalPlace:
         self._writer: BatchWriter | None = None
         self._space: Space | None = None
         self._background = ThreadPoolExecutor(1, "bussrv-journal-upkeep")
-        with _naming(place("journal")):
+        with named(place("journal")):
             self._lock = JournalLock(config.directory)
         try:
-            with _naming(place("journal-key")):
+            with named(place("journal-key")):
                 self._key = _read_key(config)
-            with _naming(place("journal-pseudonyms")):
+            with named(place("journal-pseudonyms")):
                 self._pseudonyms = self._open_pseudonyms()
             self._fold, self.recovered = self._recover()
         except BaseException:
@@ -185,13 +184,9 @@ class JournalPlace:
         config, pseudonyms = self._config, self._pseudonyms
         directory = config.directory
         manifest = read_manifest(directory / MANIFEST_NAME)
-        try:
-            with _naming(self._option("journal-key")):
-                sealer = Sealer(
-                    directory, server, manifest=manifest, key=self._key, clock=self._clock, name=config.origin
-                )
-        except OSError as error:
-            raise JournalError(f"cannot write {directory / MANIFEST_NAME}: {error.strerror or error}") from error
+        place = self._option("journal-key")
+        with os_errors_as(JournalError, f"cannot write {directory / MANIFEST_NAME}"), named(place):
+            sealer = Sealer(directory, server, manifest=manifest, key=self._key, clock=self._clock, name=config.origin)
         upkeep = Upkeep(
             directory,
             sealer,
@@ -288,10 +283,8 @@ class JournalPlace:
         :raises JournalError: it cannot be asked.
         """
         marker = self.directory / MARKER
-        try:
+        with os_errors_as(JournalError, f"cannot make {marker}"):
             marker.touch()
-        except OSError as error:
-            raise JournalError(f"cannot make {marker}: {error.strerror}") from error
 
     def is_asked_for_seal(self) -> bool:
         """Whether the writer has still to do what :meth:`ask_for_seal` asked for."""
@@ -429,15 +422,6 @@ def _read_key(config: JournalConfig) -> PrivateKey | None:
             "could sign it anew. Put it elsewhere."
         )
     return read_private(path)
-
-
-@contextmanager
-def _naming(place: str) -> Iterator[None]:
-    """Name the place of the value that cannot be used."""
-    try:
-        yield
-    except JournalError as error:
-        raise JournalError(f"{place}: {error}") from error
 
 
 def _name(state: RegistryState, name: Callable[[Kind, str], str]) -> None:

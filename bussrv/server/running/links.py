@@ -10,7 +10,7 @@ from twisted.logger import Logger
 
 from bussrv.admin.interfaces import Dialed
 from bussrv.bus.interfaces import Effects, IBus, IReloadable, Use
-from bussrv.errors import ConfigError
+from bussrv.errors import ConfigError, named
 from bussrv.formats.objects.dialing import LinkDialer, make_dialer
 from bussrv.net.tls.link_tokens import TokenFile
 from bussrv.server.configuration.config import Config
@@ -26,10 +26,8 @@ def read_token(config: Config) -> TokenFile | None:
     """
     if config.link_token is None:
         return None
-    try:
+    with named(config.place("link-token")):
         return TokenFile(config.link_token)
-    except ConfigError as error:
-        raise ConfigError(f"{config.place('link-token')}: {error}") from error
 
 
 class DialedLinks:

@@ -12,7 +12,7 @@ from twisted.internet.error import CannotListenError
 from twisted.logger import Logger
 
 from bussrv.bus.interfaces import IBus
-from bussrv.errors import ConfigError
+from bussrv.errors import ConfigError, named
 from bussrv.interfaces import IListener, IWireFormat
 from bussrv.memory.resources import Expiring
 from bussrv.server.configuration.config import Config
@@ -94,10 +94,8 @@ def listener_of(wire_format: IWireFormat, config: Config, bus: IBus, reactor: An
     :raises ConfigError: has a sentence, with the place of the option that is wrong.
     :raises Exception: a plugin failed.
     """
-    try:
+    with named(config.place(wire_format.name)):
         return wire_format.listen(bus, config.endpoints[wire_format.name], reactor)
-    except ConfigError as error:
-        raise ConfigError(f"{config.place(wire_format.name)}: {error}") from error
 
 
 class CannotListen(ConfigError):

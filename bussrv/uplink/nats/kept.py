@@ -28,7 +28,7 @@ from nats.errors import TimeoutError as NatsTimeoutError
 from nats.js import JetStreamContext
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy, DiscardPolicy, StreamConfig
 
-from bussrv.errors import ConfigError
+from bussrv.errors import ConfigError, os_errors_as
 from bussrv.uplink.lines import Lines, RareLines
 from bussrv.uplink.nats.directory_stream import ensure_stream, text_of
 from bussrv.uplink.nats.settings import Keep
@@ -99,12 +99,10 @@ def check_state(directory: Path) -> None:
 
     :raises ConfigError: they cannot.
     """
-    try:
+    with os_errors_as(ConfigError, f"--state {directory}"):
         directory.mkdir(parents=True, exist_ok=True)
         with NamedTemporaryFile(dir=directory):
             pass
-    except OSError as error:
-        raise ConfigError(f"--state {directory}: {error.strerror}") from error
 
 
 class _Frame(Struct, gc=False):

@@ -23,7 +23,7 @@ from bussrv.cli.parameters import (
     period_options,
     records,
 )
-from bussrv.errors import JournalError, SpoolError
+from bussrv.errors import JournalError, SpoolError, os_errors_as
 from bussrv.terminal import cleaned
 
 ALL = "all"
@@ -551,10 +551,8 @@ def synth(directory: Path, key: Path | None, **how: Any) -> int:
 
     if directory.exists() and list_segments(directory):
         raise JournalError(f"{directory} holds a journal already")
-    try:
+    with os_errors_as(JournalError, f"cannot write {directory}"):
         made = write_journal(directory, key=None if key is None else read_private(key), **how)
-    except OSError as error:
-        raise JournalError(f"cannot write {directory}: {error.strerror}") from error
     for each in made:
         sys.stdout.write(msgspec.json.encode(each).decode() + "\n")
     return 0
