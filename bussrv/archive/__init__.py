@@ -1,7 +1,7 @@
 """Copies of journals: in object stores, shipped there and fetched back, and in directories.
 
-- ``backup``: a copy of a journal directory while its server writes to it
-- ``fetching``: from a store to a directory: a whole journal, or the segments that a question takes
+- ``fetching``: from a store, or another directory, to a directory: a whole journal, or the segments that a question
+  takes
 - ``places``: directories, and what fsspec opens, as places for files
 - ``shipping``: from a journal directory to a store: what is closed and sealed, read back before it counts
 - ``store``: the files of one journal at a URL: errors in one sentence, and tried again if they may pass

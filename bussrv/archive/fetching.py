@@ -1,4 +1,4 @@
-"""From a store to a directory: a whole journal, or the segments that a question takes."""
+"""From a store, or another directory, to a directory: a whole journal, or the segments that a question takes."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from bussrv.journal.lock import DIRECTORY_MODE
 from bussrv.journal.manifest import MANIFEST_NAME
 from bussrv.journal.manifest_file import read_manifest
 from bussrv.journal.moments import Moment
+from bussrv.journal.reading import segments
 from bussrv.journal.segment import CORRUPT, first_seq, list_segments, write_file
 from bussrv.journal.verify import Report, verify
 from bussrv.registry.state.fold import RegistryFold
@@ -236,3 +237,33 @@ def _span(journal: StoredJournal, moment: Moment) -> tuple[int, int]:
     begin = max(0, later - 2)
     last = (index for index in range(begin, end) if (time := last_times[index]) is not None and time > moment.time)
     return begin, next(last, end)
+
+
+ATTEMPTS = 10
+"""So often a copy is tried. Each keeps the closed segments of those before, so it takes less time than they did."""
+
+
+def back_up(
+    directory: Path, target: Path, trusted: PublicKey | None = None, *, attempts: int = ATTEMPTS, files: Files = FILES
+) -> Report:
+    """Copy a journal and verify the copy. It gets its name when it is whole.
+
+    The server may begin, compress or remove a segment meanwhile. Then the copy does not fit its manifest, and is
+    completed by another attempt.
+
+    :param target: must not be there.
+    :param trusted: the key that the seals must be traceable to.
+    :returns: what :func:`bussrv.journal.verify.verify` says of the copy. With faults, it stays where
+        :func:`bussrv.archive.fetching.staging` says.
+    :raises JournalError: it cannot be copied.
+    """
+    if target.exists():
+        raise JournalError(f"{target} is there already: name a directory that is not")
+    segments(directory)
+    store = open_store(directory.resolve().as_uri())
+    for _ in range(attempts - 1):
+        with suppress(JournalError):
+            report = fetch(store, target, trusted, is_live=True, files=files)
+            if not report.faults:
+                return report
+    return fetch(store, target, trusted, is_live=True, files=files)

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bussrv.archive import backup as module
-from bussrv.archive.backup import back_up
-from bussrv.archive.fetching import fetch, staging
+from bussrv.archive import fetching as module
+from bussrv.archive.fetching import back_up, fetch, staging
 from bussrv.archive.shipping import Shipper
 from bussrv.archive.store import open_store
 from bussrv.client.objects import ObjectsClient

@@ -4,7 +4,6 @@
 - ``levels``: rings of intervals: of a second, of ten seconds, of five minutes
 - ``busiest``: the sessions and the services with most traffic of each interval
 - ``packing``: intervals of these in few bytes
-- ``sampling``: looks at the server: its figures each second, and the traffic of each session
 - ``storing``: the file that keeps the history over restarts
 - ``history``: puts these together: samples, keeps, loads and saves
 - ``view``: ``/api/v1/history`` and ``/api/v1/busiest``

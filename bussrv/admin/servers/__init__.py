@@ -7,7 +7,6 @@ is asked for: each server has a summary of itself at its admin interface.
 - ``summary``: ``/api/v1/summary``: one server in a few figures
 - ``asking``: asks the admin interface of another server for its summary; for a thread
 - ``peers``: asks the servers of ``--admin-peer`` every few seconds, and keeps their answers
-- ``known``: what routing advertisements say of other servers, and of the links between them
 - ``view``: ``/api/v1/servers`` and ``/api/v1/net``: all servers, and all links between them
 
 Tests: ``tests/admin/servers``.

@@ -14,7 +14,6 @@ They use:
 
 - ``audience``: who gets an object: everybody who wants it, one provider, the asker, or its addressees
 - ``parts``: the parts of a bus that all routers work with
-- ``outlets``: groups that are given the same objects by every plan, and share the bytes
 - ``seen``: objects that came over links lately, so that none is delivered twice
 - ``route_cache``: facts that follow from the ``route`` of a forwarded object
 - ``object_ids``: ids of objects that came without one

@@ -1,8 +1,9 @@
 """Most objects of members are routed by the compiled module, without being read one by one.
 
 The compiled module goes through a *stretch* of received bytes. It looks up the route plan of each object in a table,
-by the text of what routing depends on. For each outlet (:mod:`bussrv.bus.routing.outlets`) it puts all objects in one
-piece of bytes. It stops at an object that it does not take, and says why:
+by the text of what routing depends on. An *outlet* is a set of groups that are given the same objects by every plan of
+a table, and share the bytes: for each outlet, the module puts all objects in one piece of bytes. It stops at an object
+that it does not take, and says why:
 
 ================= =====================================================================================================
 ``INCOMPLETE``    the object is not whole
@@ -20,7 +21,7 @@ A plan is right for one generation of the audience. What comes of an object is t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -30,7 +31,6 @@ from bussrv.bus.origins import Origins, Source
 from bussrv.bus.routing.batch import MOST_GROUPS_ASKED, MOST_NEW_PLANS, BatchRouter
 from bussrv.bus.routing.compiled_result import CONTINUE, MUST_OPEN, NEEDS_PYTHON, NO_PLAN, ROUTE_CHANGED, ScanResult
 from bussrv.bus.routing.object_ids import ObjectIds
-from bussrv.bus.routing.outlets import Marks, Outlets
 from bussrv.bus.routing.parts import RoutingParts
 from bussrv.compiled import SPEEDUPS
 from bussrv.memory.bundle import Joined
@@ -41,6 +41,59 @@ from bussrv.wire.objects import NUL, BusObject, ObjectReader, encode_json, read_
 
 if TYPE_CHECKING:
     from bussrv._speedups import Plans, Seen, Sender, Taken
+
+
+MOST_OUTLETS = 16
+"""The most outlets of a table: an object may be copied for each."""
+
+Marks = tuple[str, ...]
+"""Ids that are added to the route in the copies for a group; see :mod:`bussrv.bus.links.marks`."""
+
+
+class Outlets:
+    """The outlets of a table. A set of them is a number, in which bit n stands for outlet n.
+
+    :param split: is called if some groups of an outlet leave it for a new one, with the numbers of both. From then on,
+        objects for the first one have to go to the second one, too.
+    :ivar groups: the groups of each outlet.
+    :ivar marks: the marks of each outlet.
+    """
+
+    def __init__(self, split: Callable[[int, int], None]) -> None:
+        self.groups: list[list[Group]] = []
+        self.marks: list[Marks] = []
+        self._split = split
+        self._place: dict[Group, int] = {}
+
+    def of(self, groups: Sequence[Group], marked: Mapping[Group, Marks]) -> int | None:
+        """The set of outlets that has these groups and no others.
+
+        :param marked: the marks of some of the groups.
+        :returns: ``None`` if there would be too many outlets, or two that share a group: its objects
+            have to keep their order.
+        """
+        wanted: dict[tuple[int, Marks], list[Group]] = {}
+        for group in groups:
+            place, marks = self._place.get(group, -1), marked.get(group, ())
+            if place >= 0 and self.marks[place] != marks:
+                return None
+            wanted.setdefault((place, marks), []).append(group)
+        parts = {key: some for key, some in wanted.items() if key[0] < 0 or len(some) < len(self.groups[key[0]])}
+        if len(self.groups) + len(parts) > MOST_OUTLETS:
+            return None
+        return sum(1 << (self._part(*key, some) if key in parts else key[0]) for key, some in wanted.items())
+
+    def _part(self, place: int, marks: Marks, some: list[Group]) -> int:
+        """Make an outlet of some groups, which leave the outlet at ``place``, if they have one."""
+        made = len(self.groups)
+        self.groups.append(some)
+        self.marks.append(marks)
+        self._place.update(dict.fromkeys(some, made))
+        if place >= 0:
+            self.groups[place] = [group for group in self.groups[place] if self._place[group] == place]
+            self._split(place, made)
+        return made
+
 
 MOST_TABLES = 512
 """The most tables of plans, of 8 KiB each. Beyond it all are forgotten."""

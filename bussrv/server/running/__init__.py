@@ -1,8 +1,7 @@
 """A running server: its parts, started, reloaded and stopped in order.
 
-- ``admin``: the admin interface of a server: its port, its token file, and what it is shown of the server
-- ``admin_peers``: how the servers of ``--admin-peer`` are asked: with a token, which never crosses the network in the
-  clear
+- ``admin``: the admin interface of a server: its port, its token file, what it is shown of the server, and how other
+  servers are asked
 - ``cosigning``: the server as a witness of other journals, such as those of the servers that it is linked with
 - ``identity``: the checkers that ``--auth`` names: made at the start, and again whenever the configuration is read
   again

@@ -7,15 +7,18 @@ at the start if it is not there: a random token, mode 0600.
 from __future__ import annotations
 
 import os
+import ssl
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
 
+from bussrv.addresses import is_local_host
 from bussrv.admin.http.login import Login
 from bussrv.admin.incidents.known import KnownIncidents
 from bussrv.admin.interfaces import Reloaded
@@ -36,12 +39,38 @@ from bussrv.server.configuration.exposure import check_opened
 from bussrv.server.configuration.faults import collecting, noting
 from bussrv.server.configuration.rehearsal import why_not_made
 from bussrv.server.log.text import Threshold
-from bussrv.server.running.admin_peers import asked_servers
 from bussrv.server.running.journal import JournalPlace, NoJournal
 from bussrv.server.running.links import DialedLinks
 from bussrv.server.running.ports import CannotListen, start, would_start
 from bussrv.turns.clock import Clock
 from bussrv.witness.submitting import WitnessCondition
+
+
+def asked_servers(config: Config) -> list[AskedServer]:
+    """How the servers of ``--admin-peer`` are asked.
+
+    :raises ConfigError: a file cannot be used, or a token would cross the network in the clear.
+    """
+    if not config.admin_peer:
+        return []
+    with named(config.place("admin-peer-ca")):
+        context = _peer_context(config.admin_peer_ca)
+    with named(config.place("admin-peer-token-file")):
+        token = None if config.admin_peer_token_file is None else read_token(config.admin_peer_token_file)
+    for url in config.admin_peer if token is not None else ():
+        parts = urlsplit(url)
+        if parts.scheme != "https" and not is_local_host(parts.hostname or ""):
+            raise ConfigError(
+                f"{config.place('admin-peer')}: {url}: the token would cross the network in the clear: use https"
+            )
+    return [AskedServer(url, token, context) for url in config.admin_peer]
+
+
+def _peer_context(authorities: Path | None) -> ssl.SSLContext:
+    """:raises ConfigError: the file cannot be used."""
+    with os_errors_as(ConfigError, f"{authorities}: cannot be used"):
+        return ssl.create_default_context(cafile=authorities)
+
 
 log = Logger()
 

@@ -4,7 +4,6 @@
 - ``configs``: the topics and the configs by which Home Assistant finds services as sensors
 - ``home_assistant``: services that come and go as devices of Home Assistant
 - ``presence``: sessions and services that come and go, on the topics ``$bus/…``
-- ``presence_topics``: the topics ``$bus/…`` of sessions and services
 - ``remembered``: the services that Home Assistant may know, also from before a restart
 - ``told``: subscribers of such topics whose permissions change
 

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bussrv.bus.groups.fanout import OBJECT_FRAMES, Group
-from bussrv.bus.routing.outlets import MOST_OUTLETS, Outlets
+from bussrv.bus.routing.compiled import MOST_OUTLETS, Outlets
 from tests.size import sized
 
 GROUPS = [Group(OBJECT_FRAMES) for _ in range(24)]

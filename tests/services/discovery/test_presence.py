@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from bussrv.bus.services.hosted_subscribers import seen_with
-from bussrv.services.discovery.presence_topics import PresenceKind
-from bussrv.services.discovery.presence_topics import Present as Thing
+from bussrv.services.discovery.presence import PresenceKind
+from bussrv.services.discovery.presence import Present as Thing
 from bussrv.wire.mqtt.packets import Publish, Will
 from bussrv.wire.mqtt.reasons import ReasonCode
 from tests.formats.mqtt.durable.test_sessions import away, durable

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bussrv.service_patterns import matches
-from bussrv.services.discovery.presence_topics import PresenceKind, Present, kinds_of, present_of
+from bussrv.services.discovery.presence import PresenceKind, Present, kinds_of, present_of
 from bussrv.wire.mqtt.topics import is_name
 from tests.tables import each_row
 

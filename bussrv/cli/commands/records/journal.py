@@ -390,8 +390,7 @@ def backup(directory: Path, copy: Path, public_key: Path | None, as_json: bool) 
     was written before the command began. The keys of the seals and of pseudonyms, and the spool, are not in it. To
     restore it, stop the server, move DIR away, and copy COPY to DIR in the same way.
     """
-    from bussrv.archive.backup import back_up
-    from bussrv.archive.fetching import staging
+    from bussrv.archive.fetching import back_up, staging
     from bussrv.inspection.proof import show_report
     from bussrv.journal.keys import read_public
 

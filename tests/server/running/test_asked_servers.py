@@ -13,7 +13,7 @@ import pytest
 from bussrv.errors import BadValue, ConfigError
 from bussrv.policy.logins.tokens import add_token
 from bussrv.server.configuration.option_kinds import AdminUrl
-from bussrv.server.running.admin_peers import asked_servers
+from bussrv.server.running.admin import asked_servers
 from tests.forked import ForkedServer
 from tests.net.tls.tls_clients import Place
 from tests.server.configs import configured
