@@ -67,9 +67,11 @@ BESIDE: Table = {
     "bussrv.audit": (
         *BASE,
         *(f"bussrv.journal.{name}" for name in ("bounded", "bounds", "chain", "digests", "evidence", "header")),
-        *(f"bussrv.journal.{name}" for name in ("keys", "manifest")),
+        *(f"bussrv.journal.{name}" for name in ("checkpoints", "keys", "manifest", "others", "record_tree")),
         *(f"bussrv.journal.{name}" for name in ("manifest_file", "moments", "reading", "record", "regular", "scan")),
         *(f"bussrv.journal.{name}" for name in ("segment", "versions")),
+        # The form of a checkpoint.
+        "bussrv.transparency.checkpoints",
         # What a running server judges, too.
         "bussrv.incidents",
         # The form of a pseudonym.

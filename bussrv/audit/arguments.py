@@ -101,6 +101,23 @@ PARAMETERS: tuple[click.Parameter, ...] = (
     ),
     click.Option(["--public-key"], type=FILE, metavar="FILE", help="The key that the seals must be traceable to."),
     click.Option(
+        ["--witness-key", "witness_keys"],
+        multiple=True,
+        metavar="VKEY",
+        help="The verifier key of a witness that must have cosigned the records; may be repeated. The report says "
+        "which witnesses cosigned which records. Reading takes a fifth longer, since trees are computed.",
+    ),
+    click.Option(
+        ["--quorum"], type=click.IntRange(min=1), metavar="N", help="How many of the witnesses.  [default: all]"
+    ),
+    click.Option(
+        ["--kept-checkpoint", "kept_checkpoints"],
+        type=FILE,
+        multiple=True,
+        metavar="FILE",
+        help="A checkpoint, or a proof, that was kept elsewhere: one of the journals must hold it; may be repeated.",
+    ),
+    click.Option(
         ["--engine"],
         type=click.Choice((AUTO, *ENGINES)),
         default=AUTO,

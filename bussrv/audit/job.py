@@ -32,7 +32,9 @@ from bussrv.audit.reading.sources import are_small, is_url, size_of, take_snapsh
 from bussrv.audit.spark.failure import INSTALL, SparkFailed, as_failure
 from bussrv.audit.spark.java import why_no_java
 from bussrv.errors import BussrvError
+from bussrv.journal.evidence.witnesses import Others
 from bussrv.journal.keys import PublicKey, read_public
+from bussrv.journal.others import read_others
 from bussrv.journal.record import format_time
 
 if TYPE_CHECKING:
@@ -94,6 +96,7 @@ def audit(
     until: int | None = None,
     trusted: PublicKey | None = None,
     public_key: Path | None = None,
+    others: Others | None = None,
     checkpoint: Path | None = None,
     csv: bool = False,
     command: str | None = None,
@@ -113,6 +116,7 @@ def audit(
     :param since, until: the period of the tables, UTC microseconds since 1970.
     :param trusted: the key that the seals must be traceable to.
     :param public_key: the file of that key, for commands in the report.
+    :param others: the witnesses that are trusted, and checkpoints that were kept elsewhere.
     :param checkpoint: a directory that keeps what was read, so that the next audit reads only new records.
     :param csv: whether the tables are written as CSV, too.
     :param command: the command line that asks for it, for the report.
@@ -147,16 +151,17 @@ def audit(
             until=until,
             parent=out.parent if spark is not None and _is_spread(spark) else None,
             index_of=None if kept is None else kept.index_of,
+            others=others,
         )
         with taken as snapshot, progress.phase("reading"):
-            fold_journals(snapshot, period, place / "facts", workers, kept)
+            covered = fold_journals(snapshot, period, place / "facts", workers, kept)
             workers.close()
         memory = _memory(spark, workers)
         with progress.phase("tables"):
             _make_tables(spark, place, period, None if kept is None else kept.write_sessions, memory)
         if ends_cluster and spark is not None and _is_spread(spark):
             _end(spark)
-        made = evidence(snapshot.journals, trusted, public_key, command, out, every)
+        made = evidence(snapshot.journals, trusted, public_key, command, out, every, covered=covered)
         with progress.phase("report"), published(place, place / "scratch", memory) as tables:
             totals = finish(tables, place, period, made, csv=csv)
         path = publish(out, place, PUBLISHED, totals)
@@ -238,6 +243,8 @@ class AuditCommand:
     :ivar out: the directory for the result.
     :ivar fail_on: the mildest severities that make the exit status 1, and ``incident``.
     :ivar public_key: the file of the key that the seals must be traceable to.
+    :ivar witness_keys: the verifier keys of witnesses, of which ``quorum`` have to cosign; ``None``: all.
+    :ivar kept_checkpoints: files with checkpoints that were kept elsewhere.
     :ivar master: where Spark runs; ``None``: here.
     :ivar remote: a Spark Connect server.
     :ivar as_json: whether the outcome is printed as JSON.
@@ -259,6 +266,16 @@ class AuditCommand:
     engine: str = AUTO
     csv: bool = False
     every: int | None = None
+    witness_keys: Sequence[str] = ()
+    quorum: int | None = None
+    kept_checkpoints: Sequence[Path] = ()
+
+    def others(self) -> Others | None:
+        """What others know of the journals.
+
+        :raises JournalError: a key or a file cannot be used.
+        """
+        return read_others(self.witness_keys, self.quorum, self.kept_checkpoints, time.time_ns() // 1000)
 
 
 def run(command: AuditCommand) -> int:
@@ -339,6 +356,7 @@ def _engine(command: AuditCommand) -> Iterator[SparkSession | None]:
     if command.public_key is not None:
         # Each audit reads it again, but nobody should wait for Spark to learn that it is no key.
         read_public(command.public_key)
+    command.others()
     try:
         prepare()
     except ImportError as error:
@@ -372,6 +390,7 @@ def _audit_once(command: AuditCommand, spark: SparkSession | None, progress: Pro
         until=command.until,
         trusted=None if command.public_key is None else read_public(command.public_key),
         public_key=command.public_key and command.public_key.resolve(),
+        others=command.others(),
         checkpoint=command.checkpoint and command.checkpoint.resolve(),
         csv=command.csv,
         command=command_line(vars(command)),

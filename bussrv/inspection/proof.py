@@ -10,20 +10,17 @@ import msgspec
 
 from bussrv.errors import JournalError, os_errors_as
 from bussrv.inspection.words import write
-from bussrv.journal.evidence.witnesses import Quorum
+from bussrv.journal.evidence.witnesses import Others
 from bussrv.journal.keys import PublicKey, generate, public_path, read_private, read_public
 from bussrv.journal.lock import JournalLock, Locked
 from bussrv.journal.manifest import MANIFEST_NAME
 from bussrv.journal.manifest_file import ManifestFile, read_manifest
 from bussrv.journal.reading import segments
 from bussrv.journal.recovery import recover
-from bussrv.journal.regular import read_regular
 from bussrv.journal.sealing import MARKER, Sealer
 from bussrv.journal.segment import first_seq, list_segments
-from bussrv.journal.verify import JournalFault, Others, Report, verify
+from bussrv.journal.verify import JournalFault, Report, verify
 from bussrv.registry.state.fold import RegistryFold
-from bussrv.transparency.notes import MOST_BYTES, Note, NoteError, parse_key, parse_note, without_duplicates
-from bussrv.transparency.proofs import HEAD, parse_proof
 from bussrv.turns.clock import SystemClock
 
 FAULTY = 1
@@ -54,42 +51,6 @@ def run_verify(
     trusted = None if public_key is None else read_public(public_key)
     report = verify(directory, trusted, includes, to_the_end=sealed, registry=RegistryFold, others=others)
     return show_report(directory, report, as_json=as_json)
-
-
-def read_others(witness_keys: Sequence[str], quorum: int | None, checkpoints: Sequence[Path]) -> Others | None:
-    """The witnesses that are trusted, and the checkpoints that were kept; ``None``: there are none.
-
-    :param witness_keys: verifier keys.
-    :param quorum: how many witnesses have to cosign; ``None``: all.
-    :raises JournalError: if one of them cannot be used.
-    """
-    if not witness_keys and not checkpoints:
-        return None
-    try:
-        keys = tuple(map(parse_key, witness_keys))
-        without_duplicates(keys)
-    except NoteError as error:
-        raise JournalError(f"--witness-key: {error}") from error
-    return Others(
-        quorum=Quorum(keys, len(keys) if quorum is None else quorum) if keys else None,
-        kept=tuple(map(_read_note, checkpoints)),
-        now=SystemClock().utc(),
-    )
-
-
-def _read_note(path: Path) -> Note:
-    """The checkpoint in a file, which may be a proof with one.
-
-    :raises JournalError: if it is none, or cannot be read.
-    """
-    try:
-        with read_regular(path) as file:
-            data = file.read(MOST_BYTES + 1)
-        return parse_proof(data).note if data.startswith(HEAD.encode()) else parse_note(data)
-    except NoteError as error:
-        raise JournalError(f"{path} is no checkpoint: {error}") from error
-    except OSError as error:
-        raise JournalError(f"cannot read {path}: {error.strerror}") from error
 
 
 def show_report(directory: Path, report: Report, *, as_json: bool) -> int:

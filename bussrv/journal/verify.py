@@ -19,7 +19,6 @@ from msgspec import Struct
 
 from bussrv.errors import JournalError
 from bussrv.journal import bounds
-from bussrv.journal.checkpoints import sealed_checkpoints
 from bussrv.journal.digests import digests_of
 from bussrv.journal.evidence.findings import SEVERITIES, Finding
 from bussrv.journal.evidence.numbers import Numbers
@@ -35,10 +34,21 @@ from bussrv.journal.evidence.segments import (
     judge_references,
     unsealed_end,
 )
-from bussrv.journal.evidence.witnesses import Quorum, judge_cosignatures, judge_coverage, judge_kept, when
+from bussrv.journal.evidence.witnesses import (
+    Covered,
+    Others,
+    begins_of,
+    coverage,
+    judge_cosignatures,
+    judge_coverage,
+    judge_kept,
+    known_checkpoints,
+    vouched,
+    when,
+)
 from bussrv.journal.keys import PublicKey
 from bussrv.journal.leaves import root_at
-from bussrv.journal.manifest import MANIFEST_NAME, Manifest, Seal, last_seq
+from bussrv.journal.manifest import MANIFEST_NAME, Manifest, Seal
 from bussrv.journal.manifest_file import read_manifest
 from bussrv.journal.scan import Scan
 from bussrv.journal.segment import (
@@ -53,9 +63,6 @@ from bussrv.journal.segment import (
     list_segments,
     segment_name,
 )
-from bussrv.transparency.checkpoints import Checkpoint, parse_checkpoint
-from bussrv.transparency.cosignatures import signed_by
-from bussrv.transparency.notes import Note, NoteError, VerifierKey
 
 PATIENCE = 1.0
 """Seconds that a running server may take to seal what it has just begun or closed."""
@@ -96,6 +103,7 @@ class Report(Struct, kw_only=True):
     :ivar first_seq: the first record that is there, and ``last_seq`` the last one.
     :ivar sealed_seq: the last record that is sealed and verified.
     :ivar witnessed_seq: the last record that enough witnesses cosigned; ``None``: none, or nobody asked.
+    :ivar witnessed: which witnesses cosigned which records, if witnesses were named.
     :ivar key: the fingerprint of the key in force; ``None``: the seals are not signed.
     :ivar is_trusted: whether a key that the caller knows leads to that key.
     """
@@ -108,6 +116,7 @@ class Report(Struct, kw_only=True):
     last_seq: int | None = None
     sealed_seq: int | None = None
     witnessed_seq: int | None = None
+    witnessed: list[Covered] = []
     key: str | None = None
     is_trusted: bool = False
 
@@ -137,33 +146,23 @@ def verify(
         raise JournalError(f"cannot read the journal directory {directory}: {error}") from error
 
 
-class Others(Struct, frozen=True, kw_only=True):
-    """What others know of a journal.
-
-    :ivar quorum: the witnesses that are trusted; ``None``: none is.
-    :ivar kept: checkpoints that were kept elsewhere.
-    :ivar now: UTC microseconds.
-    """
-
-    quorum: Quorum | None = None
-    kept: tuple[Note, ...] = ()
-    now: int = 0
-
-
 def _with_others(verification: _Verification, directory: Path, others: Others) -> Report:
     report = verification.run()
     # Only what is there now is compared: a running server may have gone on.
     manifest = verification.manifest
-    checkpoints, quorum = list(sealed_checkpoints(manifest)), others.quorum
+    (checkpoints, wrong), quorum = known_checkpoints(manifest), others.quorum
+    verification.add(wrong)
     if quorum is not None:
-        witnessed = judge_cosignatures(checkpoints, quorum)
+        witnessed = judge_cosignatures(reversed(checkpoints), quorum)
         verification.add(judge_coverage(manifest, witnessed, quorum, others.now))
         report.witnessed_seq = witnessed.seq or None
+        if report.first_seq is not None and report.last_seq is not None:
+            report.witnessed = [*coverage(witnessed, report.first_seq, report.last_seq)]
+            report.notes += map(str, report.witnessed)
         if witnessed.seq:
             report.notes.append(f"the witnesses cosigned up to record {witnessed.seq}, by {when(witnessed)}")
-    begins = {each.checkpoint.origin: last_seq(each.seal) + 1 - each.checkpoint.size for each in checkpoints}
     keys = {each.key for each in checkpoints if each.key is not None} | set(quorum.keys if quorum else ())
-    kept = [_vouched(note, keys) for note in others.kept]
+    kept = [*vouched(others.kept, keys)]
 
     def root(begin: int, size: int) -> bytes | None:
         try:
@@ -172,25 +171,8 @@ def _with_others(verification: _Verification, directory: Path, others: Others) -
             report.notes.append(f"the checkpoint with {size} records cannot be compared: {error}")
             return None
 
-    verification.add(judge_kept(kept, report.last_seq or 0, begins.get, root))
+    verification.add(judge_kept(kept, report.last_seq or 0, begins_of(checkpoints).get, root))
     return report
-
-
-def _vouched(note: Note, keys: Iterable[VerifierKey]) -> Checkpoint:
-    """A checkpoint that was kept, if a key that is known signed it.
-
-    :raises JournalError: if none did.
-    """
-    try:
-        checkpoint = parse_checkpoint(note.text)
-        if any(signed_by(note, key) for key in keys):
-            return checkpoint
-    except NoteError as error:
-        raise JournalError(f"the checkpoint that was kept: {error}") from error
-    raise JournalError(
-        f"the checkpoint of {checkpoint.origin} with {checkpoint.size} records is signed neither by the key of this "
-        "journal nor by a witness that is trusted"
-    )
 
 
 class _Unlisted(Struct):

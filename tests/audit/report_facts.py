@@ -62,6 +62,7 @@ def terrible() -> Facts:
         incidents=Listing(tuple(_incident(random, each, NASTY) for each in ("damage", "session") * 30), 10**6),
         happenings=_happened(random, NASTY),
         last_seals=tuple(_seal(name) for name in NASTY),
+        witnessed=tuple(journals.CoveredRecords(each, 1, 9, NASTY[:3]) for each in NASTY),
         command="bussrv audit " + " ".join(map(shlex.quote, NASTY)),
     )
 
@@ -327,6 +328,10 @@ def _facts(  # noqa: C901 - as many things as there are tables
             ),
             "happenings": _happened(random, ("tv-3", "anna")),
             "last_seals": (_seal("hall"), _seal("garage")),
+            "witnessed": (
+                journals.CoveredRecords("hall", 1, 812, ("attic.example/w1", "barn.example/w2")),
+                journals.CoveredRecords("hall", 813, 900, ()),
+            ),
             "command": "bussrv audit /srv/hall /srv/garage --public-key hall.key.pub",
             "remote_sessions": 12,
             "keys": ("f5e0bcae7da7b8ced8b01f663251a739",),

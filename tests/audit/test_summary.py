@@ -82,6 +82,7 @@ def test_the_summary_tells_totals(audited: Audited) -> None:
         "kinds": {"torn-tail": 1},
         "seals": {"sealed": 0, "vouched": 0, "keys": [], "trusted": None},
         "last_seals": [],
+        "witnessed": [],
         "segments": 3,
         "records": 27,
         "boots": 3,
@@ -226,6 +227,7 @@ SUMMARY: dict[str, Any] = {
     "findings": [],
     "incident_kinds": {},
     "incidents": [],
+    "witnessed": [],
 }
 
 

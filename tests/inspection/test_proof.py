@@ -115,7 +115,7 @@ def test_verify_as_json(shell: Shell, house: House, key: Path) -> None:
     status, said, _ = shell.run("verify", house.directory, "--json", "--public-key", f"{key}.pub")
     assert (status, json.loads(said)) == (0, {
         "faults": [], "notes": [], "segments": 1, "records": 10, "first_seq": 1, "last_seq": 10, "sealed_seq": 10,
-        "witnessed_seq": None, "key": fingerprint, "is_trusted": True,
+        "witnessed_seq": None, "witnessed": [], "key": fingerprint, "is_trusted": True,
     })  # fmt: skip
     copy = Copy(house.directory)
     copy.forge(1, 4, changed)

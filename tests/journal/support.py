@@ -226,14 +226,14 @@ def chained(directory: Path, *segments, server="hall", boot="boot"):
     return lines
 
 
-def writer(directory, *, recovered=None, fold=None, boot="boot", sync="always", clock=None, **options):
+def writer(directory, *, recovered=None, fold=None, server="server", boot="boot", sync="always", clock=None, **options):
     """A writer that goes on where a journal ends, unless it is told where."""
     if recovered is None:
         fold = RegistryFold()
         recovered = recover(directory, fold)
     return BatchWriter(
         directory,
-        "server",
+        server,
         boot,
         recovered=recovered,
         fold=RegistryFold() if fold is None else fold,

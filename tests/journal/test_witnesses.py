@@ -8,7 +8,7 @@ import pytest
 from bussrv.errors import JournalError
 from bussrv.journal.batch import Rotation
 from bussrv.journal.checkpoints import sealed_checkpoints
-from bussrv.journal.evidence.witnesses import GRACE, Quorum
+from bussrv.journal.evidence.witnesses import GRACE, Others, Quorum
 from bussrv.journal.keys import PrivateKey
 from bussrv.journal.leaves import JournalTree, leaves_path, root_at
 from bussrv.journal.manifest import MANIFEST_NAME
@@ -18,7 +18,7 @@ from bussrv.journal.recovery import recover
 from bussrv.journal.sealing import Sealer
 from bussrv.journal.segment import list_segments
 from bussrv.journal.upkeep import Upkeep, UpkeepPolicy
-from bussrv.journal.verify import Others, verify
+from bussrv.journal.verify import verify
 from bussrv.registry.state.fold import RegistryFold
 from bussrv.transparency.cosignatures import SigningKey
 from bussrv.transparency.notes import COSIGNATURE, Note, NoteSignature
@@ -34,15 +34,17 @@ MINUTE = 60
 class Server:
     """A server of which the attacker has everything: it writes what it is told, and asks the witnesses."""
 
-    def __init__(self, directory: Path, **policy) -> None:
+    def __init__(self, directory: Path, name: str = "hall", **policy) -> None:
         self.directory = directory
         directory.mkdir(exist_ok=True)
         self.clock = FakeClock()
         manifest = read_manifest(directory / MANIFEST_NAME)
-        self.sealer = Sealer(directory, "hall", manifest=manifest, key=KEY, clock=self.clock)
+        self.sealer = Sealer(directory, name, manifest=manifest, key=KEY, clock=self.clock)
         fold = RegistryFold()
         recovered = recover(directory, fold)
-        self.writer = writer(directory, recovered=recovered, fold=fold, clock=self.clock, rotation=Rotation(bytes=3000))
+        self.writer = writer(
+            directory, recovered=recovered, fold=fold, server=name, clock=self.clock, rotation=Rotation(bytes=3000)
+        )
         self.upkeep = Upkeep(
             directory, self.sealer, manifest=manifest, unsealed=recovered.unsealed, clock=self.clock,
             policy=UpkeepPolicy(seal_interval=MINUTE, **policy), later=lambda do: do(),
@@ -67,8 +69,8 @@ class Server:
         return list(sealed_checkpoints(read_manifest(self.directory / MANIFEST_NAME)))
 
 
-def honest(directory: Path, witnesses=(ONE, TWO), count=30) -> Server:
-    server = Server(directory)
+def honest(directory: Path, witnesses=(ONE, TWO), count=30, name="hall") -> Server:
+    server = Server(directory, name)
     for number in range(0, count, 5):
         server.write(*(f"record {each}" for each in range(number, number + 5)), witnesses=witnesses)
     return server
@@ -190,7 +192,7 @@ def test_a_checkpoint_of_a_stranger_is_refused(tmp_path):
     server = honest(tmp_path / "journal", count=5)
     text = server.checkpoints()[-1].note.text
     strange = Others(kept=(Note(text, (TWO.sign(text, 1),)),))
-    with pytest.raises(JournalError, match="signed neither by the key of this journal"):
+    with pytest.raises(JournalError, match="signed neither by the key of the journal"):
         verify(server.directory, others=strange)
     assert found(server.directory, others(TWO, kept=[server.checkpoints()[-1]]))[0] == []
 

@@ -18,6 +18,7 @@ from bussrv.journal.evidence.registries import Registries, RegistryJudge
 from bussrv.journal.evidence.segments import is_verified, why_unreadable
 from bussrv.journal.header import Header
 from bussrv.journal.manifest import Seal
+from bussrv.journal.record_tree import RecordTree, TreeHead
 from bussrv.journal.segment import COMPRESSED_SUFFIX, CORRUPT, open_segment
 from bussrv.registry.state.fold import RegistryFold
 
@@ -32,6 +33,8 @@ class SegmentSource(Struct, frozen=True):
     :ivar stamp: a text that differs if the file was replaced or written to.
     :ivar sizes: of the beginnings whose digests are wanted.
     :ivar seal: its last seal.
+    :ivar trees: the records whose trees are wanted, besides those of its beginnings and of its end; ``None``: no tree
+        is, which saves a fifth of the time.
     :ivar to_the_byte: whether it is judged to the byte, because it has no closing seal (true), or such a segment
         follows it (false). Of both, it is asked which registry they begin and end with. ``None``: neither.
     """
@@ -44,6 +47,7 @@ class SegmentSource(Struct, frozen=True):
     sizes: tuple[int, ...] = ()
     seal: Seal | None = None
     to_the_byte: bool | None = None
+    trees: tuple[int, ...] | None = None
 
     @property
     def is_far(self) -> bool:
@@ -79,6 +83,8 @@ class SegmentFacts(Struct, frozen=True, kw_only=True):
     :ivar digests: ``None`` if it cannot be read to its end, which leaves it out; ``unreadable`` says why.
     :ivar is_sound: whether every line is what it should be, and nothing is missing, repeated or out of order.
     :ivar judged: ``None`` of a segment that needs no judge, since its closing seal says the same.
+    :ivar trees: the trees of all records up to some of its beginnings, by the bytes of these, and ``heads`` up to some
+        records; ``None``: nobody asked. Empty if it has no tree, or is not sound.
     """
 
     taken: str
@@ -92,6 +98,8 @@ class SegmentFacts(Struct, frozen=True, kw_only=True):
     last_moment: int | None = None
     is_sound: bool = False
     judged: Judged | None = None
+    trees: dict[int, TreeHead] | None = None
+    heads: dict[int, TreeHead] = {}
 
 
 def read_segment(
@@ -121,6 +129,8 @@ def read_segment(
     if judged is None and not read.is_sound:
         judged = judge(source.number, content, to_the_byte=False, follow=False, most=most)
     is_empty = not read.records
+    is_whole = verified or (judged is not None and judged.is_sound)
+    trees, heads = _trees(source, content, read.header if is_whole else None)
     return SegmentFacts(
         taken=source.taken,
         digests=digests,
@@ -132,7 +142,45 @@ def read_segment(
         last_moment=None if is_empty else int(read.moments.max()),
         is_sound=read.is_sound,
         judged=judged,
+        trees=trees,
+        heads=heads,
     ), read
+
+
+def _trees(
+    source: SegmentSource, content: bytes, header: Header | None
+) -> tuple[dict[int, TreeHead] | None, dict[int, TreeHead]]:
+    """The trees that are wanted of a segment, by bytes and by record, as far as it has so many.
+
+    :param content: its lines, each of which is known to be whole; ``header``: of them.
+    """
+    if source.trees is None:
+        return None, {}
+    if header is None or header.tree is None:
+        return {}, {}
+    at = _after_lines(content, 0, 1 + header.parts)
+    cuts: dict[int, int | None] = {size: None for size in (*source.sizes, len(content)) if at <= size <= len(content)}
+    line, end = source.number - 1, at
+    for seq in sorted(each for each in source.trees or () if each >= source.number):
+        end = _after_lines(content, end, seq - line)
+        if not end:
+            break
+        line, cuts[end] = seq, seq
+    tree = RecordTree.of_header(header.tree, header.segment)
+    trees: dict[int, TreeHead] = {}
+    for cut in sorted(cuts):
+        tree.add(content[at:cut])
+        trees[cut], at = tree.head(), cut
+    return trees, {seq: trees[cut] for cut, seq in cuts.items() if seq is not None}
+
+
+def _after_lines(content: bytes, begin: int, count: int) -> int:
+    """The place after so many lines; 0: there are not so many."""
+    for _ in range(count):
+        begin = content.find(b"\n", begin) + 1
+        if not begin:
+            return 0
+    return begin
 
 
 def content_of(source: SegmentSource, stored: bytes | None = None) -> bytes:

@@ -87,6 +87,8 @@ class KeptStripe(Struct, frozen=True):
         assert found.digests is not None
         sizes = {each for each in source.sizes if each <= found.digests.size}
         is_known = (source.to_the_byte is None or found.judged is not None) and sizes <= {*found.digests.beginnings}
+        if source.trees is not None:
+            is_known &= found.trees is not None and {*source.trees} <= {*found.heads}
         return self.stamps[place] != source.stamp or not is_known
 
 

@@ -8,7 +8,7 @@ and can as well make the old seals fit.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -21,8 +21,19 @@ from bussrv.journal.evidence import findings as of_journals
 from bussrv.journal.evidence import segments as evidence
 from bussrv.journal.evidence.numbers import Numbers
 from bussrv.journal.evidence.registries import Registries
-from bussrv.journal.manifest import MANIFEST_NAME
+from bussrv.journal.evidence.witnesses import (
+    Covered,
+    Witnessed,
+    begins_of,
+    coverage,
+    judge_cosignatures,
+    judge_coverage,
+    judge_kept,
+    vouched,
+)
+from bussrv.journal.manifest import MANIFEST_NAME, Seal
 from bussrv.journal.segment import Counts
+from bussrv.transparency.checkpoints import Checkpoint, parse_checkpoint
 
 EXCERPT = 160
 """How many characters of a bad line are quoted."""
@@ -49,10 +60,48 @@ Row = dict[str, Any]
 def sizes_of(snapshot: JournalSnapshot) -> dict[str, list[int]]:
     """The sizes of the beginnings of segments that seals are about, by the name of the segment in the snapshot."""
     return {
-        segment.taken: sorted({seal.bytes for seal in journal.late.all_seals.get(segment.number, ())})
+        segment.taken: sorted({seal.bytes for seal in _seals_to_judge(journal, segment, cosigned)})
         for journal in snapshot.journals
-        for segment in journal.segments[-_ALL_SEALS_OF:]
+        for cosigned in (_cosigned(snapshot, journal),)
+        for segment in journal.segments
     }
+
+
+def _seals_to_judge(journal: Journal, segment: TakenSegment, cosigned: Container[Seal]) -> list[Seal]:
+    """The seals of a segment that are judged: all, or the last one and those whose checkpoints witnesses cosigned."""
+    seals = journal.late.all_seals.get(segment.number, [])
+    if segment in journal.segments[-_ALL_SEALS_OF:]:
+        return seals
+    return [*(each for each in seals[:-1] if each in cosigned), *seals[-1:]]
+
+
+def _cosigned(snapshot: JournalSnapshot, journal: Journal) -> set[Seal]:
+    """The seals with the newest checkpoint that each witness cosigned."""
+    return {seal for seal, _ in witnessed(snapshot, journal).newest.values()}
+
+
+def witnessed(snapshot: JournalSnapshot, journal: Journal) -> Witnessed:
+    """How far the witnesses go that are trusted."""
+    quorum = None if snapshot.others is None else snapshot.others.quorum
+    return Witnessed() if quorum is None else judge_cosignatures(reversed(journal.checkpoints[0]), quorum)
+
+
+def trees_of(snapshot: JournalSnapshot) -> dict[str, tuple[int, ...]]:
+    """The records whose trees are wanted of each segment, because somebody kept a checkpoint up to there; empty if
+    nobody outside knows anything of the journals: their seals say as much of the records as their trees do.
+    """
+    if snapshot.others is None:
+        return {}
+    found: dict[str, tuple[int, ...]] = {}
+    kept = [parse_checkpoint(each.text) for each in snapshot.others.kept]
+    for journal in snapshot.journals:
+        begins = begins_of(journal.checkpoints[0])
+        ends = [begins[each.origin] + each.size - 1 for each in kept if each.origin in begins]
+        until: int | None = None
+        for segment in reversed(journal.segments):
+            found[segment.taken] = tuple(each for each in ends if segment.number <= each < (until or each + 1))
+            until = segment.number
+    return found
 
 
 def to_judge(snapshot: JournalSnapshot) -> dict[str, bool]:
@@ -85,6 +134,41 @@ def tables(snapshot: JournalSnapshot, found: Mapping[str, SegmentFacts]) -> dict
     }
 
 
+def covered(snapshot: JournalSnapshot, found: Mapping[str, SegmentFacts]) -> list[tuple[str, Covered]]:
+    """The records of each journal, by its location, and which of the witnesses that were named cosigned them.
+
+    :param found: what each segment is like, by its name.
+    """
+    if snapshot.others is None or snapshot.others.quorum is None:
+        return []
+    return [
+        (in_utf8(journal.location), each)
+        for journal in snapshot.journals
+        for extent in (_extent(journal, found),)
+        if extent is not None
+        for each in coverage(witnessed(snapshot, journal), *extent)
+    ]
+
+
+def _extent(journal: Journal, found: Mapping[str, SegmentFacts]) -> tuple[int, int] | None:
+    """The first and the last record of a journal."""
+    facts = [found[each.taken] for each in journal.segments]
+    ends = [(each.first_seq, each.last_seq) for each in facts if each.first_seq and each.last_seq]
+    return (min(first for first, _ in ends), max(last for _, last in ends)) if ends else None
+
+
+def _kept(snapshot: JournalSnapshot) -> list[Checkpoint]:
+    """The checkpoints that were kept.
+
+    :raises JournalError: one of them is signed neither by a journal nor by a witness that is trusted.
+    """
+    if snapshot.others is None:
+        return []
+    keys = {each.key for journal in snapshot.journals for each in journal.checkpoints[0] if each.key is not None}
+    quorum = snapshot.others.quorum
+    return [*vouched(snapshot.others.kept, keys | set(quorum.keys if quorum else ()))]
+
+
 def _limited(findings: Iterable[Row]) -> Iterator[Row]:
     """The first findings, and how many more there are of each kind."""
     unlisted: Counter[str] = Counter()
@@ -106,6 +190,7 @@ class _Judging:
         self._snapshot = snapshot
         self._found = found
         self._asked = to_judge(snapshot)
+        self._kept = _kept(snapshot)
         # The names of the segments that are, to the last byte, what their closing seal says.
         self._verified = {
             segment.taken
@@ -119,6 +204,8 @@ class _Judging:
     def findings(self) -> Iterator[Row]:
         for journal in self._snapshot.journals:
             yield from self._of_journal(journal)
+            yield from self._of_others(journal)
+        yield from (_as_row(each, None) for each in self._of_nobody())
         yield from self._of_lines()
 
     def _is_proved(self, found: SegmentFacts) -> bool:
@@ -149,7 +236,7 @@ class _Judging:
         """Findings about the segments of a journal, and about its manifest."""
         judge = evidence.SegmentJudge(journal.manifest, journal.numbers, is_complete=False)
         files = {segment.number: segment.file for segment in journal.segments}
-        recent, last = journal.segments[-_ALL_SEALS_OF:], max(journal.numbers)
+        cosigned, last = _cosigned(self._snapshot, journal), max(journal.numbers)
         for segment in journal.segments:
             known = self._found[segment.taken]
             if known.digests is None:
@@ -168,18 +255,47 @@ class _Judging:
                         lines=segment.lines,
                         counts=Counts(records=known.records, first_seq=known.first_seq, last_seq=known.last_seq),
                         registries=self._registries(segment, known),
+                        trees=known.trees or {},
                     ),
-                    [seal for seal in (late if segment in recent else late[-1:]) if seal in before],
+                    [seal for seal in _seals_to_judge(journal, segment, cosigned) if seal in before],
                     late[-1] if late else None,
                     may_grow=segment.number == last,
                 )
             yield from (_as_row(each, files.get(each.segment or 0)) for each in found)
-        server = next((header.server for header in judge.headers.values()), None)
+        server = self._server(journal)
         file = f"{journal.location.rstrip('/')}/{MANIFEST_NAME}"
         found = [*evidence.judge_manifest(journal.manifest), *evidence.judge_references(journal.late, judge.headers)]
         yield from (_as_row(each, file, server) for each in found)
         missing = evidence.judge_missing(journal.manifest, journal.numbers)
         yield from (_as_row(each, None, server) for each in missing)
+
+    def _of_others(self, journal: Journal) -> Iterator[Row]:
+        """Findings about what witnesses cosigned, and about checkpoints that were kept."""
+        others, server = self._snapshot.others, self._server(journal)
+        if others is None:
+            return
+        checkpoints, found = journal.checkpoints
+        if others.quorum is not None:
+            judged = witnessed(self._snapshot, journal)
+            found = [*found, *judge_coverage(journal.manifest, judged, others.quorum, others.now)]
+        begins = begins_of(checkpoints)
+        kept = [each for each in self._kept if each.origin in begins]
+        heads = [head for each in journal.segments for head in self._found[each.taken].heads.values()]
+        # Of records that were removed, the seals say what the tree was.
+        roots = {(begins[each.checkpoint.origin], each.checkpoint.size): each.checkpoint.root for each in checkpoints}
+        roots |= {(each.begin, each.size): each.root for each in heads}
+        end = (_extent(journal, self._found) or (0, 0))[1]
+        found = [*found, *judge_kept(kept, end, begins.get, lambda begin, size: roots.get((begin, size)))]
+        yield from (_as_row(each, None, server) for each in found)
+
+    def _of_nobody(self) -> Iterator[of_journals.Finding]:
+        """Findings about checkpoints that were kept, and that are of none of the journals."""
+        known = {origin for journal in self._snapshot.journals for origin in begins_of(journal.checkpoints[0])}
+        return judge_kept([each for each in self._kept if each.origin not in known], 0, lambda _: None, lambda *_: None)
+
+    def _server(self, journal: Journal) -> str | None:
+        headers = (self._found[each.taken].header for each in journal.segments)
+        return next((each.server for each in headers if each is not None), None)
 
     def _registries(self, segment: TakenSegment, found: SegmentFacts) -> Registries | None:
         """The registries that a segment begins and ends with, if they are known."""

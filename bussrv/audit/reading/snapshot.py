@@ -22,10 +22,14 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from bussrv.errors import JournalError
 from bussrv.journal import bounds
+from bussrv.journal.checkpoints import SealedCheckpoint
+from bussrv.journal.evidence.findings import Finding
+from bussrv.journal.evidence.witnesses import Others, known_checkpoints
 from bussrv.journal.keys import PublicKey
 from bussrv.journal.manifest import MANIFEST_NAME, Manifest
 from bussrv.journal.manifest_file import read_manifest
@@ -94,6 +98,11 @@ class Journal:
     manifest: Manifest
     late: Manifest
 
+    @cached_property
+    def checkpoints(self) -> tuple[list[SealedCheckpoint], list[Finding]]:
+        """Its checkpoints, in order, and what is wrong with the signature of its server under them."""
+        return known_checkpoints(self.manifest)
+
 
 @dataclass(frozen=True)
 class JournalSnapshot:
@@ -101,10 +110,12 @@ class JournalSnapshot:
 
     :ivar journals: one or more.
     :ivar local: the directory of the snapshot.
+    :ivar others: what others know of the journals.
     """
 
     journals: tuple[Journal, ...]
     local: Path
+    others: Others | None = None
 
     @property
     def segments(self) -> tuple[TakenSegment, ...]:

@@ -11,6 +11,7 @@ from bussrv.audit.fold.stored import is_stored
 from bussrv.audit.reading.remote import RemoteDirectory, StoredDirectory, take_remote
 from bussrv.audit.reading.snapshot import JournalSnapshot, segments_of, take_journal
 from bussrv.errors import JournalError
+from bussrv.journal.evidence.witnesses import Others
 from bussrv.journal.keys import PublicKey
 
 HANDED_OUT = 16 << 30
@@ -63,6 +64,7 @@ def take_snapshot(
     until: int | None = None,
     parent: Path | None = None,
     index_of: Callable[[str], int] | None = None,
+    others: Others | None = None,
 ) -> Iterator[JournalSnapshot]:
     """A snapshot of journals, removed afterwards. A journal that is named twice is taken once.
 
@@ -71,6 +73,7 @@ def take_snapshot(
     :param since, until: UTC microseconds. Segments entirely before or after this period are left out.
     :param parent: the directory of the snapshot. If Spark runs on several machines, all of them must see it.
     :param index_of: the index of a journal. ``None``: journals are counted.
+    :param others: what others know of the journals.
     :raises JournalError: if one of them is no journal, holds no record, or cannot be read.
     """
     with TemporaryDirectory(prefix="bussrv-audit-", dir=parent) as name:
@@ -83,4 +86,4 @@ def take_snapshot(
                 journals.append(take_remote(there, location, index, root, trusted))
             else:
                 journals.append(take_journal(Path(location), index, root, trusted, since, until))
-        yield JournalSnapshot(tuple(journals), root)
+        yield JournalSnapshot(tuple(journals), root, others)

@@ -29,6 +29,7 @@ from bussrv.audit.reading.remote import RemoteDirectory
 from bussrv.audit.reading.snapshot import JournalSnapshot
 from bussrv.journal.digests import MOST_OF_A_LINE
 from bussrv.journal.evidence.segments import is_closed
+from bussrv.journal.evidence.witnesses import Covered
 from bussrv.journal.header import Header
 from bussrv.journal.segment import CORRUPT, open_segment
 
@@ -66,12 +67,13 @@ def fold_journals(
     checkpoint: Checkpoint | None = None,
     *,
     size: int = STRIPE,
-) -> None:
+) -> list[tuple[str, Covered]]:
     """Make the facts of journals, and ``findings`` and ``segments``, which are about everything but the records.
 
     :param place: a directory for them, which is made.
     :param checkpoint: keeps the facts of stripes.
     :param size: of a stripe, in bytes.
+    :returns: of which journal which records were cosigned by whom, if witnesses were named.
     :raises bussrv.errors.JournalError: if a segment goes away meanwhile.
     """
     place.mkdir()
@@ -81,6 +83,7 @@ def fold_journals(
     finally:
         snapshot.check()
     write_here(place, stripes.done.values(), judged.tables(snapshot, stripes.found))
+    return judged.covered(snapshot, stripes.found)
 
 
 def write_here(place: Path, stripes: Iterable[Done], judgements: Mapping[str, pa.Table]) -> None:
@@ -275,7 +278,7 @@ class _Stripes:
 
 def sources_of(snapshot: JournalSnapshot) -> list[list[SegmentSource]]:
     """The segments to read of each journal."""
-    sizes, asked = judged.sizes_of(snapshot), judged.to_judge(snapshot)
+    sizes, asked, trees = judged.sizes_of(snapshot), judged.to_judge(snapshot), judged.trees_of(snapshot)
     return [
         [
             SegmentSource(
@@ -287,6 +290,7 @@ def sources_of(snapshot: JournalSnapshot) -> list[list[SegmentSource]]:
                 (*sizes.get(each.taken, ()),),
                 journal.late.seals.get(each.number),
                 asked.get(each.taken),
+                trees.get(each.taken),
             )
             for each in journal.segments
         ]

@@ -65,6 +65,7 @@ class Evidence(Struct, frozen=True):
     :ivar command: the command line; ``None``: a program made it.
     :ivar out: the directory of the audit.
     :ivar every: seconds from this audit to the next one; ``None``: there is none.
+    :ivar witnessed: the records that witnesses cosigned, if any were named.
     """
 
     seals: tuple[journals.LastSeal, ...] = ()
@@ -74,6 +75,7 @@ class Evidence(Struct, frozen=True):
     command: str | None = None
     out: str = str(DEFAULT_OUT)
     every: int | None = None
+    witnessed: tuple[journals.CoveredRecords, ...] = ()
 
 
 class Facts(Struct, frozen=True, kw_only=True):
@@ -115,6 +117,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     out: str = str(DEFAULT_OUT)
     every: int | None = None
     last_seals: tuple[journals.LastSeal, ...] = ()
+    witnessed: tuple[journals.CoveredRecords, ...] = ()
 
     protocols: Listing[activity.Protocol] = Listing()
     remote_sessions: int = 0
@@ -151,8 +154,8 @@ def facts(
     """The facts of a report.
 
     :param tables: all tables of the audit.
-    :param summary: the content of ``summary.json``. Only ``version``, ``command``, ``seals``, ``last_seals`` and
-        ``audited`` (a time in UTC) are read. Each may be missing.
+    :param summary: the content of ``summary.json``. Only ``version``, ``command``, ``seals``, ``last_seals``,
+        ``witnessed`` and ``audited`` (a time in UTC) are read. Each may be missing.
     :param period: the time that the audit is about.
     :param made: has the directory of the audit and the file of the key, for commands.
     :param happened: the incidents that are about no finding, if they are known.
@@ -175,6 +178,7 @@ def facts(
         command=summary.get("command"),
         out=made.out,
         last_seals=journals.last_seals(summary),
+        witnessed=journals.witnessed(summary),
         happenings=incidents.happenings(tables) if happened is None else happened,
         **_answers(tables, scope),
     )

@@ -295,3 +295,17 @@ def last_seals(summary: Mapping[str, Any]) -> tuple[LastSeal, ...]:
     """The last seal of each journal, of the first ``MOST_SEALS`` that have one."""
     found = summary.get("last_seals", [])[:MOST_SEALS]
     return tuple(msgspec.convert({**each, "time": parse_time(each["time"])}, LastSeal) for each in found)
+
+
+class CoveredRecords(Struct, frozen=True):
+    """Records of a journal that the same witnesses cosigned; ``witnesses``: their names, which may be none."""
+
+    journal: str
+    first_seq: int
+    last_seq: int
+    witnesses: tuple[str, ...]
+
+
+def witnessed(summary: Mapping[str, Any]) -> tuple[CoveredRecords, ...]:
+    """The records of the first ``MOST_SEALS`` such stretches."""
+    return tuple(msgspec.convert(each, CoveredRecords) for each in summary.get("witnessed", [])[:MOST_SEALS])

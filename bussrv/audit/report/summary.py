@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,10 +15,11 @@ from bussrv.audit.output import CSV, REPORT, SUMMARY, in_utf8
 from bussrv.audit.report import page
 from bussrv.audit.report.facts import Evidence, facts
 from bussrv.audit.report.incidents import happenings
-from bussrv.audit.report.journals import LastSeal
+from bussrv.audit.report.journals import CoveredRecords, LastSeal
 from bussrv.audit.report.questions import Tables, all_rows, count_if, only_row
 from bussrv.audit.report.verdict import incident_text, standing_out
 from bussrv.incidents.judging import Happened, Incident
+from bussrv.journal.evidence.witnesses import Covered
 from bussrv.journal.manifest import Manifest, Seal
 from bussrv.journal.record import format_time
 from bussrv.version import VERSION
@@ -64,12 +65,15 @@ def evidence(
     command: str | None,
     out: Path,
     every: int | None = None,
+    *,
+    covered: Iterable[tuple[str, Covered]] = (),
 ) -> Evidence:
     """How an audit of these journals was made.
 
     :param trusted: the key that the seals had to be signed with, or with its successors.
     :param public_key: the file that it was read from.
     :param every: seconds from this audit to the next one; ``None``: there is none.
+    :param covered: of which journal which records were cosigned by whom.
     """
     manifests = [(in_utf8(each.location), each.late) for each in journals]
     found = (_last_seal(*each) for each in manifests)
@@ -81,6 +85,7 @@ def evidence(
         None if command is None else in_utf8(command),
         in_utf8(str(out)),
         every,
+        tuple(CoveredRecords(journal, each.first_seq, each.last_seq, each.witnesses) for journal, each in covered),
     )
 
 
@@ -153,6 +158,7 @@ def summarize(tables: Tables, made: Evidence, happened: Happened) -> dict[str, A
             "trusted": made.trusted,
         },
         "last_seals": [{**msgspec.to_builtins(each), "time": format_time(each.time)} for each in made.seals],
+        "witnessed": [msgspec.to_builtins(each) for each in made.witnessed],
         "segments": segments["segments"],
         "records": sum(server["records"] for server in servers),
         "boots": sum(server["boots"] for server in servers),
@@ -233,6 +239,9 @@ def _verdict_lines(summary: Mapping[str, Any]) -> Iterator[str]:
     more = sum(summary["severities"].values()) - MOST_SHOWN
     if more > 0:
         yield f"  and {more} more, in {SUMMARY} and the table of findings"
+    for each in summary["witnessed"][:MOST_SHOWN]:
+        covered = Covered(each["first_seq"], each["last_seq"], (*each["witnesses"],))
+        yield f"WITNESSES of {each['journal']}: {covered}"
     yield from _incident_lines(summary)
 
 

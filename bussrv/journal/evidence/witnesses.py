@@ -7,24 +7,25 @@ history that was cut off is found with a checkpoint that somebody kept, as every
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from bussrv.journal.checkpoints import SealedCheckpoint
+from bussrv.errors import JournalError
+from bussrv.journal.checkpoints import SealedCheckpoint, sealed_checkpoints
 from bussrv.journal.evidence.findings import Finding
-from bussrv.journal.manifest import Manifest, last_seq
+from bussrv.journal.manifest import Manifest, Seal, last_seq
 from bussrv.journal.record import format_time
-from bussrv.transparency.checkpoints import Checkpoint
+from bussrv.transparency.checkpoints import Checkpoint, parse_checkpoint
 from bussrv.transparency.cosignatures import signed_by
-from bussrv.transparency.notes import NoteError, VerifierKey
+from bussrv.transparency.notes import Note, NoteError, VerifierKey
 
 GRACE = 120_000_000
 """Microseconds that the witnesses have for a record. They are asked once a minute, and at the end of a segment."""
 
 
 class Quorum(Struct, frozen=True):
-    """The witnesses that are trusted.
+    """The witnesses that are trusted. A witness counts once, whichever of its keys it signed with.
 
     :ivar keys: of each.
     :ivar count: how many of them have to cosign a checkpoint.
@@ -33,40 +34,98 @@ class Quorum(Struct, frozen=True):
     keys: tuple[VerifierKey, ...]
     count: int
 
+    @property
+    def names(self) -> list[str]:
+        """The names of the witnesses."""
+        return list(dict.fromkeys(each.name for each in self.keys))
+
+
+class Others(Struct, frozen=True, kw_only=True):
+    """What others know of a journal.
+
+    :ivar quorum: the witnesses that are trusted; ``None``: none is.
+    :ivar kept: checkpoints that were kept elsewhere.
+    :ivar now: UTC microseconds.
+    """
+
+    quorum: Quorum | None = None
+    kept: tuple[Note, ...] = ()
+    now: int = 0
+
 
 class Witnessed(Struct, frozen=True):
     """How far the witnesses go.
 
-    :ivar seq: the last record of the newest checkpoint that enough of them cosigned; 0: there is none.
-    :ivar time: the time by which enough of them had, seconds since 1970.
+    :ivar newest: of each that cosigned, by its name: the seal of its newest checkpoint, and the time, in seconds since
+        1970, at which it cosigned that.
+    :ivar count: how many of them have to cosign.
     :ivar findings: wrong signatures of theirs.
     """
 
-    seq: int = 0
-    time: int = 0
+    newest: Mapping[str, tuple[Seal, int]] = {}
+    count: int = 1
     findings: tuple[Finding, ...] = ()
 
+    @property
+    def seq(self) -> int:
+        """The last record that enough of them cosigned; 0: there is none."""
+        return self._enough()[0]
 
-def judge_cosignatures(checkpoints: Sequence[SealedCheckpoint], quorum: Quorum) -> Witnessed:
-    """The newest checkpoint that enough witnesses cosigned.
+    @property
+    def time(self) -> int:
+        """The time by which enough of them had, seconds since 1970."""
+        return self._enough()[1]
 
-    :param checkpoints: those of a journal, in order, each of which is known to be of its records.
+    def _enough(self) -> tuple[int, int]:
+        ends = sorted(((last_seq(seal), time) for seal, time in self.newest.values()), reverse=True)
+        return ends[self.count - 1] if len(ends) >= self.count else (0, 0)
+
+
+class Covered(Struct, frozen=True):
+    """Records that the same witnesses cosigned.
+
+    :ivar witnesses: their names; none: no witness that is trusted cosigned them.
     """
+
+    first_seq: int
+    last_seq: int
+    witnesses: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """In words."""
+        who = f"cosigned by {', '.join(self.witnesses)}" if self.witnesses else "cosigned by no witness"
+        return f"records {self.first_seq} to {self.last_seq} are {who}"
+
+
+def judge_cosignatures(checkpoints: Iterable[SealedCheckpoint], quorum: Quorum) -> Witnessed:
+    """The newest checkpoint that each witness cosigned. Trees only grow, so it speaks for all records before, too.
+
+    :param checkpoints: those of a journal, the newest first, each of which is known to be of its records.
+    """
+    newest: dict[str, tuple[Seal, int]] = {}
     wrong: list[Finding] = []
-    for each in reversed(checkpoints):
-        times = []
+    for each in checkpoints:
         for key in quorum.keys:
             try:
-                found = signed_by(each.note, key)
+                found = None if key.name in newest else signed_by(each.note, key)
             except NoteError as error:
-                seal = each.seal
-                wrong.append(Finding(code="bad-manifest", message=str(error), segment=seal.segment))
+                wrong.append(Finding(code="bad-manifest", message=str(error), segment=each.seal.segment))
                 continue
             if found is not None:
-                times.append(found.time or 0)
-        if len(times) >= quorum.count:
-            return Witnessed(last_seq(each.seal), sorted(times)[-quorum.count], tuple(wrong))
-    return Witnessed(findings=tuple(wrong))
+                newest[key.name] = each.seal, found.time or 0
+        if len(newest) == len(quorum.names):
+            break
+    return Witnessed(newest, quorum.count, tuple(wrong))
+
+
+def coverage(witnessed: Witnessed, first_seq: int, last: int) -> Iterator[Covered]:
+    """The records from ``first_seq`` to ``last``, and who cosigned them."""
+    ends = {name: last_seq(seal) for name, (seal, _) in witnessed.newest.items()}
+    begin = first_seq
+    for end in sorted({*(min(each, last) for each in ends.values()), last}):
+        if begin <= end:
+            yield Covered(begin, end, tuple(name for name, covers in ends.items() if covers >= end))
+            begin = end + 1
 
 
 def judge_coverage(manifest: Manifest, witnessed: Witnessed, quorum: Quorum, now: int) -> Iterator[Finding]:
@@ -75,18 +134,53 @@ def judge_coverage(manifest: Manifest, witnessed: Witnessed, quorum: Quorum, now
     :param now: UTC microseconds.
     """
     yield from witnessed.findings
+    covered, by = witnessed.seq, witnessed.time
     late = [
         seal
         for seal in manifest.seals.values()
         if seal.last_seq is not None
-        and seal.last_seq > witnessed.seq
-        and (not witnessed.seq or (seal.closed and max(seal.first_time or 0, witnessed.time * 1_000_000) < now - GRACE))
+        and seal.last_seq > covered
+        and (not covered or (seal.closed and max(seal.first_time or 0, by * 1_000_000) < now - GRACE))
     ]
     if late:
-        first, last = max(witnessed.seq + 1, 1), max(map(last_seq, late))
-        asked = f"{quorum.count} of {len(quorum.keys)} witnesses" if len(quorum.keys) > 1 else "the witness"
+        first, last, number = max(covered + 1, 1), max(map(last_seq, late)), len(quorum.names)
+        asked = f"{quorum.count} of {number} witnesses" if number > 1 else "the witness"
         what = f"no checkpoint of them is cosigned by {asked}: the history may be another one from there on"
         yield Finding(code="not-witnessed", message=what, segment=late[0].segment, first_seq=first, last_seq=last)
+
+
+def vouched(notes: Iterable[Note], keys: Iterable[VerifierKey]) -> Iterator[Checkpoint]:
+    """Checkpoints that were kept.
+
+    :param keys: of journals, and of witnesses that are trusted.
+    :raises JournalError: if none of these signed one.
+    """
+    known = set(keys)
+    for note in notes:
+        try:
+            checkpoint = parse_checkpoint(note.text)
+            if any(signed_by(note, key) for key in known):
+                yield checkpoint
+                continue
+        except NoteError as error:
+            raise JournalError(f"the checkpoint that was kept: {error}") from error
+        raise JournalError(
+            f"the checkpoint of {checkpoint.origin} with {checkpoint.size} records is signed neither by the key of the "
+            "journal nor by a witness that is trusted"
+        )
+
+
+def known_checkpoints(manifest: Manifest) -> tuple[list[SealedCheckpoint], list[Finding]]:
+    """The checkpoints of a journal, in order. If the signature of the journal under one is wrong, there are none."""
+    try:
+        return list(sealed_checkpoints(manifest)), []
+    except JournalError as error:
+        return [], [Finding(code="bad-manifest", message=str(error))]
+
+
+def begins_of(checkpoints: Iterable[SealedCheckpoint]) -> dict[str, int]:
+    """The record that is leaf 0 of each tree of a journal, by the origin of its checkpoints."""
+    return {each.checkpoint.origin: last_seq(each.seal) + 1 - each.checkpoint.size for each in checkpoints}
 
 
 def judge_kept(
