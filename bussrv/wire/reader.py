@@ -19,6 +19,7 @@ class ReceiveBuffer:
     def __init__(self) -> None:
         self._data: bytes | bytearray = b""
         self._start = 0
+        self._absent: dict[bytes, int] = {}  # how many of the first bytes do not begin what was searched
 
     def __len__(self) -> int:
         """How many bytes wait."""
@@ -48,9 +49,18 @@ class ReceiveBuffer:
         return (self._data, self._start) if isinstance(self._data, bytes) else None
 
     def find(self, byte: bytes, limit: int) -> int:
-        """The first place of ``byte`` among the first ``limit`` bytes, or -1."""
-        index = self._data.find(byte, self._start, self._start + limit)
-        return index if index < 0 else index - self._start
+        """The first place of ``byte``, or of several bytes, among the first ``limit`` bytes; or -1.
+
+        The next search for the same continues where this one ended. So a long message may be searched for its end
+        whenever a piece of it has come: that takes time in proportion to its size.
+        """
+        known = self._absent.get(byte, 0) if self._absent else 0
+        index = self._data.find(byte, self._start + known, self._start + limit)
+        if index >= 0:
+            return index - self._start
+        if not isinstance(self._data, bytes):  # Otherwise feed() has just copied as much as was searched.
+            self._absent[byte] = max(known, min(len(self), limit) - len(byte) + 1)
+        return index
 
     def peek(self, size: int) -> bytes:
         """The first ``size`` bytes, or fewer if fewer wait. They stay."""
@@ -69,6 +79,8 @@ class ReceiveBuffer:
     def skip(self, size: int) -> None:
         """Drop the first ``size`` bytes, which must be there."""
         self._start += size
+        if self._absent:
+            self._absent.clear()
         if self._start == len(self._data):
             # An idle connection must not keep the memory of its last message.
             self._data = b""

@@ -39,6 +39,23 @@ def test_behaves_as_plain_bytes_do(steps):
     assert buffer.peek(len(model) + 1) == model
 
 
+few = st.text("ab", min_size=1, max_size=4).map(str.encode)
+
+
+@given(few, st.lists(st.tuples(few, st.sampled_from([*[0] * 9, 1, 2, 31])), max_size=20), st.integers(1, 60))
+def test_a_search_goes_on_where_the_last_one_ended(searched, pieces, limit):
+    """Pieces that are smaller than what waits gather in one place, where nothing is searched twice."""
+    buffer, model = ReceiveBuffer(), b"c" * 30
+    buffer.feed(model)
+    for piece, skipped in pieces:
+        buffer.feed(piece)
+        model += piece
+        buffer.skip(min(skipped, len(model)))
+        model = model[skipped:]
+        for most in (limit, 100):
+            assert buffer.find(searched, most) == model[:most].find(searched)
+
+
 def test_starts_empty():
     buffer = ReceiveBuffer()
     assert len(buffer) == 0

@@ -11,6 +11,7 @@ which are broken. Most are tried at a server in memory, on a clock that the kit 
 - ``page``: the results as a page in HTML
 - ``promises``: the judgements, by concern
 - ``trial``: what a judgement is given, and what it says
+- ``work``: how much work something is
 
 ``bussrv conformance`` and ``bussrv.testing.pytest_plugin`` run it. Tests: ``tests/testing/conformance``.
 """

@@ -280,6 +280,11 @@ class Visitor:
         if data and self.is_open:
             self.wire.send(data)
 
+    def give_each(self, pieces: Iterable[bytes]) -> None:
+        """Send bytes in pieces, and look at nothing else."""
+        for each in pieces:
+            self.give(each)
+
     def send(self, data: bytes) -> None:
         """Send bytes in one piece, and let the server serve them."""
         self.give(data)

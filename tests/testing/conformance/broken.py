@@ -33,6 +33,16 @@ OWN_BUFFER = (
 )
 
 
+def longer_reader(method: str) -> str:
+    """Lines may be long, and the buffer has another method."""
+    return (
+        "BaseReader, BaseBuffer = StreamReader, type(StreamReader().buffer)\n"
+        f"class Buffer(BaseBuffer):\n    {method}\n"
+        "class StreamReader(BaseReader):\n"
+        "    def __init__(self):\n        super().__init__()\n        self.buffer = Buffer()\n"
+    )
+
+
 def hooked(code: str) -> str:
     """The class with one more method."""
     return FORMAT + "\n".join(f"    {line}" for line in code.splitlines()) + "\n"
@@ -88,6 +98,32 @@ FAULTS = (
         OWN_BUFFER,
         "strangers-send-little",
         "a client that has not logged in is still connected",
+    ),
+    Fault(
+        "the end of a line is searched from its beginning",
+        "MAX_LINE = 1000\n",
+        "MAX_LINE = 1 << 22\n"
+        + longer_reader("def find(self, byte, limit):\n        return self.peek(limit).find(byte)"),
+        "work-grows-with-a-message",
+        "in pieces of 512, takes",
+    ),
+    Fault(
+        "the bytes of a line are looked at one by one",
+        "MAX_LINE = 1000\n",
+        "MAX_LINE = 1 << 22\n"
+        + longer_reader(
+            "def find(self, byte, limit):\n"
+            "        return next((i for i, each in enumerate(self.peek(limit)) if chr(each) == byte.decode()), -1)"
+        ),
+        "work-grows-with-a-message",
+        "in pieces of 16, takes",
+    ),
+    Fault(
+        "all lines are looked at for each of them",
+        READ,
+        "rest = self.buffer.peek(len(self.buffer)); [each.strip() for each in rest.splitlines()]; " + READ,
+        "work-grows-with-the-number-of-messages",
+        "with each message, the format looks",
     ),
     # The life of sessions.
     Fault(

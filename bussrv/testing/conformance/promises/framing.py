@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
+from typing import NamedTuple
+
 from bussrv.testing.conformance.adapter import Said
 from bussrv.testing.conformance.lab import Lab, Visitor, shortened
 from bussrv.testing.conformance.trial import OWN, SERVICE, Promise, Trial, conversation, promise
+from bussrv.testing.conformance.work import growth, seconds, steps
 
 MOST_PLACES = 40
 """Places at which messages are cut, unless the trial is thorough."""
@@ -14,6 +19,29 @@ ROUNDS = 100
 
 MOST_PIECES = 200
 """Chunks that one mutated conversation is sent in."""
+
+
+class _Measure(NamedTuple):
+    """How the work for messages is measured.
+
+    :ivar size: of the shorter one, which comes in so many pieces; the other one is four times as long.
+    :ivar most: how many times the work may become. In proportion it is 4, with the square of the size it is 16.
+    """
+
+    cost: Callable[[Callable[[], object]], float]
+    size: int
+    pieces: int
+    most: float
+    tries: int
+
+
+MEASURES = (_Measure(steps, 1 << 11, 128, 5.0, 1), _Measure(seconds, 1 << 19, 1024, 6.5, 4))
+"""Steps first: what takes too many of them would take very long seconds."""
+
+ROOM = 1 << 22
+
+MANY = 150
+"""Messages in one chunk; and four times as many."""
 
 Outcome = tuple[list[Said], list[tuple[str, bytes]], int]
 
@@ -170,9 +198,75 @@ def _check_left(trial: Trial, lab: Lab) -> None:
     trial.require(not left, f"{len(left)} sessions are left after garbled inputs whose clients have gone")
 
 
+def _long_messages(trial: Trial, size: int) -> dict[str, bytes]:
+    """Messages of about this size, without their ends, as far as the format can say them."""
+    client, found = trial.adapter.client(), {}
+    makes = {"a subscription": lambda: client.subscribe("x" * size)[:-1], "a message": lambda: client.unfinished(size)}
+    for what, make in makes.items():
+        with suppress(ValueError):
+            found[what] = make()
+    return found
+
+
+def _check_pieces(trial: Trial, what: str, measure: _Measure) -> None:
+    piece, is_taken = measure.size // measure.pieces, True
+
+    def cost(size: int) -> float:
+        nonlocal is_taken
+        lab = trial.lab(max_packet=ROOM, max_payload=ROOM, max_inbound_total=ROOM)
+        visitor = trial.client(lab)
+        data = _long_messages(trial, size).get(what, b"")
+        pieces = [data[begin : begin + piece] for begin in range(0, len(data), piece)]
+        spent = measure.cost(lambda: visitor.give_each(pieces))
+        lab.settle()
+        is_taken &= bool(data) and visitor.is_open  # Otherwise it is longer than the format allows.
+        return spent
+
+    grown = growth(cost, measure.size, measure.most, measure.tries)
+    trial.require(
+        grown <= measure.most or not is_taken,
+        f"{what} of {4 * measure.size} bytes, in pieces of {piece}, takes {grown:.1f} times the work of one of "
+        f"{measure.size} bytes: with each piece, the format looks again at those before it",
+    )
+
+
+@promise("stream")
+def work_grows_with_a_message(trial: Trial) -> None:
+    """A message that comes in small pieces takes work in proportion to its size, however long it is."""
+    for measure in MEASURES:
+        for what in _long_messages(trial, measure.size):
+            _check_pieces(trial, what, measure)
+
+
+@promise("stream", "pipelining")
+def work_grows_with_the_number_of_messages(trial: Trial) -> None:
+    """Many messages in one chunk take work in proportion to their number."""
+
+    def cost(count: int) -> float:
+        lab = trial.lab(max_inbound_total=1 << 30)
+        trial.provider(lab)
+        visitor = trial.client(lab)
+        client = visitor.client
+        say = client.publish if trial.adapter.can("publish") else lambda service, _: client.subscribe(service)
+        if trial.adapter.can("provide"):
+            visitor.provide(OWN)
+        chunk = b"".join(say(OWN if trial.adapter.can("publish") else SERVICE, b"on") for _ in range(count))
+        return steps(lambda: visitor.send(chunk))
+
+    most = MEASURES[0].most
+    grown = growth(cost, MANY, most)
+    trial.require(
+        grown <= most,
+        f"{4 * MANY} messages in one chunk take {grown:.1f} times the work of {MANY}: with each message, the format "
+        "looks again at the others",
+    )
+
+
 PROMISES: tuple[Promise, ...] = (
     input_may_be_cut_anywhere,
     messages_may_come_at_once,
     clients_do_not_mix,
     garbage_harms_nobody,
+    work_grows_with_a_message,
+    work_grows_with_the_number_of_messages,
 )
