@@ -19,6 +19,7 @@ CAPABILITIES: Mapping[str, str] = {
     "unsubscribe": "A client can end a subscription.",
     "pattern": "A client can subscribe to all services below a name at once, also to those that appear later.",
     "ask": "A client can send a request to a service.",
+    "miss": "A client is told that nobody provides the service that it sends a request to.",
     "answer": "A client that provides a service is given requests, and can answer them.",
     "bytes": "A payload may consist of any bytes.",
     "empty": "A payload may be empty.",

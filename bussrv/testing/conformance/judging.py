@@ -15,7 +15,7 @@ from bussrv.interfaces import IWireFormat
 from bussrv.testing.conformance.adapter import Adapter
 from bussrv.testing.conformance.lab import Restless, Unreadable
 from bussrv.testing.conformance.promises import delivery, exchange, framing, life, limits, machine, rights, writing
-from bussrv.testing.conformance.trial import Broken, Promise, Trial
+from bussrv.testing.conformance.trial import PATIENCE, Broken, Promise, Trial
 from bussrv.testing.server import RunningServer
 
 PROMISES: tuple[Promise, ...] = (
@@ -67,6 +67,7 @@ def judge_one(
     *,
     start: Callable[..., RunningServer] = RunningServer,
     thorough: bool = False,
+    patience: float = PATIENCE,
 ) -> Verdict:
     """Try one promise.
 
@@ -74,12 +75,13 @@ def judge_one(
     :param seed: of everything that is drawn.
     :param start: starts a server in a process of its own.
     :param thorough: whether every place is tried where a sample would take less time.
+    :param patience: seconds until something that has not come from a process never will.
     """
     reason = adapter.why_not(promise.needs)
     if reason is not None:
         return Verdict(promise, "not applicable", reason)
     begun = time.monotonic()
-    trial = Trial(adapter, installed, seed, start=start, thorough=thorough)
+    trial = Trial(adapter, installed, seed, start=start, thorough=thorough, patience=patience)
     try:
         sentence = _try(promise, trial)
     finally:

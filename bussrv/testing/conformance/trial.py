@@ -34,6 +34,8 @@ NETWORKS = {LET_IN: "10.1.0.0/16", GUEST: "10.2.0.0/16", KEPT_OUT: "10.3.0.0/16"
 ELSEWHERE = "elsewhere"
 """A service that those who are kept out may use."""
 
+PATIENCE = 20.0
+
 _ACTIONS = ("provide", "publish", "watch", "request")
 
 
@@ -78,6 +80,7 @@ class Trial:
     :param seed: of everything that is drawn.
     :param start: starts a server in a process of its own.
     :param thorough: whether every place is tried where a sample would take less time.
+    :param patience: seconds until something that has not come from a process never will.
     :ivar random: draws.
     """
 
@@ -89,12 +92,14 @@ class Trial:
         *,
         start: Callable[..., RunningServer] = RunningServer,
         thorough: bool = False,
+        patience: float = PATIENCE,
     ) -> None:
         self.adapter = adapter
         self.installed = installed
         self.seed = seed
         self.start = start
         self.thorough = thorough
+        self.patience = patience
         self.random = Random(seed)
         self.labs: list[Lab] = []
         self._open = ExitStack()

@@ -48,6 +48,20 @@ def hooked(code: str) -> str:
     return FORMAT + "\n".join(f"    {line}" for line in code.splitlines()) + "\n"
 
 
+def following(kind: str, then: str) -> str:
+    """Each client does something when the registry changes."""
+    return (
+        "def opened(self):\n"
+        f"    from bussrv.plugin import EVERYTHING, IRegistryObserver, {kind}\n"
+        "    protocol, bus, registry = self, self._bus, self._bus.registry\n"
+        "    @implementer(IRegistryObserver)\n"
+        "    class Following:\n"
+        "        def registry_changed(self, stamped):\n"
+        f"            service = stamped.event.service\n            {then}\n"
+        f"    registry.observe(Following(), {{{kind}}})"
+    )
+
+
 FAULTS = (
     # Input.
     Fault(
@@ -204,7 +218,56 @@ FAULTS = (
         "the-journal-is-the-registry",
         "the registry says something else than the journal",
     ),
+    Fault(
+        "a session stays whose connection broke during a change",
+        FORMAT,
+        hooked("def connectionLost(self, why):\n    if not self.is_busy:\n        super().connectionLost(why)"),
+        "a-connection-may-break-at-any-time",
+        "1 sessions are left of a connection that broke at its message",
+    ),
+    Fault(
+        "a timer of a silent client is not cancelled",
+        FORMAT,
+        hooked("def opened(self):\n    self.reactor.callLater(500, self.gone)"),
+        "silent-clients-harm-nobody",
+        "timers are left after silent clients have left",
+    ),
     # Publications.
+    Fault(
+        "letters become capitals",
+        ENCODED,
+        ENCODED.replace(".replace(", ".upper().replace("),
+        "publications-stay-the-same-within-the-format",
+        "published over lines and received over lines, came as b'OMEGA",
+    ),
+    Fault(
+        "what a client publishes is sent one too late",
+        "        self.publish(Publication(",
+        "        text, READERS[0] = READERS.get(0, ''), text\n        self.publish(Publication(",
+        "own-publications-keep-their-order",
+        "of 100 publications, published by a client in one chunk, the 1th is",
+    ),
+    Fault(
+        "a subscription ends with its service",
+        FORMAT,
+        hooked(following("ServiceUnregistered", "registry.lose_subscription(protocol.session_id, service, 'gone')")),
+        "a-subscription-outlives-its-service",
+        "when a service comes again, its subscriber is given []",
+    ),
+    Fault(
+        "a client takes services of others with it",
+        FORMAT,
+        hooked("def closed(self, reason):\n    self._bus.registry.state.services.clear()"),
+        "a-service-may-have-several-providers",
+        "a service with another provider is gone with a client that provided it",
+    ),
+    Fault(
+        "nothing that waits for a client is counted",
+        FORMAT,
+        hooked("def personal(self, frame):\n    self.transport.write(frame)\n    return b''"),
+        "all-that-waits-is-counted",
+        "bytes wait for slow clients, although the limit for all is",
+    ),
     Fault(
         "publications come twice",
         ENCODED,
@@ -292,6 +355,13 @@ FAULTS = (
         "before its subscription is durable",
     ),
     Fault(
+        "a service is confirmed too early",
+        "        await self.provide(name)\n",
+        "        self.say('subscribed to it')\n        await self.provide(name)\n",
+        "a-service-waits-for-the-disk",
+        "before its service is durable",
+    ),
+    Fault(
         "nobody waits for a change",
         "self.busy_with(self.answer(serve(name, text)))",
         "Deferred.fromCoroutine(self.answer(serve(name, text)))",
@@ -340,6 +410,13 @@ FAULTS = (
         "            self.say('subscribed to it')\n",
         "a-denied-service-is-not-provided",
         "providing a service is denied, and the client is told",
+    ),
+    Fault(
+        "the end of a subscription shows the state once more",
+        FORMAT,
+        hooked(following("SubscriptionRemoved", "protocol.send([b'door ' + bus.last(service, EVERYTHING) + b'\\n'])")),
+        "a-withdrawn-permission-ends-a-subscription",
+        "a client that may not watch a service any more is given [b'shut'] on it",
     ),
     Fault(
         "a client publishes in the name of another one",
@@ -407,6 +484,13 @@ FAULTS = (
         "which is not allowed, a client is told",
     ),
     Fault(
+        "services are provided past the limit",
+        "        await self.provide(name)\n",
+        "        self._bus.registry.state.services[name] = {self.session_id: 1}\n",
+        "services-are-limited",
+        "with a limit of 2 services, a client that asks for 3 provides 3",
+    ),
+    Fault(
         "the limit of subscriptions is not told",
         TOLD,
         "            self.say('subscribed to it')\n",
@@ -416,11 +500,16 @@ FAULTS = (
 )
 
 
-def module_with(fault: Fault) -> dict[str, Any]:
+def broken_source(fault: Fault) -> str:
     """The module on the page with a fault."""
     (source,) = (each for each in blocks(PAGE, "python") if "class LinesProtocol" in each)
     assert source.count(fault.old) == 1, f"{fault.name}: what it changes is not on the page"
-    source = source.replace(fault.old, fault.new)
+    changed = source.replace(fault.old, fault.new)
+    return "from twisted.internet.defer import Deferred\nfrom twisted.logger import Logger\n" + changed
+
+
+def module_with(fault: Fault) -> dict[str, Any]:
+    """That module, made."""
     module: dict[str, Any] = {"__name__": "lines_format", "READERS": {}}
-    exec("from twisted.internet.defer import Deferred\nfrom twisted.logger import Logger\n" + source, module)
+    exec(broken_source(fault), module)
     return module

@@ -1,25 +1,50 @@
 """The kit fails broken plugins, and says in one sentence what is wrong."""
 
-from bussrv.testing.conformance.judging import PROMISES, judge_one
+from pathlib import Path
+
+import pytest
+
+from bussrv.testing.conformance.formats.known import adapter_of
+from bussrv.testing.conformance.judging import PROMISES, Verdict, judge_one
+from tests.size import further
 from tests.tables import each_row
-from tests.testing.conformance import lines
+from tests.testing.conformance import broken_exchanges, broken_machine, lines
 from tests.testing.conformance.broken import FAULTS, Fault, module_with
+
+PATIENCE = 5.0
 
 BY_NAME = {each.name: each for each in PROMISES}
 
 
-@each_row("fault", FAULTS, ids=[each.name for each in FAULTS])
-def test_a_broken_plugin_is_failed_in_one_sentence(fault: Fault) -> None:
-    verdict = judge_one(BY_NAME[fault.promise], lines.adapter(), lines.finding(module_with(fault)))
+def check_sentence(verdict: Verdict, words: str) -> None:
     assert verdict.outcome == "broken"
-    assert fault.words in verdict.sentence
+    assert words in verdict.sentence
     assert "\n" not in verdict.sentence
     assert "the trial cannot go on" not in verdict.sentence
 
 
-def test_there_are_enough_of_them_for_most_promises() -> None:
-    assert len(FAULTS) >= 25
-    assert len({(each.old, each.new) for each in FAULTS}) >= 25
+@each_row("fault", FAULTS, ids=[each.name for each in FAULTS])
+def test_a_broken_plugin_is_failed_in_one_sentence(fault: Fault) -> None:
+    check_sentence(judge_one(BY_NAME[fault.promise], lines.adapter(), lines.finding(module_with(fault))), fault.words)
+
+
+@each_row("fault", broken_exchanges.FAULTS, ids=[each.name for each in broken_exchanges.FAULTS])
+def test_so_is_one_with_requests_patterns_or_unsubscriptions(fault: broken_exchanges.Fault) -> None:
+    check_sentence(
+        judge_one(BY_NAME[fault.promise], adapter_of(fault.format), broken_exchanges.finding(fault)), fault.words
+    )
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("fault", further(broken_machine.FAULTS, 2), ids=lambda fault: fault.name)
+def test_so_is_one_whose_fault_only_a_process_shows(fault: Fault, tmp_path: Path) -> None:
+    start = broken_machine.starting(fault, tmp_path)
+    check_sentence(judge_one(BY_NAME[fault.promise], lines.adapter(), start=start, patience=PATIENCE), fault.words)
+
+
+def test_no_promise_is_without_a_plugin_that_breaks_it() -> None:
+    tables = (FAULTS, broken_exchanges.FAULTS, broken_machine.FAULTS)
+    assert {each.promise for table in tables for each in table} == BY_NAME.keys()
 
 
 def test_without_a_fault_it_passes() -> None:

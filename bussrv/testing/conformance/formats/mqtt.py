@@ -129,5 +129,6 @@ class MqttAdapter(Adapter):
     client = MqttClient
     absent: ClassVar[dict[str, str]] = {
         "provide": "Publishing on a topic makes it a service.",
+        "miss": "Without a provider that takes requests, a message with a response topic is a publication.",
         "state": "A message is kept for later subscribers only if it was published with RETAIN.",
     }

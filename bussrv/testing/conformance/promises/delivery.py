@@ -184,9 +184,43 @@ def names_of_services_stay_as_they_are(trial: Trial) -> None:
         )
 
 
+@promise()
+def a_subscription_outlives_its_service(trial: Trial) -> None:
+    """Whoever is subscribed to a service that goes is given what is published on it when it comes again, once."""
+    lab = trial.lab()
+    provider = trial.provider(lab)
+    visitor = trial.client(lab)
+    visitor.subscribe(SERVICE)
+    provider.leave()
+    visitor.said()
+    trial.provider(lab).publish(SERVICE, b"back")
+    got = payloads(visitor.said(), SERVICE)
+    trial.require(got == [b"back"], f"when a service comes again, its subscriber is given {got!r} instead of [b'back']")
+
+
+@promise("publish", "stream")
+def a_service_may_have_several_providers(trial: Trial) -> None:
+    """A service stays until the last of its providers goes, and what each of them publishes reaches its subscribers."""
+    lab = trial.lab()
+    other, visitor = trial.provider(lab, OWN), trial.client(lab)
+    publish, observer = _providing(visitor, OWN, lab), trial.observer(lab, OWN)
+    for tell, payload in ((publish, b"mine"), (lambda payload: other.publish(OWN, payload), b"other's")):
+        tell(payload)
+        got = payloads(observer.said(), OWN)
+        trial.require(got == [payload], f"a service has two providers, and {payload!r} of one comes {_as_what(got)}")
+    visitor.leave()
+    trial.require(OWN in lab.state.services, "a service with another provider is gone with a client that provided it")
+    later = trial.client(lab)
+    _providing(later, OWN, lab)
+    other.leave()
+    trial.require(OWN in lab.state.services, "a service that a client provides is gone with another provider of it")
+    later.leave()
+    trial.require(OWN not in lab.state.services, "the last provider of a service has left, and the service is there")
+
+
 @promise("state")
 def a_subscriber_first_gets_the_state(trial: Trial) -> None:
-    """A new subscriber is given the present state once, then each update once."""
+    """A new subscriber is given the present state once, then each update once. A service that went has no state."""
     lab = trial.lab()
     provider = trial.provider(lab)
     provider.publish(SERVICE, b"shut")
@@ -197,6 +231,10 @@ def a_subscriber_first_gets_the_state(trial: Trial) -> None:
     provider.publish(SERVICE, b"ajar")
     got = payloads(visitor.said(), SERVICE)
     trial.require(got == [b"ajar"], f"after the state, a subscriber is given {got!r} instead of the update b'ajar'")
+    provider.leave()
+    trial.provider(lab)
+    got = [each for each in payloads(trial.client(lab).subscribe(SERVICE), SERVICE) if each]
+    trial.require(not got, f"a service went and came again, and a new subscriber is given its former state {got!r}")
 
 
 @promise("state")
@@ -270,6 +308,8 @@ PROMISES: tuple[Promise, ...] = (
     an_unsubscribed_client_is_given_nothing,
     patterns_cover_what_appears_later,
     names_of_services_stay_as_they_are,
+    a_subscription_outlives_its_service,
+    a_service_may_have_several_providers,
     a_subscriber_first_gets_the_state,
     nothing_is_lost_between_state_and_update,
     a_slow_reader_holds_nobody_up,

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from subprocess import TimeoutExpired
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -19,9 +20,6 @@ from bussrv.testing.conformance.adapter import Adapter, Client, Published, React
 from bussrv.testing.conformance.formats.objects import ObjectsAdapter
 from bussrv.testing.conformance.trial import OWN, SERVICE, Promise, Trial, promise
 from bussrv.testing.server import RunningServer
-
-PATIENCE = 20.0
-"""Seconds until something that has not come never will."""
 
 PAUSE = 0.2
 """Seconds after which what has not come is asked for again."""
@@ -89,15 +87,23 @@ class Machine:
         self._numbers = iter(range(1_000_000))
 
     @contextmanager
-    def server(self) -> Iterator[RunningServer]:
-        """Start the server, with the judged format and Object System."""
+    def server(self, after: str = "") -> Iterator[RunningServer]:
+        """Start the server, with the judged format and Object System.
+
+        :param after: what was before, for the sentence.
+        :raises Broken: it does not start.
+        """
         name = self._trial.name
         others = [each for each in ("business", "inbus", "spp") if each != name]
         options = [part for each in others for part in (f"--{each}", "off")]
         options += [f"--{name}", "0", "--admin", "off", "--drain-seconds", "2"]
         for option, value in self._trial.adapter.settings.items():
             options += [f"--{option.replace('_', '-')}", str(value)]
-        with self._trial.start(self.journal, options) as server:
+        try:
+            started = self._trial.start(self.journal, options)
+        except RuntimeError as error:
+            self._trial.broken(f"the server does not start{after}: {str(error).strip().splitlines()[-1]}")
+        with started as server:
             try:
                 yield server
             finally:
@@ -119,7 +125,7 @@ class Machine:
         provider = self.client(server, ObjectsAdapter())
         provider.send(provider.client.provide(service))
         subscriber = self.client(server, self._trial.adapter)
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + self._trial.patience
         subscribed_at = 0.0
         while time.monotonic() < end:
             if time.monotonic() - subscribed_at > 1:
@@ -130,11 +136,21 @@ class Machine:
             for each in subscriber.said(PAUSE):
                 if isinstance(each, Published) and each.payload:
                     return subscriber
-        return self._trial.broken(f"over a real socket, a client is given no publication within {PATIENCE:g} seconds")
+        return self._trial.broken(
+            f"over a real socket, a client is given no publication within {self._trial.patience:g} seconds"
+        )
 
     def events(self, *kinds: type[ev.Event]) -> list[Any]:
         """What the journal holds of these kinds."""
         return [each.event for each in read_journal(self.journal) if isinstance(each.event, kinds)]
+
+    def check_end(self, server: RunningServer, when: str) -> None:
+        """The server ends in time, and well."""
+        try:
+            status = server.process.wait(self._trial.patience)
+        except TimeoutExpired:
+            self._trial.broken(f"{when}, the server has not ended within {self._trial.patience:g} seconds")
+        self._trial.require(status == 0, f"{when}, the server ends with status {status}")
 
     def check_journal(self, when: str, *, to_the_end: bool) -> None:
         """The journal is whole, and an audit finds nothing.
@@ -171,17 +187,17 @@ def a_kill_loses_nothing(trial: Trial) -> None:
                 if trial.adapter.can("provide"):
                     publisher.send(publisher.client.provide(OWN))
                 publisher.send(publisher.client.publish(OWN, b"on"))
-                end = time.monotonic() + PATIENCE
+                end = time.monotonic() + trial.patience
                 while OWN not in [each.service for each in machine.events(ev.ServiceRegistered)]:
                     trial.require(time.monotonic() < end, "a service is not in the journal of a real server")
                     publisher.said(PAUSE)
             server.stop(signal.SIGKILL)
         subscribed = [each for each in machine.events(ev.SubscriptionAdded) if each.protocol == trial.name]
         trial.require(subscribed, "after kill -9, the journal lacks a subscription that was in effect")
-        with machine.server() as server:
+        with machine.server(" after kill -9") as server:
             machine.subscriber(server)
-            status = server.stop(signal.SIGINT)
-            trial.require(status == 0, f"after kill -9 and a restart, the server stops with status {status}")
+            server.process.send_signal(signal.SIGINT)
+            machine.check_end(server, "after kill -9, a restart and SIGINT")
         machine.check_journal("after kill -9, a restart and a stop", to_the_end=True)
 
 
@@ -194,10 +210,10 @@ def a_signal_ends_sessions_in_time(trial: Trial) -> None:
             server.process.send_signal(signal.SIGTERM)
             if trial.adapter.can("stream"):
                 trial.require(
-                    subscriber.ends_within(PATIENCE), f"{PATIENCE:g} seconds after SIGTERM, a client is still connected"
+                    subscriber.ends_within(trial.patience),
+                    f"{trial.patience:g} seconds after SIGTERM, a client is still connected",
                 )
-            status = server.wait()
-            trial.require(status == 0, f"after SIGTERM, the server ends with status {status}")
+            machine.check_end(server, "after SIGTERM")
         machine.check_journal("after SIGTERM", to_the_end=True)
 
 

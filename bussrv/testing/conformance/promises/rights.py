@@ -79,12 +79,18 @@ def a_denied_publication_reaches_nobody(trial: Trial) -> None:
 def a_pattern_shows_only_what_may_be_watched(trial: Trial) -> None:
     """Of the services that a pattern covers, a client is given only those that it may watch."""
     lab = trial.lab(policy=trial.rules(LET_IN, watch=["!kit/secret", "kit/*"]))
+    wanted = {"kit/open": True, "kit/secret": False}
+    providers = {name: trial.provider(lab, name) for name in wanted}
+    for name, provider in providers.items():
+        provider.publish(name, b"before")
     visitor = trial.client(lab, host=KEPT_OUT)
-    visitor.tell(visitor.client.subscribe_below("kit"))
-    for name, wanted in (("kit/open", True), ("kit/secret", False)):
-        trial.provider(lab, name).publish(name, b"on")
+    visitor.send(visitor.client.subscribe_below("kit"))
+    got = [service for service, _ in visitor.published() if service != "kit/open"]
+    trial.require(not got, f"a pattern gives a client the state of {got!r}, which it may not watch")
+    for name, provider in providers.items():
+        provider.publish(name, b"on")
         got = [service for service, _ in visitor.published()]
-        trial.require(got == [name] * wanted, f"a client whose pattern covers {name!r} is given {got!r} of it")
+        trial.require(got == [name] * wanted[name], f"a client whose pattern covers {name!r} is given {got!r} of it")
 
 
 @promise()
@@ -173,6 +179,10 @@ def wrong_secrets_get_nothing(trial: Trial) -> None:
     trial.require(not confirmed(said), f"a client with a wrong secret is told {said!r}")
     failed = [each for each in lab.events(ev.AuthFailed) if each.protocol == trial.name]
     trial.require(failed, "a wrong secret is not in the journal")
+    trial.require(
+        all(each.claimed == WRONG.user and each.actor is None for each in failed),
+        "a wrong secret is in the journal without the name that the client claimed, or as if it were that user",
+    )
     _try_everything(trial, lab, visitor, "a client with a wrong secret")
 
 
@@ -184,6 +194,8 @@ def right_secrets_let_in(trial: Trial) -> None:
     visitor = trial.client(lab, BEN)
     actors = [each.actor for each in lab.state.sessions.values() if each.actor == BEN.user]
     trial.require(actors, f"a client has logged in as {BEN.user!r}, and the registry has no session of that user")
+    journaled = [each.actor for each in lab.events(ev.AuthSucceeded) if each.protocol == trial.name]
+    trial.require(BEN.user in journaled, f"{BEN.user!r} has logged in, and the journal has logins of {journaled!r}")
     visitor.subscribe(SERVICE)
     visitor.said()
     provider.publish(SERVICE, b"open")
