@@ -27,7 +27,6 @@ from zope.interface import implementer
 
 from bussrv.addresses import address_key, peer_text
 from bussrv.bus.interfaces import IBus, IEncoding
-from bussrv.bus.sessions.ending import MOST_ENDED, end_services_then
 from bussrv.errors import NotAllowed, OverLimit, Refused, RemoteProtocolError
 from bussrv.events import LimitReached
 from bussrv.memory.bundle import Bundle
@@ -35,6 +34,7 @@ from bussrv.memory.limits import HeldMemory
 from bussrv.net.session import failing
 from bussrv.net.session.backlog import Backlog
 from bussrv.net.session.client_link import PersonalLink, StreamLink, check_frames, check_takes_patterns
+from bussrv.net.session.ending import Ending
 from bussrv.net.session.identification import Identification
 from bussrv.net.session.input import FREE_INPUT, Input, Reader
 from bussrv.net.session.input_states import State
@@ -82,7 +82,7 @@ class StreamProtocol(TwistedProtocol):
     FORMAT: ClassVar[str]
     LAST_WORDS: ClassVar[float] = 5.0
     LINK: ClassVar[type[StreamLink]] = StreamLink
-    dialed = is_admitted = is_link = _has_bid_farewell = False
+    dialed = is_admitted = is_link = False
     factory: PortConnections
     transport: Any
     session_id: str
@@ -94,10 +94,8 @@ class StreamProtocol(TwistedProtocol):
         self.traffic = Traffic()
         self.input = Input(self, self.make_reader(), bus, reactor)
         self.identification = Identification(self, bus)
-        self._address = ""
-        self._abort_call: Any = None
-        self._closed: Deferred[None] = Deferred()  # fires when the session is closed
-        self._gone: Deferred[None] = Deferred()  # and this one when the connection is gone, too
+        self._ending = Ending(bus, reactor)
+        self._ending.gone().addCallback(lambda _: self.factory.protocols.discard(self))
 
     def make_reader(self) -> Reader:
         """A reader of the client's bytes. There is no session, link or transport yet, but :attr:`settings`."""
@@ -183,15 +181,16 @@ class StreamProtocol(TwistedProtocol):
         try:
             if not (self.dialed or self.is_admitted):
                 self._bus.admit(self.FORMAT, peer)
-            backlog, self._address = self.make_backlog(), address_key(peer)
-            backlog.holding = self._bus.streams.outbound.open(self._address, self.outbound_is_full)
+            backlog, address = self.make_backlog(), address_key(peer)
+            self._ending.address = address
+            backlog.holding = self._bus.streams.outbound.open(address, self.outbound_is_full)
             self.link = self.make_link(backlog)
         except Exception as error:
             failing.not_opened(self, error)
             return
         self.session_id = self._bus.open(self.FORMAT, peer, self.link).id
-        inbound = self._bus.streams.inbound.open(self._address, self._inbound_is_full)
-        self.input.open(self.session_id, self.factory, self._address, inbound)
+        inbound = self._bus.streams.inbound.open(address, self._inbound_is_full)
+        self.input.open(self.session_id, self.factory, address, inbound)
         try:
             proof = None if self.dialed else self.identification.by_certificate(self.transport)
             if proof is None:
@@ -240,11 +239,7 @@ class StreamProtocol(TwistedProtocol):
 
     def end_services(self, reason: str, then: Callable[[], object]) -> None:
         """End the services of the session for ``reason``, some in each slice, then call ``then``."""
-        self._end_services_of("" if self.has_ended else self.session_id, reason, then)
-
-    def _end_services_of(self, session_id: str, reason: str, then: Callable[[], object]) -> None:
-        ending = end_services_then(self._bus.registry, session_id, reason, self.reactor.seconds, then)
-        self._bus.slices.do(ending, self._address)
+        self._ending.end_services("" if self.has_ended else self.session_id, reason, then)
 
     def refuse_input(self, error: RemoteProtocolError) -> None:
         """The client sent something malformed: its session ends."""
@@ -396,12 +391,12 @@ class StreamProtocol(TwistedProtocol):
             failing.ask(self, lambda _: forget(), "outbound-full")
             self.outbound_is_full()
 
-        return self._bus.streams.outbound.open(self._address, give_up)
+        return self._bus.streams.outbound.open(self._ending.address, give_up)
 
     async def send_in_slices(self, frames: Iterator[bytes]) -> None:
         """Send an answer that may be long; to be awaited by :meth:`busy_with`. Others are served in between."""
         send = partial(self._bus.send, self.session_id)
-        await LongAnswer(frames, send, self.link, self._bus.slices, self._address).sent
+        await LongAnswer(frames, send, self.link, self._bus.slices, self._ending.address).sent
 
     def serving_failed(self, failure: Failure) -> None:
         """Serving the client failed. That is a fault of the server or of a plugin, not of the client."""
@@ -440,15 +435,7 @@ class StreamProtocol(TwistedProtocol):
         self._note_limit(limit, value, reason)
         # If the memory of all is full, what was begun is lost already, and nothing that follows could be read.
         words = failing.ask(self, self.last_words, reason) if reason == "slow-consumer" else None
-        if words is not None:
-            self.link.say_last(words)
-        self._close_session(reason)
-        if words is None:
-            self.link.abort()
-        else:
-            seconds = min(self.LAST_WORDS, self._bus.settings.close_timeout)
-            self._abort_call = self.reactor.callLater(seconds, self._abort)
-            self.link.close_when_sent()
+        self._ending.cut(self, reason, words, self.LAST_WORDS)
 
     def _inbound_is_full(self) -> None:
         """The unfinished input of all clients is too large: end this session; see :mod:`bussrv.memory.limits`."""
@@ -476,15 +463,7 @@ class StreamProtocol(TwistedProtocol):
         :returns: fires when the connection is gone.
         """
         gone = self.gone()
-        if not (self.has_ended or self._has_bid_farewell):
-            self._has_bid_farewell = True
-            failing.ask(self, self.farewell, reason)
-        if not self.has_ended:
-            self._close_session(reason)
-            self._abort_call = self.reactor.callLater(self._bus.settings.close_timeout, self._abort)
-            self.link.close_when_sent()
-        if most is not None and self._abort_call is not None:
-            self._abort_call.reset(min(most, max(0.0, self._abort_call.getTime() - self.reactor.seconds())))
+        self._ending.end(self, reason, most)
         return gone
 
     def evict(self, reason: str) -> Deferred[None]:
@@ -496,31 +475,7 @@ class StreamProtocol(TwistedProtocol):
 
     def gone(self) -> Deferred[None]:
         """:returns: fires when the connection is gone."""
-        gone: Deferred[None] = Deferred()
-        self._gone.addCallback(lambda _: gone.callback(None))
-        return gone
-
-    def _abort(self) -> None:
-        self._abort_call = None
-        self.link.abort()
-
-    def _close_session(self, reason: str) -> None:
-        self.input.end()
-        self.identification.cancel()
-        if len(self._bus.registry.state.provided_by(self.session_id)) <= MOST_ENDED:
-            self._close_on_bus(reason)
-        else:
-            self._bus.send(self.session_id, [])  # what was collected for the client, while it may be sent
-            self._end_services_of(self.session_id, reason, partial(self._close_on_bus, reason))
-        failing.ask(self, self.closed, reason)
-
-    def _close_on_bus(self, reason: str) -> None:
-        try:
-            self.close_session(reason)
-        except Exception:
-            failing.note(self, Failure())
-            self._bus.close(self.session_id, reason, self.traffic)
-        self._closed.callback(None)
+        return self._ending.gone()
 
     def close_session(self, reason: str) -> None:
         """The client has gone: close its session. A wire format may have sessions that stay."""
@@ -528,9 +483,7 @@ class StreamProtocol(TwistedProtocol):
 
     def session_gone(self) -> Deferred[None]:
         """:returns: fires when the connection has no session any more."""
-        gone: Deferred[None] = Deferred()
-        self._closed.addCallback(lambda _: gone.callback(None))
-        return gone
+        return self._ending.closed()
 
     def closed(self, reason: str) -> None:
         """Called when the session is closed for ``reason``: nothing can be sent any more. Cancel timers here."""
@@ -555,44 +508,17 @@ class StreamProtocol(TwistedProtocol):
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """The connection is gone."""
         if self.input.state is State.NO_SESSION:
-            self._all_is_gone(None)
+            self._ending.over(self)
             return
         self.input.cut()
         self.link.stopProducing()
         why = self._why_it_ends("client-closed" if reason.check(ConnectionDone) else "connection-lost")
         # In slices: thousands of connections may be lost at once, for example if a machine goes down.
-        self.end_services(why, partial(self._connection_is_gone, why))
-
-    def _connection_is_gone(self, why: str) -> None:
-        if not self.has_ended:
-            self._close_session(why)
-        if self._abort_call is not None:
-            self._abort_call.cancel()
-            self._abort_call = None
-        self._closed.addCallback(self._all_is_gone)
-
-    def _all_is_gone(self, _: None) -> None:
-        """The connection and the session are gone."""
-        self.factory.protocols.discard(self)
-        self._gone.callback(None)
-        if not self.is_busy:
-            self._let_go()
+        self.end_services(why, partial(self._ending.lost, self, why))
 
     def work_is_over(self) -> None:
         """The session has ended, and its work is done now."""
-        if self._gone.called:
-            self._let_go()
-
-    def _let_go(self) -> None:
-        """Have all parts let go of the connection, so that its memory is free at once.
-
-        Otherwise it is free when the garbage collector looks at old objects, which may take minutes: with many clients
-        that come and go, that is memory for all who came meanwhile.
-        """
-        self.input.let_go()
-        self.identification.let_go()
-        if self.input.state is not State.NO_SESSION:
-            self.link.let_go()
+        self._ending.let_go(self)
 
 
 def _withdrawn(action: Action, service: str) -> Refused:
