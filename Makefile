@@ -54,10 +54,10 @@ run: $(RUN) ## start the server, the ports of all wire formats on loopback, jour
 	@exec $(BIN)/twistd -n --pidfile= bussrv $(ARGS)
 
 demo: $(AUDIT) ## show the server at work: clients of every wire format, then the audit
-	@exec $(BIN)/python -m bussrv.demo $(ARGS)
+	@exec $(BIN)/python -m examples.demo $(ARGS)
 
 demo-cluster: $(DEV) ## three servers joined by NATS: what one publishes reaches all, also one that was away
-	@exec $(BIN)/python -m bussrv.demo.cluster
+	@exec $(BIN)/python -m examples.demo.cluster
 
 demo-incident: $(RUN) ## an incident at three linked servers, and ten questions of an operator, each answered by a command
 	@exec $(BIN)/python -m examples.incident $(ARGS)

@@ -21,7 +21,6 @@ from nats.aio.client import Client
 
 from bussrv.bus.links.paths import RemoteSession
 from bussrv.client.spp import SppClient
-from bussrv.demo.cluster import nats_cluster
 from bussrv.testing.server import RunningServer
 from bussrv.testing.uplink import RunningUplink
 from bussrv.uplink.crossing.directory import everything
@@ -31,6 +30,7 @@ from bussrv.uplink.nats.directory_stream import DirectoryStream
 from bussrv.uplink.nats.subjects import Subjects
 from bussrv.wire import spp
 from bussrv.wire.objects import encode_json
+from examples.demo.cluster import nats_cluster
 
 SUBJECTS = Subjects("bench")
 LONGEST = 10.0

@@ -45,7 +45,6 @@ From what everybody uses to what uses everything:
 - ``synth``: made-up journals
 - ``starter``: the first files of a server
 - ``cli``: the command ``bussrv``
-- ``demo``: the tour, ``make demo``
 - ``testing``: tools for tests of bussrv and of plugins
 
 Tests: ``tests``, in directories of the same names; see ``tests/__init__.py`` for the others.

@@ -110,7 +110,6 @@ BESIDE: Table = {
         *("bussrv.bus.services.bridge", "bussrv.registry.state.session"),
     ),
     "bussrv.cli": ("bussrv",),
-    "bussrv.demo": (*BASE, "bussrv.wire", "bussrv.journal.reading", "bussrv.client", "bussrv.cli", "bussrv.testing"),
     "bussrv.embedding": ("bussrv", PLUGIN),
     "bussrv.testing": ("bussrv",),
 }
@@ -127,7 +126,6 @@ THIRD_PARTIES: Table = {
     "bussrv.uplink.nats": ("msgspec", "nats"),
     "bussrv.uplink.crossing": ("msgspec",),
     "bussrv.uplink": ("prometheus_client",),
-    "bussrv.demo": (),
     "bussrv.testing.server": (),
     "bussrv.audit.fold": ("msgspec", "numpy", "pyarrow"),
     "bussrv.audit": (

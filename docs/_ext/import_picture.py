@@ -1,7 +1,7 @@
 """Draw which package imports which, from the source: ``python docs/_ext/import_picture.py`` writes the picture anew.
 
 A package stands above all that it imports. An arrow is left out if it follows from others. Modules that import no
-package are one box, *base*. The demonstration and the tools for tests are left out.
+package are one box, *base*. The tools for tests are left out.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 PICTURE = ROOT / "docs/explanation/imports.svg"
 
 BASE = "base"
-LEFT_OUT = ("__init__", "demo", "testing")
+LEFT_OUT = ("__init__", "testing")
 BOX_WIDTH, BOX_HEIGHT = 92, 32
 COLUMN, ROW = 108, 74
 SWEEPS = 24

@@ -14,8 +14,8 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
-from bussrv.demo.clients import say, tell
 from bussrv.testing.server import RunningServer
+from examples.demo.clients import say, tell
 from examples.incident import troubles
 from examples.incident.office import SERVERS, Office, Staff
 from examples.incident.questions import CLOSED, DOOR, GUESSED, HEALTH, LINK, LOOK, OUTAGE, POLICY, WAITING, WHY, ask

@@ -11,10 +11,10 @@ from bussrv.client.business import BusinessClient
 from bussrv.client.inbus import InbusSubscriber
 from bussrv.client.objects import ObjectsClient
 from bussrv.client.spp import SppClient
-from bussrv.demo.clients import MqttClient, free_ports
 from bussrv.policy.logins.users import hash_secret
 from bussrv.testing.server import RunningServer
 from bussrv.wire import spp
+from examples.demo.clients import MqttClient, free_ports
 from examples.incident.cable import LOOPBACK, Cable
 
 SERVERS = ("hall", "cellar", "attic")

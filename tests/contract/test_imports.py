@@ -20,10 +20,14 @@ STRICT: Mapping[str, tuple[str, ...]] = {
     "docs/how-to/plugins.md": (),
     "docs/tutorial": CLIENTS,
     "examples": CLIENTS,
-    # A tour with servers and clients of its own, like `make demo`.
+    # Tours with servers and clients of their own: `make demo`, `make demo-cluster` and `make demo-incident`.
+    "examples/demo": (
+        *CLIENTS,
+        *("bussrv.cli", "bussrv.events.event_name", "bussrv.journal.reading.read_journal"),
+        *("bussrv.wire.mqtt", "bussrv.wire.spp"),
+    ),
     "examples/incident": (
         *CLIENTS,
-        "bussrv.demo",
         "bussrv.cli",
         "bussrv.policy.logins.users.hash_secret",
         "bussrv.wire.spp",

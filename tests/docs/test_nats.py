@@ -10,13 +10,13 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from bussrv.cli.commands.operate.uplink import uplink
-from bussrv.demo.cluster import main
 from bussrv.testing.server import RunningServer
 from bussrv.testing.uplink import RunningUplink
 from bussrv.uplink.crossing import frames, peers
 from bussrv.uplink.figures import PREFIX
 from bussrv.uplink.nats.session import COUNTERS
 from bussrv.uplink.nats.settings import PASSWORD
+from examples.demo.cluster import main
 from tests.docs.commands import says
 from tests.docs.pages import blocks, page, rows
 from tests.uplink.nats_cluster import NatsCluster

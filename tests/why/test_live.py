@@ -26,7 +26,6 @@ from bussrv.client.business import BusinessClient
 from bussrv.client.inbus import InbusSubscriber
 from bussrv.client.objects import ObjectsClient
 from bussrv.client.spp import SppClient
-from bussrv.demo.clients import MqttClient
 from bussrv.journal.moments import parse_moment
 from bussrv.testing.server import RunningServer
 from bussrv.values import OCTET_STREAM, UTF8_TEXT
@@ -34,6 +33,7 @@ from bussrv.why.answer import Answer, Verdict, answer
 from bussrv.why.past import past_of
 from bussrv.why.question import Question
 from bussrv.wire import spp
+from examples.demo.clients import MqttClient
 from tests.admin.test_tap import Stream
 from tests.docs.devices import wait_until_subscribed
 from tests.forked import ForkedServer

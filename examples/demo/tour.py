@@ -18,11 +18,11 @@ from bussrv.client.events import Message
 from bussrv.client.inbus import InbusSubscriber
 from bussrv.client.objects import ObjectsClient
 from bussrv.client.spp import SppClient
-from bussrv.demo.clients import MqttClient, say, show_info, show_object, tell
 from bussrv.events import event_name
 from bussrv.journal.reading import read_journal
 from bussrv.testing.server import RunningServer
 from bussrv.wire import spp
+from examples.demo.clients import MqttClient, say, show_info, show_object, tell
 
 TV = "tv"
 THERMOMETER = "thermometer"

@@ -21,10 +21,10 @@ from bussrv.client.business import BusinessClient
 from bussrv.client.events import Gap, Message
 from bussrv.client.inbus import InbusSubscriber
 from bussrv.client.spp import SppClient
-from bussrv.demo.clients import MqttClient, free_ports, say, show_object, tell
 from bussrv.testing.server import RunningServer
 from bussrv.testing.uplink import RunningUplink
 from bussrv.wire import spp
+from examples.demo.clients import MqttClient, free_ports, say, show_object, tell
 
 NAMES = ("hall", "cellar", "attic")
 NEWS = "news"

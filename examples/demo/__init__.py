@@ -5,5 +5,5 @@
 - ``cluster``: ``make demo-cluster``: three servers, three uplinks and three servers of NATS
 - ``tour``: a server on free ports, a client of every wire format, and the audit of what happened
 
-Tests: ``tests/end_to_end``.
+Tests: ``tests/docs``.
 """

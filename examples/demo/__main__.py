@@ -1,5 +1,5 @@
 """``make demo``: the tour."""
 
-from bussrv.demo.tour import main
+from examples.demo.tour import main
 
 raise SystemExit(main())
