@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from typing import Any
 
+import pytest
+
 from bussrv.client.address import Address
+from bussrv.client.aio import connect
 from bussrv.client.core.inbox import Inbox
-from bussrv.client.events import Message
-from bussrv.client.settings import Settings
+from bussrv.client.events import Message, State
+from bussrv.client.settings import Backoff, Buffer, OfflinePolicy, Settings
 from bussrv.client.shell.driver import MOST_UNSENT, Driver, _Stream
 from bussrv.wire.objects import encode
 from tests.client.shells import run
@@ -137,3 +141,31 @@ def test_a_request_alone_is_sent_at_once_and_others_together() -> None:
         assert ask() == 4
 
     run(check())
+
+
+def test_one_that_waits_for_its_server_says_so_once(closed_port: int, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "bussrv.client")
+
+    async def work(offline: OfflinePolicy) -> None:
+        tried: list[State] = []
+        third = asyncio.Event()
+
+        def observe(state: State) -> None:
+            tried.append(state)
+            if len(tried) == 3:
+                third.set()
+
+        quick = Backoff(0.001, 0.001)
+        bus = connect(f"bus://127.0.0.1:{closed_port}", offline=offline, reconnect=quick, on_state=observe)
+        entering = asyncio.create_task(bus.__aenter__())
+        await third.wait()
+        entering.cancel()
+        await asyncio.wait([entering])
+        if not entering.cancelled():
+            await bus.close()
+
+    for offline in ("wait", Buffer()):
+        caplog.clear()
+        run(work(offline))
+        (said,) = (each.getMessage() for each in caplog.records)
+        assert said.startswith(f"not connected: cannot connect to 127.0.0.1 port {closed_port}: ")

@@ -25,7 +25,7 @@ from tests.forked import ForkedServer
 
 pytestmark = pytest.mark.processes
 
-SENSOR, PRICES, PRIMES, GATEWAY, MQTT, WEB, FIXTURES = blocks("docs/how-to/client-recipes.md", "python")
+SENSOR, PRICES, SHOP, PRIMES, GATEWAY, MQTT, WEB, FIXTURES = blocks("docs/how-to/client-recipes.md", "python")
 QUICK = Backoff(0.01, 0.1)
 MOSQUITTO = shutil.which("mosquitto", path="/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin")
 
@@ -104,9 +104,9 @@ def test_the_sensor(tmp_path: Path) -> None:
         server.wait()
 
 
-def test_a_service_with_50_requests(tmp_path: Path) -> None:
-    """All 50 are handled at the same time, before the server is killed and after it."""
-    assert len(PRICES.splitlines()) < 40
+def test_a_service_and_a_client_with_50_requests(tmp_path: Path) -> None:
+    """All 50 are handled at the same time. The client may also begin while the server is dead."""
+    assert max(len(PRICES.splitlines()), len(SHOP.splitlines())) < 40
     journal = tmp_path / "journal"
     server: RunningServer = ForkedServer(journal)
     port = server.port("objects")
@@ -124,18 +124,20 @@ async def together():
 """
     program = together + PRICES.replace("asyncio.sleep(0.2)", "together()")
 
-    async def work() -> None:
-        nonlocal server
-        async with connect(url(port), offline="wait", reconnect=QUICK) as bus:
-            for _ in range(2):
-                products = [b"tea", b"coffee"] * 25
-                found = await asyncio.gather(*(answered(bus, "price", each) for each in products))
-                assert found == [b"2.40", b"2.90"] * 25
-                server = await asyncio.to_thread(kill_and_restart, server, journal)
+    def ask() -> subprocess.Popen[str]:
+        written = SHOP.replace("127.0.0.1:7890", f"127.0.0.1:{port}")
+        return subprocess.Popen([sys.executable, "-c", written], stdout=subprocess.PIPE, text=True)
 
     try:
         with running("import asyncio\n" + program, ("127.0.0.1:7890", port)):
-            run(work())
+            for is_dead in (False, True):
+                if is_dead:
+                    server.process.kill()
+                    server.wait()
+                with ask() as client:
+                    if is_dead:
+                        server = ForkedServer(journal, ["--objects", f"tcp:{port}:interface=127.0.0.1"])
+                    assert client.communicate(timeout=PATIENCE)[0] == f"{['2.40', '2.90'] * 25}\n"
     finally:
         server.process.kill()
         server.wait()

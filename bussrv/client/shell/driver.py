@@ -339,7 +339,9 @@ class Driver:
             log.info("connected to %s", state.address)
         elif isinstance(state, Down):
             again = "" if state.retry_in is None else f"; trying again in {state.retry_in:.1f} s"
-            level = logging.WARNING if self._was_up and not self.is_closed else logging.DEBUG
+            # One that waits for its server from the beginning is told once.
+            is_news = self._was_up or (self._failures == 1 and self.core.settings.offline != "raise")
+            level = logging.WARNING if is_news and not self.is_closed else logging.DEBUG
             log.log(level, "not connected: %s (%s)%s", state.message, state.reason, again)
         elif isinstance(state, Refusal):
             log.warning("the server refused something: %s (%s)", state.message, state.reason)
