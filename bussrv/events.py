@@ -328,7 +328,9 @@ class SealWitnessed(Event, frozen=True, tag="seal.witnessed"):
 
 
 class SealRefused(Event, frozen=True, tag="seal.refused"):
-    """A ``witness`` does not cosign the checkpoint of a seal, whose tree has ``size`` records. ``message`` says why."""
+    """A ``witness`` does not cosign the checkpoint of a seal, whose tree has ``size`` records. ``message`` says why: it
+    refuses, or it cannot be asked for an hour or more.
+    """
 
     OUTCOME = "refused"
 

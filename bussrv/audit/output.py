@@ -33,7 +33,7 @@ CSV = "csv"
 
 PUBLISHED = (
     *("findings", "segments", "boots", "servers", "sessions", "absences", "concurrency", "services", "uptimes"),
-    *("orphans", "events", "refusals", "links", "leases", "talkers", "identities", "storms"),
+    *("orphans", "events", "refusals", "links", "leases", "talkers", "identities", "storms", "witnesses"),
 )
 """The tables that an audit publishes."""
 

@@ -10,12 +10,13 @@ An incident that is about no finding of an audit is one of these:
 5. ``takeover``: the returns to one durable session of another user than its own.
 6. ``outage``: the outages of one service that began when a provider was lost, if one took ``LONG``. If its last
    provider left by itself, that is none.
+7. ``witness``: the refusals of one witness to cosign the journal, or that it was away for long.
 
 A running server knows conditions besides. An audit knows none of them:
 
-7. ``link``: the link to one server, which should be there and is not, or over which objects were lost.
-8. ``clock``: the clock of another server is not that of this one.
-9. ``trouble``: a check of its health fails, or its clock was set.
+8. ``link``: the link to one server, which should be there and is not, or over which objects were lost.
+9. ``clock``: the clock of another server is not that of this one.
+10. ``trouble``: a check of its health fails, or its clock was set.
 """
 
 from __future__ import annotations
@@ -52,18 +53,19 @@ class Incident(Struct, frozen=True, kw_only=True):
 
     :ivar what: a key of :data:`RULES`; of findings of an audit ``damage`` or ``session``.
     :ivar severity: of the worst finding; ``event`` if it is about no finding.
-    :ivar number: of findings, of refusals, of crashes, of sessions at the same time, of takeovers, of outages, or how
-        often a condition began.
+    :ivar number: of findings, of refusals, of crashes, of sessions at the same time, of takeovers, of outages, or of
+        times that a witness said so, or how often a condition began.
     :ivar others: of addresses that guessed; of sessions in storms; of objects that were lost between servers, at
         least; of sessions that the findings are about.
     :ivar kinds: the kinds of findings, or the events of refusals.
     :ivar seconds: the longest outage, or the longest time without the server.
-    :ivar lasts: whether that outage, or the condition, is not over at the last record.
+    :ivar lasts: whether that outage, or the condition, is not over at the last record; or the witness has not cosigned
+        since.
     :ivar journal, segment, first_seq, last_seq: the place; without a number the time is the place.
-    :ivar subject: the routing id, the session that was taken over, the service, the other server, or the name of the
-        check.
+    :ivar subject: the routing id, the session that was taken over, the service, the witness, the other server, or the
+        name of the check.
     :ivar sources: some of the addresses that guessed.
-    :ivar detail: a sentence about a condition.
+    :ivar detail: a sentence about a condition, or the last one of a witness.
     """
 
     what: str
@@ -125,6 +127,7 @@ RULES: Mapping[str, Rule] = {
     "identity": Rule(lambda row: row.number > 0, lambda row: row.number),
     "takeover": Rule(lambda row: row.number > 0, lambda row: row.number),
     "outage": Rule(lambda row: (row.seconds or 0) >= LONG, lambda row: row.seconds or 0),
+    "witness": Rule(lambda row: row.number > 0, lambda row: row.number),
     "link": Rule(lambda row: row.number + row.others > 0, lambda row: row.lasts),
     "clock": Rule(lambda row: row.number > 0, lambda row: row.lasts),
     "trouble": Rule(lambda row: row.number > 0, lambda row: row.lasts),
@@ -192,6 +195,7 @@ WEIGHTS = {
     "guessing": GRAVE,
     "crash": SERIOUS,
     "outage": SERIOUS,
+    "witness": SERIOUS,
     "link": SERIOUS,
     "clock": SERIOUS,
     "trouble": SERIOUS,

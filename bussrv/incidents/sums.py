@@ -35,6 +35,9 @@ MOST_NAMES = 8
 MOST_GUESSING = 64
 """The most addresses that are counted of those that failed to log in as one user."""
 
+MOST_WITNESSES = 64
+"""The most witnesses that are kept apart."""
+
 _MINUTE = 60_000_000
 _OTHER_NAMES = "\0others"
 
@@ -93,6 +96,17 @@ class _User(Struct):
     addresses: set[str]
 
 
+class _Witness(Struct):
+    """The refusals of a witness, and the reason of the last one.
+
+    :ivar over: when it cosigned again, UTC microseconds; ``None``: it has not.
+    """
+
+    tally: Tally = field(default_factory=Tally)
+    message: str = ""
+    over: int | None = None
+
+
 class Sums:
     """The sums of the records of one server.
 
@@ -109,6 +123,7 @@ class Sums:
         self.presence = Presence(server, self.not_kept, self._is_over)
         self._addresses: Table[str, _Address] = Table(MOST_ADDRESSES, _Address, self._drop_address)
         self._users: Table[str, _User] = Table(MOST_USERS, lambda: _User(Tally(), set()), self._drop_user)
+        self._witnesses: Table[str, _Witness] = Table(MOST_WITNESSES, _Witness, self._drop_witness)
         self._crashes = Tally()
         self._down: int | None = None
         self._boot: str | None = None
@@ -181,6 +196,20 @@ class Sums:
         openings.add(record, 1 + (event.suppressed or 0))
         found.total += 1 + (event.suppressed or 0)
 
+    def _not_cosigned(self, record: Record) -> None:
+        event = record.event
+        assert isinstance(event, ev.SealRefused)
+        found = self._witnesses.used(cut(event.witness) or "")
+        found.tally.add(record, event_name(event))
+        found.message, found.over = cut(event.message) or "", None
+
+    def _cosigned(self, record: Record) -> None:
+        event = record.event
+        assert isinstance(event, ev.SealWitnessed)
+        found = self._witnesses.get(cut(event.witness) or "")
+        if found is not None and found.over is None:
+            found.over = record.time
+
     # Sums.
 
     def rows(self, now: int) -> Iterator[Incident]:
@@ -192,6 +221,8 @@ class Sums:
                 yield from self._of_address(address, found, guessing)
         if self._crashes.number:
             yield self._crash()
+        for name, witness in self._witnesses.items():
+            yield self._of_witness(name, witness)
         yield from self.presence.rows(now)
 
     def _guessed(self) -> Iterator[tuple[str, Incident]]:
@@ -269,6 +300,20 @@ class Sums:
             end=tally.end,
         )
 
+    def _of_witness(self, name: str, witness: _Witness) -> Incident:
+        tally = witness.tally
+        return Incident(
+            what="witness",
+            server=self.server,
+            subject=name,
+            number=tally.number,
+            lasts=witness.over is None,
+            detail=witness.message,
+            first_seq=tally.first_seq,
+            begin=tally.begin,
+            end=tally.end,
+        )
+
     def forget(self, before: int) -> None:
         """Forget that of which nothing happened since a moment. Its incidents are over."""
         # Both tables are in the order of use.
@@ -287,6 +332,10 @@ class Sums:
         if self._crashes.number and is_quiet(self._crashes.end or 0, before):
             self._is_over(self._crash())
             self._crashes, self._down = Tally(), None
+        for name, witness in self._witnesses.items():
+            if witness.over is not None and is_quiet(witness.over, before):
+                self._witnesses.forget(name)
+                self._is_over(self._of_witness(name, witness))
         self.presence.forget(before)
 
     def _is_over(self, row: Incident) -> None:
@@ -297,6 +346,10 @@ class Sums:
         self.not_kept["addresses"] += 1
         for row in self._of_address(address, found, set()):
             self._is_over(row)
+
+    def _drop_witness(self, name: str, witness: _Witness) -> None:
+        self.not_kept["witnesses"] += 1
+        self._is_over(self._of_witness(name, witness))
 
     def _drop_user(self, name: str, user: _User) -> None:
         self.not_kept["users"] += 1
@@ -311,6 +364,8 @@ _TAKES: dict[type[Event], Callable[[Sums, Record], None]] = {
     **{each: Sums._refuse for each in ev.EVENT_CLASSES if event_name(each) in REFUSALS},
     ev.SessionOpened: Sums._opened,
     ev.ServerStopped: Sums._stop,
+    ev.SealRefused: Sums._not_cosigned,
+    ev.SealWitnessed: Sums._cosigned,
     ev.SessionIdentified: _of_presence(Presence.identified),
     ev.AuthSucceeded: _of_presence(Presence.identified),
     ev.SessionClosed: _of_presence(Presence.closed),

@@ -16,6 +16,8 @@ NEXT = {
     "identity": "Find out which of these clients should have the id.",
     "takeover": "A server gives a session back to its own user only. Find out who could change its records.",
     "outage": "The history says which client left, and why.",
+    "witness": "Look at the witness, and at the network. If it has cosigned more records, or another history, the "
+    "journal was cut, rolled back or rewritten: keep it as it is, and verify it with `--witness-key`.",
     "link": "`bussrv links` says since when and why. Look at the other server, and at the network.",
     "clock": "Have all servers take the time from one source. Until then, times of their records differ.",
 }
@@ -31,6 +33,7 @@ NAMES = {
     "identity": ("contested routing id", "contested routing ids"),
     "takeover": ("session that another user took over", "sessions that other users took over"),
     "outage": ("service that was down", "services that were down"),
+    "witness": ("witness that did not cosign", "witnesses that did not cosign"),
     "link": ("link to another server that was lost", "links to other servers that were lost"),
     "clock": ("other server with another time", "other servers with another time"),
     "trouble": ("trouble of the server", "troubles of the server"),
@@ -43,6 +46,7 @@ _TITLES = {
     "identity": "Several sessions had one routing id at the same time",
     "takeover": "Another user took over a session",
     "clock": "The clock of another server differs",
+    "witness": "A witness does not cosign the journal",
 }
 
 _TROUBLES = {
@@ -99,6 +103,9 @@ def what_happened(incident: Incident) -> str:
         "outage": ("the only outage" if number == 1 else f"the longest of {many(number, 'outage')}")
         + " after a lost provider"
         + ("; still down at the last record" if incident.lasts else ""),
+        "witness": f"{many(number, 'refusal')}; "
+        + ("not cosigned since" if incident.lasts else "cosigned again")
+        + (f": {incident.detail}" if incident.detail else ""),
         "link": _link(incident),
         "clock": incident.detail or "",
         "trouble": incident.detail or "",

@@ -25,6 +25,9 @@ LOOK = 1.0
 EVERY = 60.0
 """The seconds between two checkpoints of a segment that grows."""
 
+AWAY = 3600.0
+"""The seconds after which a witness that cannot be asked is said in the journal not to cosign."""
+
 _ATTEMPTS = 2
 """The first request may not know the size that the witness cosigned last."""
 
@@ -92,14 +95,21 @@ class Submitter:
     """Asks one witness.
 
     :param post: posts a body to a URL.
+    :param seconds: a clock that nobody sets.
     """
 
     def __init__(
-        self, address: WitnessAddress, journal: SealedJournal, post: Callable[[str, bytes], Deferred[Posted]]
+        self,
+        address: WitnessAddress,
+        journal: SealedJournal,
+        post: Callable[[str, bytes], Deferred[Posted]],
+        seconds: Callable[[], float],
     ) -> None:
         self._address = address
         self._journal = journal
         self._post = post
+        self._seconds = seconds
+        self._away_since: float | None = None
         self._begin = 1
         self._known = 0
         self._size: int | None = None
@@ -126,19 +136,28 @@ class Submitter:
             raise
         except RefusedByWitness as error:
             self._fail(str(error))
-            if self._said == self._trouble:
-                return 0
-            self._said = self._trouble
-            self._journal.refused(name, size, self._trouble)
-            return 1
+            self._away_since = None
+            return self._say_refused(size, self._trouble)
         except Exception as error:
             self._fail(str(error) or type(error).__name__)
-            return 0
+            if self._away_since is None:
+                self._away_since = self._seconds()
+            is_long = self._seconds() - self._away_since >= AWAY
+            return self._say_refused(size, "it cannot be asked for an hour or more") if is_long else 0
         self._known = self._size = size
         self._trouble = self._said = ""
+        self._away_since = None
         log.info("the witness {name} cosigned {size} records", event="witness.cosigned", name=name, size=size)
         self._journal.cosign(sealed.seal, signatures)
         self._journal.witnessed(name, size)
+        return 1
+
+    def _say_refused(self, size: int, message: str) -> int:
+        """Say in the journal that it does not cosign, once for each reason. :returns: how many records that takes."""
+        if self._said == message:
+            return 0
+        self._said = message
+        self._journal.refused(self._address.name, size, message)
         return 1
 
     def _fail(self, message: str) -> None:
@@ -204,7 +223,7 @@ class Witnesses:
     ) -> None:
         self._journal = journal
         self._reactor = reactor
-        self._submitters = [Submitter(each, journal, post) for each in addresses]
+        self._submitters = [Submitter(each, journal, post, reactor.seconds) for each in addresses]
         self._under_way: dict[Submitter, Deferred[Any]] = {}
         self._looking = LoopingCall(self._look)
         self._looking.clock = reactor

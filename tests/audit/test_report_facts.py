@@ -65,6 +65,8 @@ SCHEMAS = {
     "claimed array<string>",
     "storms": "server string, protocol string, address string, first_seq bigint, begin timestamp, "
     "end timestamp, openings bigint, peak bigint",
+    "witnesses": "server string, witness string, cosigned bigint, size bigint, refused bigint, first_seq bigint, "
+    "begin timestamp, end timestamp, lasts boolean, message string",
 }
 
 KINDS = {"string": pa.string(), "bigint": pa.int64(), "timestamp": pa.timestamp("us", tz="UTC"),

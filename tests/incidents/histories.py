@@ -42,6 +42,7 @@ STEPS = st.one_of(
     st.tuples(st.just("wait"), st.sampled_from((0, 7, 30, 61, 90))),
     st.tuples(st.just("pace"), st.sampled_from((0, SECOND // 4))),
     st.tuples(st.just("boot"), st.booleans()),
+    st.tuples(st.just("witness"), st.sampled_from(("w/1", "w/2")), st.sampled_from((None, None, "away", "422"))),
     # What chance alone would bring about too seldom.
     st.tuples(st.just("guess"), st.sampled_from(("ann", "ben")), st.integers(2, 4), st.integers(1, 5)),
     st.tuples(
@@ -68,6 +69,8 @@ EVERY_KIND: list[list[tuple[Any, ...]]] = [
     [("take_over", "ben", 1)],
     [("lose", "lamp", "connection-lost", 61, True)],
     [("lose", "lamp", "connection-lost", 61, False)],
+    [("witness", "w/1", "away")],
+    [("witness", "w/1", "422"), ("witness", "w/1", None)],
 ]
 """Histories with an incident each."""
 
@@ -115,6 +118,13 @@ class History:
             self._write(ev.ServerRecovered(sessions_closed=len(self._open)))
         for session in tuple(self._open):
             self._end(session, "server-crashed")
+
+    def _witness(self, name: str, refusal: str | None) -> None:
+        """A witness cosigns, or says why not."""
+        if refusal is None:
+            self._write(ev.SealWitnessed(witness=name, size=len(self.records)))
+        else:
+            self._write(ev.SealRefused(witness=name, size=len(self.records), message=refusal))
 
     def _refuse(self, event: str, peer: str | None, user: str | None, times: int, suppressed: int | None) -> None:
         about: dict[str, Any] = {"peer": peer, "suppressed": suppressed, "protocol": "spp"}

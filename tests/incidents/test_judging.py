@@ -25,6 +25,7 @@ ROWS = {
     "address": (Incident(what="address", number=NOTABLE - 1, others=1), "number", "others"),
     "crash": (Incident(what="crash", number=1), "number"),
     "identity": (Incident(what="identity", number=1), "number"),
+    "witness": (Incident(what="witness", number=1), "number"),
     "takeover": (Incident(what="takeover", number=1), "number"),
     "outage": (Incident(what="outage", number=1, seconds=float(LONG)), "seconds"),
     "link": (Incident(what="link", number=1, subject="attic", detail="attic is not linked"), "number"),

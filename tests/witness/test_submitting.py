@@ -23,7 +23,7 @@ from bussrv.transparency.witnessing import (
     parse_submission,
 )
 from bussrv.witness.memory import Cosigned, WitnessMemory
-from bussrv.witness.submitting import EVERY, SealedNote, Witnesses
+from bussrv.witness.submitting import AWAY, EVERY, SealedNote, Witnesses
 from bussrv.witness.witness import Witness
 from tests.witness.logs import Log
 
@@ -182,6 +182,33 @@ def test_a_journal_that_forgot_its_end_is_told_so_once() -> None:
     assert refused[0][3] == "it has cosigned 9 records, and this journal has 5"
     assert refused[1][3].startswith("422 the proof does not show that the 9 cosigned entries of hall.example")
     assert len(place.journal.kept) == 1
+
+
+def test_a_witness_that_is_away_for_an_hour_is_said_once() -> None:
+    place = Place()
+
+    def grow(minutes: int) -> None:
+        for _ in range(minutes):
+            place.journal.grow(b"x")
+            place.pass_time(EVERY)
+
+    def said() -> list[tuple[str, str]]:
+        return [(kind, message) for kind, _, _, message in place.journal.said if kind == "refused"]
+
+    place.answer = lambda body: fail(NotPosted("no route"))
+    grow(int(AWAY / EVERY))
+    assert said() == []
+    grow(10)
+    away = ("refused", "it cannot be asked for an hour or more")
+    assert said() == [away]
+    place.answer = place.honest
+    grow(1)
+    # It was there in between, so the hour begins again.
+    place.answer = lambda body: fail(NotPosted("no route"))
+    grow(int(AWAY / EVERY))
+    assert said() == [away]
+    grow(1)
+    assert said() == [away, away]
 
 
 ANSWERS = {

@@ -293,6 +293,12 @@ class Folding:
         about = (record.routing_id, record.seq, at, record.mono, record.boot, record.reason)
         self._rows["links"].append((server, *about, is_up, False))
 
+    def _cosigning(self, server: str, record: FoldLine, at: int) -> None:
+        if self._period.holds(at):
+            is_refused = record.event == "seal.refused"
+            about = (record.witness, record.seq, at, record.size, is_refused, record.message)
+            self._rows["cosignings"].append((server, *about))
+
     def _disk(self, server: str, record: FoldLine, at: int) -> None:
         self._rows["disk"].append((server, record.event, record.seq, at, record.mono))
 
@@ -339,6 +345,7 @@ _OTHERS: dict[str, Callable[[Folding, str, FoldLine, int], None]] = {
     "session.closed": Folding._close,
     **dict.fromkeys(REFUSALS, Folding._refuse),
     **dict.fromkeys(("link.up", "link.down"), Folding._link),
+    **dict.fromkeys(("seal.witnessed", "seal.refused"), Folding._cosigning),
     **dict.fromkeys(("journal.degraded", "journal.restored"), Folding._disk),
     **dict.fromkeys(("server.started", "server.stopped", "server.recovered", "journal.salvaged"), Folding._tell),
 }

@@ -148,6 +148,11 @@ _OUTAGES = f"""
     ) AS ranked
     WHERE place = 1 AND seconds >= {LONG}"""
 
+_WITNESSES = """
+    SELECT 'witness' AS what, server, witness AS subject, refused AS number, lasts, message AS detail, first_seq, begin,
+        until
+    FROM @witnesses WHERE refused > 0"""
+
 _ORDER = f"severity_rank, number DESC, {first('server', 'first_seq', 'session')}"
 
 
@@ -167,6 +172,7 @@ _SUMS = {
     "identity": (_IDENTITIES, most_of("number"), "subject"),
     "takeover": (_TAKEOVERS, most_of("number"), "subject"),
     "outage": (_OUTAGES, most_of("seconds"), "subject"),
+    "witness": (_WITNESSES, most_of("number"), "subject"),
 }
 """The sums of each kind, the order of the worst, and what else tells them apart."""
 

@@ -24,7 +24,7 @@ MOST_FOUND = 2
 MOST_KINDS = 4
 """The most kinds of findings that an incident names."""
 
-MOST_OF_EACH = {"guessing": 1, "address": 2, "crash": 1, "identity": 1, "takeover": 1, "outage": 1}
+MOST_OF_EACH = {"guessing": 1, "address": 2, "crash": 1, "identity": 1, "takeover": 1, "outage": 1, "witness": 1}
 """The most of each other kind."""
 
 _CHAPTERS = {
@@ -35,6 +35,7 @@ _CHAPTERS = {
     "takeover": "sessions",
     "outage": "services",
     "logins": "refusals",
+    "witness": "integrity",
 }
 
 _NEXT = {

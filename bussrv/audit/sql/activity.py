@@ -88,6 +88,15 @@ GROUP BY server, protocol, address, storm
 SELECT server, session, kind, routing_id, address, service, added, renewed, expired, renewals, reason
 FROM @fact_leases WHERE expired >= :since
 """,
+    "witnesses": """
+SELECT server, witness, CAST(sum(CASE WHEN refused THEN 0 ELSE 1 END) AS BIGINT) AS cosigned,
+    max(CASE WHEN NOT refused THEN size END) AS size,
+    CAST(sum(CASE WHEN refused THEN 1 ELSE 0 END) AS BIGINT) AS refused,
+    min(CASE WHEN refused THEN seq END) AS first_seq, min(CASE WHEN refused THEN moment END) AS begin,
+    max(CASE WHEN refused THEN moment END) AS until, max_by(refused, seq) AS lasts,
+    max_by(message, CASE WHEN refused THEN seq END) AS message
+FROM @fact_cosignings GROUP BY server, witness
+""",
     "sessions": """
 SELECT session, server, protocol, routing_id, actor, claimed, name, role, peer, address, state, opened, closed,
     duration / 1000000 AS duration_seconds, reason, objects_in, objects_out, bytes_in, bytes_out, persistent, home,
