@@ -1,19 +1,20 @@
 """A real Chromium for tests of web pages, driven by Playwright, and axe for what a screen reader needs.
 
 Debian's Chromium is used: Playwright's wheel brings the driver, but no browser. Where there is none, tests are skipped.
-A module has one browser with one profile, and each test a page of its own. A profile for each test, and a process for
-each page, would take twice the time. The browser ends with the module, because the driver runs an asyncio loop in this
-thread, and later tests could not run one of theirs.
+A run has one browser with one profile, and each test a page of its own: to start a browser takes three seconds of CPU.
+A profile for each test, and a process for each page, would take twice the time.
 """
 
 from __future__ import annotations
 
+import asyncio
 import http.server
 import os
 import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from importlib import resources
 from pathlib import Path
@@ -72,24 +73,49 @@ def opened() -> Iterator[Browser]:
         browser.close()
 
 
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    """One Chromium for the tests of a module; they are marked ``processes``."""
+@dataclass
+class Running:
+    """:ivar loop: of the driver."""
+
+    browser: Browser
+    profile: BrowserContext
+    loop: asyncio.AbstractEventLoop
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """The loop is the one of this thread. Otherwise a test may run another one."""
+        asyncio._set_running_loop(self.loop)
+        yield
+        asyncio._set_running_loop(None)
+
+
+@pytest.fixture(scope="session")
+def running_chromium() -> Iterator[Running]:
+    """The one Chromium, and a profile. An empty page of this machine is open in it all the time, since the process of a
+    site ends with its last page."""
     if program() is None:
         pytest.skip("Chromium is not installed; on Debian it is the package chromium")
-    with opened() as browser:
-        yield browser
-
-
-@pytest.fixture(scope="module")
-def profile(chromium: Browser) -> Iterator[BrowserContext]:
-    """The profile of a module. An empty page of this machine is open in it all the time, since the process of a site
-    ends with its last page."""
-    with chromium.new_context() as context:
-        empty = context.new_page()
+    with opened() as browser, browser.new_context() as profile:
+        empty = profile.new_page()
         empty.route(HERE, lambda route: route.fulfill(content_type="text/html", body="<link rel=icon href='data:,'>"))
         empty.goto(HERE)
-        yield context
+        loop = asyncio.get_running_loop()
+        asyncio._set_running_loop(None)
+        yield Running(browser, profile, loop)
+        asyncio._set_running_loop(loop)
+
+
+@pytest.fixture
+def chromium(running_chromium: Running) -> Iterator[Browser]:
+    """The Chromium of this process; tests that use it are marked ``processes``."""
+    with running_chromium.in_use():
+        yield running_chromium.browser
+
+
+@pytest.fixture
+def profile(running_chromium: Running, chromium: Browser) -> BrowserContext:
+    """The profile that pages have unless they need settings of their own."""
+    return running_chromium.profile
 
 
 @pytest.fixture

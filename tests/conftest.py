@@ -25,7 +25,7 @@ from twisted.logger import LogEvent, Logger, LogPublisher, globalLogPublisher
 
 from bussrv.policy.logins.users import SecretHash
 from bussrv.server.running.process import ALL, OLDER, YOUNG
-from tests.browser import chromium, page, profile  # noqa: F401 (fixtures of all tests)
+from tests.browser import chromium, page, profile, running_chromium  # noqa: F401 (fixtures of all tests)
 from tests.counters import UNKNOWN, KnownCounters
 from tests.forked import Nursery
 from tests.places import take_memory
@@ -82,7 +82,17 @@ WITH_SPARK = frozenset(
 ) | {"tests/audit/source/test_datasource.py", "tests/audit/source/test_docs.py"}
 """The modules with tests that use the one Spark session."""
 
-PROGRAMS = frozenset({"nats_server", "nats_cluster"})
+WITH_BROWSER = frozenset(
+    f"tests/admin/dashboard/test_{name}.py"
+    for name in ("dashboard", "folding", "history", "incidents", "large", "looks", "servers")
+) | {
+    *(f"tests/docs/test_{name}.py" for name in ("other_languages", "proxies", "site", "websocket")),
+    *("tests/audit/test_looks.py", "tests/end_to_end/test_mqtt_js.py", "tests/formats/websocket/test_client_script.py"),
+    "tests/test_browser.py",
+}
+"""The modules with tests that use the one browser."""
+
+PROGRAMS = frozenset({"nats_server", "nats_cluster", "running_chromium"})
 """Fixtures that are processes."""
 
 
@@ -125,10 +135,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             if _module(item.nodeid) not in WITH_SPARK:
                 raise pytest.UsageError(f"{item.nodeid} uses Spark: name its module in WITH_SPARK")
             item.add_marker("spark")
-    # Those with Spark take longest. Those with processes wait for them and for clocks: others compute meanwhile, and
-    # the last ones, which are short, leave no core without work.
+        if "running_chromium" in fixtures and _module(item.nodeid) not in WITH_BROWSER:
+            raise pytest.UsageError(f"{item.nodeid} uses the browser: name its module in WITH_BROWSER")
+    # Those with Spark take longest, then those with the browser. Those with processes wait for them and for clocks:
+    # others compute meanwhile, and the last ones, which are short, leave no core without work.
     waiting = {_module(item.nodeid) for item in items if item.get_closest_marker("processes")}
-    items.sort(key=lambda item: (_module(item.nodeid) not in WITH_SPARK, _module(item.nodeid) not in waiting))
+    items.sort(key=lambda item: [_module(item.nodeid) not in some for some in (WITH_SPARK, WITH_BROWSER, waiting)])
 
 
 def _module(nodeid: str) -> str:
@@ -148,16 +160,18 @@ def cheap_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bussrv.policy.logins.users.NOBODY", SecretHash(bytes(16), bytes(32), 2, 1, 1))
 
 
-@pytest.fixture(autouse=True)
-def no_processes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A test that starts a process says so, or ``make check`` would wait for it."""
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """A test that starts a process, itself or by a fixture, says so, or ``make check`` would wait for it."""
 
     def refuse(*arguments: object, **options: object) -> None:
         pytest.fail("a test that starts a process is marked `processes`")
 
-    if not any(request.node.get_closest_marker(name) for name in ("processes", "spark")):
-        monkeypatch.setattr(subprocess.Popen, "__init__", refuse)
-        monkeypatch.setattr(Nursery, "start", refuse)
+    with pytest.MonkeyPatch.context() as patch:
+        if not any(item.get_closest_marker(name) for name in ("processes", "spark")):
+            patch.setattr(subprocess.Popen, "__init__", refuse)
+            patch.setattr(Nursery, "start", refuse)
+        return (yield)
 
 
 ONE_BY_ONE = "tests/fuzz/test_corpora.py::test_a_minute_more["
@@ -181,8 +195,9 @@ def pytest_xdist_setupnodes() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
-    """Of several processes that run tests, one has all that use the Spark session, from the start on: they take
-    longest. Each of the others takes a module when it is done with the one before, and so does that one in the end.
+    """Of several processes that run tests, one has all that use the Spark session, from the start on, and another one
+    all that use the browser: they take longest. Each of the others takes a module when it is done with the one before,
+    and so do these in the end.
     The minutes of fuzzing come last and are shared out among all of them."""
     from xdist.scheduler import LoadScopeScheduling
 
@@ -191,7 +206,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
             if nodeid.startswith(ONE_BY_ONE):
                 return nodeid
             module = _module(nodeid)
-            return "with Spark" if module in WITH_SPARK else module
+            if module in WITH_SPARK:
+                return "with Spark"
+            return "with the browser" if module in WITH_BROWSER else module
 
     return Scheduling(config, log)
 

@@ -12,10 +12,11 @@ import pytest
 from bussrv.client.objects import ObjectsClient
 from bussrv.client.spp import SppClient
 from bussrv.testing.server import RunningServer
+from tests.browser import Running, fresh_page, watch
 from tests.forked import ForkedServer
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Browser, Page
 
 OPTIONS = ("--admin-max-rate", "1000")
 """A person does not open the page thirty times in a few seconds; tests do."""
@@ -66,14 +67,50 @@ def clients(server: RunningServer) -> Iterator[dict[str, ObjectsClient]]:
         yield found
 
 
+@pytest.fixture(scope="module")
+def opened(running_chromium: Running, server: RunningServer, clients: object) -> Iterator[tuple[Page, list[str]]]:
+    """The dashboard, opened once, and what went wrong in it. It loads nothing from anywhere else."""
+    with ExitStack() as stack:
+        with running_chromium.in_use():
+            page = stack.enter_context(fresh_page(running_chromium.profile))
+            requests = requested(page)
+            faults = watch(page)
+            page.goto(address(server))
+        yield page, faults
+        with running_chromium.in_use():
+            stack.close()
+    assert_all_from(server, requests)
+
+
 @pytest.fixture
-def dashboard(page: Page, server: RunningServer, clients: object) -> Iterator[Page]:
-    """The dashboard, opened. It loads nothing from anywhere else."""
-    requests: list[str] = []
-    page.on("request", lambda request: requests.append(request.url))
+def dashboard(chromium: Browser, opened: tuple[Page, list[str]], server: RunningServer) -> Iterator[Page]:
+    """The overview of a dashboard that other tests have looked at. To load it takes half a second of CPU."""
+    page, faults = opened
+    page.goto(address(server, "overview"))
+    page.get_by_role("heading", name="Overview").wait_for()
+    yield page
+    assert not faults, faults
+
+
+@pytest.fixture
+def new_dashboard(page: Page, server: RunningServer, clients: object) -> Iterator[Page]:
+    """The overview of one that nobody has looked at. It loads nothing from anywhere else."""
+    requests = requested(page)
     page.goto(address(server))
     page.get_by_role("heading", name="Overview").wait_for()
     yield page
+    assert_all_from(server, requests)
+
+
+def requested(page: Page) -> list[str]:
+    """The addresses of everything that the page loads from now on."""
+    requests: list[str] = []
+    page.on("request", lambda request: requests.append(request.url))
+    return requests
+
+
+def assert_all_from(server: RunningServer, requests: list[str]) -> None:
+    assert requests
     assert [url for url in requests if not url.startswith(address(server))] == []
 
 

@@ -110,12 +110,12 @@ def test_every_view_opens(dashboard: Page) -> None:
     assert serious_findings(dashboard) == []
 
 
-def test_sessions_are_listed_and_filtered(dashboard: Page) -> None:
-    go(dashboard, "Sessions")
-    table = dashboard.get_by_role("grid", name="Sessions")
+def test_sessions_are_listed_and_filtered(new_dashboard: Page) -> None:
+    go(new_dashboard, "Sessions")
+    table = new_dashboard.get_by_role("grid", name="Sessions")
     table.get_by_role("row", name="carl (claimed) objects").filter(has_text="doorbell").wait_for()
-    dashboard.keyboard.press("/")
-    dashboard.keyboard.type("cell")
+    new_dashboard.keyboard.press("/")
+    new_dashboard.keyboard.type("cell")
     table.get_by_role("row").filter(has_text="doorbell").wait_for(state="detached")
     assert table.get_by_role("row").count() == 2
     assert "pump" in table.get_by_role("row").nth(1).inner_text()
@@ -136,49 +136,49 @@ def test_a_row_opens_with_the_keyboard_and_focus_returns(dashboard: Page) -> Non
     assert dashboard.evaluate("document.activeElement.getAttribute('aria-label')") == "Services"
 
 
-def test_it_says_why_a_session_is_gone(dashboard: Page, server: RunningServer) -> None:
+def test_it_says_why_a_session_is_gone(new_dashboard: Page, server: RunningServer) -> None:
     with socket.create_connection(("127.0.0.1", server.port("objects"))) as guest:
         guest.sendall(b'{"event":"routing/subscribe","routing-id":"guest","id":"1"}\0{bad\0')
         while guest.recv(4096):
             pass
-    dashboard.reload()
-    go(dashboard, "Closed")
-    dashboard.get_by_role("row", name="guest (claimed) bad-json objects").click()
-    panel = dashboard.get_by_role("complementary", name="Details")
+    new_dashboard.reload()
+    go(new_dashboard, "Closed")
+    new_dashboard.get_by_role("row", name="guest (claimed) bad-json objects").click()
+    panel = new_dashboard.get_by_role("complementary", name="Details")
     panel.get_by_text("Gone: bad-json").wait_for()
     panel.locator(".verdict").get_by_text(REASONS["bad-json"][1:]).wait_for()
     history = [each.split("\n")[1] for each in panel.get_by_role("listitem").all_inner_texts()]
     assert (history[0], history[-1]) == ("Connected", "Closed")
 
 
-def test_changes_take_the_token_and_a_confirmation(dashboard: Page, server: RunningServer, token: str) -> None:
+def test_changes_take_the_token_and_a_confirmation(new_dashboard: Page, server: RunningServer, token: str) -> None:
     with ObjectsClient(port=server.port("objects")) as guest:
         guest.subscribe(routing_id="unwanted")
-        go(dashboard, "Sessions")
-        dashboard.get_by_role("row", name="unwanted").click()
-        panel = dashboard.get_by_role("complementary", name="Details")
+        go(new_dashboard, "Sessions")
+        new_dashboard.get_by_role("row", name="unwanted").click()
+        panel = new_dashboard.get_by_role("complementary", name="Details")
         panel.get_by_text("Present").wait_for()
         assert panel.get_by_role("button", name="Close session").count() == 0
-        dashboard.get_by_role("button", name="Sign in").click()
-        form = dashboard.get_by_role("dialog")
+        new_dashboard.get_by_role("button", name="Sign in").click()
+        form = new_dashboard.get_by_role("dialog")
         form.locator("input[name=token]").fill(token)
         form.get_by_role("button", name="Sign in").click()
         panel.get_by_role("button", name="Close session").click()
-        confirmation = dashboard.get_by_role("dialog", name="Close this session?")
-        assert dashboard.evaluate("document.activeElement.textContent") == "Cancel"
+        confirmation = new_dashboard.get_by_role("dialog", name="Close this session?")
+        assert new_dashboard.evaluate("document.activeElement.textContent") == "Cancel"
         confirmation.get_by_role("button", name="Close session").click()
         panel.get_by_text("Gone: closed-by-operator").wait_for()
         with pytest.raises(ConnectionError):
             deque(iter(guest.receive, None), 0)
-    go(dashboard, "Server")
-    dashboard.get_by_role("button", name="Drain…").click()
-    question = dashboard.get_by_role("dialog", name="Drain and stop this server?")
+    go(new_dashboard, "Server")
+    new_dashboard.get_by_role("button", name="Drain…").click()
+    question = new_dashboard.get_by_role("dialog", name="Drain and stop this server?")
     assert re.search(r"It ends \d+ sessions? within 5 s, one after the other", question.inner_text())
     question.get_by_role("button", name="Cancel").click()
-    assert dashboard.evaluate("JSON.stringify([localStorage.length, document.cookie])") == '[0,""]'
-    dashboard.get_by_role("button", name="Sign out").click()
-    dashboard.get_by_role("banner").get_by_text("not signed in").wait_for()
-    assert dashboard.evaluate("sessionStorage.length") == 0
+    assert new_dashboard.evaluate("JSON.stringify([localStorage.length, document.cookie])") == '[0,""]'
+    new_dashboard.get_by_role("button", name="Sign out").click()
+    new_dashboard.get_by_role("banner").get_by_text("not signed in").wait_for()
+    assert new_dashboard.evaluate("sessionStorage.length") == 0
 
 
 def test_it_asks_who_you_are_if_the_server_does(page: Page, guarded: RunningServer) -> None:
@@ -263,7 +263,7 @@ def test_a_service_shows_both_sides_by_format(dashboard: Page) -> None:
     assert panel.get_by_role("heading", level=4).all_inner_texts() == ["objects\n1", "spp\n1"]
 
 
-def test_a_session_that_is_away_says_since_when_and_until_when(dashboard: Page) -> None:
+def test_a_session_that_is_away_says_since_when_and_until_when(new_dashboard: Page) -> None:
     def leave(route: Route) -> None:
         answer = route.fetch()
         found = answer.json()
@@ -272,14 +272,14 @@ def test_a_session_that_is_away_says_since_when_and_until_when(dashboard: Page) 
                 each |= {"state": "away", "away_since": ago(7200), "kept_until": ago(-90_000), "waiting_bytes": 5_000}
         route.fulfill(response=answer, json=found)
 
-    dashboard.route(re.compile(r"/api/v1/sessions(/[^/]*)?(\?.*)?$"), leave)
-    dashboard.goto(dashboard.url.partition("#")[0] + "#/sessions")
-    dashboard.reload()
-    row = dashboard.get_by_role("row", name="away")
+    new_dashboard.route(re.compile(r"/api/v1/sessions(/[^/]*)?(\?.*)?$"), leave)
+    new_dashboard.goto(new_dashboard.url.partition("#")[0] + "#/sessions")
+    new_dashboard.reload()
+    row = new_dashboard.get_by_role("row", name="away")
     row.get_by_text("away 2 h").wait_for()
-    dashboard.get_by_text(re.compile(r"^\d+, 1 away$")).wait_for()
+    new_dashboard.get_by_text(re.compile(r"^\d+, 1 away$")).wait_for()
     row.click()
-    panel = dashboard.get_by_role("complementary", name="Details")
+    panel = new_dashboard.get_by_role("complementary", name="Details")
     panel.get_by_text("Away for 2 h").wait_for()
     panel.get_by_text(re.compile("^It left at .+, and is kept until .+\\.$")).wait_for()
     panel.get_by_text("4.9 KiB").wait_for()

@@ -18,42 +18,42 @@ def chart(page: Page, title: str) -> str:
     return found.get_attribute("aria-label") or ""
 
 
-def test_charts_begin_before_the_page_was_opened(dashboard: Page) -> None:
+def test_charts_begin_before_the_page_was_opened(new_dashboard: Page) -> None:
     """The start of the server is a mark in every chart, and the axis has the range that was asked for."""
-    dashboard.locator(".chart .marks .started").first.wait_for(state="attached")
-    assert "server started at" in chart(dashboard, "Sessions")
-    assert chart(dashboard, "Sessions").startswith("Sessions, last 5 min:")
-    dashboard.get_by_label("Time shown").select_option("86400")
-    dashboard.locator(".chart svg[aria-label*='last 1 d']").first.wait_for()
-    dashboard.locator(".chart .marks .started").first.wait_for(state="attached")
+    new_dashboard.locator(".chart .marks .started").first.wait_for(state="attached")
+    assert "server started at" in chart(new_dashboard, "Sessions")
+    assert chart(new_dashboard, "Sessions").startswith("Sessions, last 5 min:")
+    new_dashboard.get_by_label("Time shown").select_option("86400")
+    new_dashboard.locator(".chart svg[aria-label*='last 1 d']").first.wait_for()
+    new_dashboard.locator(".chart .marks .started").first.wait_for(state="attached")
 
 
-def test_dragging_over_a_chart_shows_that_range(dashboard: Page) -> None:
-    dashboard.locator(".chart .line").first.wait_for(state="attached")
-    box = dashboard.locator(".chart svg").first.bounding_box()
+def test_dragging_over_a_chart_shows_that_range(new_dashboard: Page) -> None:
+    new_dashboard.locator(".chart .line").first.wait_for(state="attached")
+    box = new_dashboard.locator(".chart svg").first.bounding_box()
     assert box is not None
     height = box["y"] + box["height"] / 2
-    dashboard.mouse.move(box["x"] + box["width"] * 0.5, height)
-    dashboard.mouse.down()
-    dashboard.mouse.move(box["x"] + box["width"] * 0.9, height, steps=3)
-    assert dashboard.locator(".chosen").first.get_attribute("visibility") == "visible"
-    dashboard.mouse.up()
-    back = dashboard.get_by_role("button", name="Back to now")
+    new_dashboard.mouse.move(box["x"] + box["width"] * 0.5, height)
+    new_dashboard.mouse.down()
+    new_dashboard.mouse.move(box["x"] + box["width"] * 0.9, height, steps=3)
+    assert new_dashboard.locator(".chosen").first.get_attribute("visibility") == "visible"
+    new_dashboard.mouse.up()
+    back = new_dashboard.get_by_role("button", name="Back to now")
     back.wait_for()
-    dashboard.locator(".chart svg[aria-label*=' to ']").first.wait_for()
-    assert "last 5 min" not in chart(dashboard, "Objects / s")
+    new_dashboard.locator(".chart svg[aria-label*=' to ']").first.wait_for()
+    assert "last 5 min" not in chart(new_dashboard, "Objects / s")
     back.click()
-    dashboard.locator(".chart svg[aria-label*='last 5 min']").first.wait_for()
+    new_dashboard.locator(".chart svg[aria-label*='last 5 min']").first.wait_for()
 
 
-def test_the_busiest_are_listed(dashboard: Page, server: RunningServer, clients: dict[str, ObjectsClient]) -> None:
+def test_the_busiest_are_listed(new_dashboard: Page, server: RunningServer, clients: dict[str, ObjectsClient]) -> None:
     clients["cellar"].send({"type": "text/plain", "sender": "pump"}, b"x" * 50_000)
-    dashboard.goto(address(server, "busiest"))
-    dashboard.get_by_role("row").filter(has_text="carl (claimed)").first.wait_for()
-    dashboard.get_by_label("Of what").select_option("services")
-    row = dashboard.get_by_role("row").filter(has_text="pump")
+    new_dashboard.goto(address(server, "busiest"))
+    new_dashboard.get_by_role("row").filter(has_text="carl (claimed)").first.wait_for()
+    new_dashboard.get_by_label("Of what").select_option("services")
+    row = new_dashboard.get_by_role("row").filter(has_text="pump")
     row.wait_for()
     assert "49 KiB" in row.inner_text()
     row.click()
-    dashboard.get_by_role("heading", name="Provided by").wait_for()
-    dashboard.get_by_role("heading", name="Last 10 minutes").wait_for()
+    new_dashboard.get_by_role("heading", name="Provided by").wait_for()
+    new_dashboard.get_by_role("heading", name="Last 10 minutes").wait_for()
