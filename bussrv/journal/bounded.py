@@ -15,6 +15,10 @@ from bussrv.journal.bounds import MAX_LINE, TooLarge
 from bussrv.journal.regular import open_regular
 
 _BLOCK = 1 << 16
+
+_WHOLE = 1 << 18
+"""The bytes that are read or inflated at once if all are wanted: about what 64 KiB are inflated to."""
+
 _GZIP = 16 + zlib.MAX_WBITS
 
 Readable = io.FileIO | io.BytesIO
@@ -79,7 +83,7 @@ class _Bounded(io.RawIOBase):
     def readall(self) -> bytes:
         # A join of the blocks would take the memory twice.
         whole = io.BytesIO()
-        while block := self._block(_BLOCK):
+        while block := self._block(_WHOLE):
             whole.write(block)
         return whole.getvalue()
 

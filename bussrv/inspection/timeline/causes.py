@@ -4,14 +4,15 @@ record say of it.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
 
 from msgspec import Struct
 
-from bussrv.inspection.timeline.scan import CHANGES, NAMES, PROVIDES, REPLACED, Boot, Server
+from bussrv.inspection.timeline.scan import CHANGES, NAMES, PROVIDES, REPLACED, Boot, Found, Server
 
 CRASHED, STOPPED, LINK_LOST = "server-crashed", "server-stopped", "link-lost"
 """The reasons that neighbouring records explain, beside ``REPLACED``."""
@@ -44,21 +45,55 @@ class Turn(Struct, gc=False):
     next_session: str | None = None
 
 
-class Neighbours(Struct, gc=False):
-    """The records that explain a record, as indices.
+class Neighbours:
+    """The records that explain a record, as indices. Few records are asked about, so they are found when they are.
 
-    :ivar following: the next record of the session that is not the end of a service.
-    :ivar returned: the next return of the client of the session, or its end.
-    :ivar left: the last time that the client left before.
-    :ivar down: the link that was lost last before, in the same boot.
-    :ivar taker: the next session with the routing id. Only closings use it.
+    :param found: all records in order.
     """
 
-    following: int | None = None
-    returned: int | None = None
-    left: int | None = None
-    down: int | None = None
-    taker: str | None = None
+    def __init__(self, found: Sequence[Found]) -> None:
+        self._found = found
+        self._sessions: dict[str | None, list[int]] = {}
+        self._links: dict[str, list[int]] = {}
+        self._names: dict[str | None, list[int]] = {}
+        of_session = self._sessions.setdefault
+        for at, each in enumerate(found):
+            event = each.event
+            of_session(each.session, []).append(at)
+            if event in NAMES:
+                self._names.setdefault(each.names.routing_id, []).append(at)
+            elif event == "link.down" and not each.is_given:
+                self._links.setdefault(each.boot, []).append(at)
+
+    def following(self, at: int) -> int | None:
+        """The next record of the session that is not the end of a service."""
+        return next((later for later in self._later(at) if self._found[later].event not in _BETWEEN), None)
+
+    def returned(self, at: int) -> int | None:
+        """The next return of the client of the session, or its end."""
+        return next((later for later in self._later(at) if self._found[later].event in (RESUMED, CLOSED)), None)
+
+    def left(self, at: int) -> int | None:
+        """The last time that the client left before."""
+        indices = self._sessions[self._found[at].session]
+        before = (indices[number] for number in range(bisect_left(indices, at) - 1, -1, -1))
+        return next((earlier for earlier in before if self._found[earlier].event == LEFT), None)
+
+    def down(self, at: int) -> int | None:
+        """The link that was lost last before, in the same boot; that itself, if it is one."""
+        indices = self._links.get(self._found[at].boot, [])
+        number = bisect_right(indices, at)
+        return indices[number - 1] if number else None
+
+    def taker(self, at: int) -> str | None:
+        """The next session with the routing id. Only closings ask for it."""
+        indices = self._names.get(self._found[at].names.routing_id, [])
+        number = bisect_right(indices, at)
+        return self._found[indices[number]].session if number < len(indices) else None
+
+    def _later(self, at: int) -> Iterator[int]:
+        indices = self._sessions[self._found[at].session]
+        return islice(indices, bisect_right(indices, at), None)
 
 
 class Causes:
@@ -74,40 +109,13 @@ class Causes:
         self._subjects = server.subjects
         self._services = server.services
         self._name = name
-        self._near = [*self._neighbours()]
+        self._near = Neighbours(server.found)
         self._silent = dict(_silences(server.boots))
         self._boots = server.boots
         self.turns: dict[int, list[Turn]] = {}
         self.ends: set[int] = set()
         self.missed: set[int] = set()
         self._follow_services()
-
-    def _neighbours(self) -> Iterator[Neighbours]:
-        """One for each record: what is before it, and what is after it."""
-        near = [Neighbours() for _ in self._found]
-        left: dict[str | None, int] = {}
-        down: dict[str, int] = {}
-        for at, (each, own) in enumerate(zip(self._found, near, strict=True)):
-            if each.event == "link.down" and not each.is_given:
-                down[each.boot] = at
-            own.left, own.down = left.get(each.session), down.get(each.boot)
-            if each.event == LEFT:
-                left[each.session] = at
-        following: dict[str | None, int] = {}
-        returned: dict[str | None, int] = {}
-        taker: dict[str | None, str | None] = {}
-        for at in range(len(near) - 1, -1, -1):
-            each, own = self._found[at], near[at]
-            session = each.session
-            own.following, own.returned = following.get(session), returned.get(session)
-            own.taker = taker.get(each.routing_id)
-            if each.event not in _BETWEEN:
-                following[session] = at
-            if each.event in (RESUMED, CLOSED):
-                returned[session] = at
-            if each.event in NAMES:
-                taker[each.routing_id] = session
-        return iter(near)
 
     # Services.
 
@@ -162,7 +170,7 @@ class Causes:
 
     def closing(self, at: int) -> int | None:
         """The closing of the session that the end of a service or a subscription is due to; ``None``: none."""
-        each, later = self._found[at], self._near[at].following
+        each, later = self._found[at], self._near.following(at)
         reason = each.reason
         if each.event not in _ENDS or later is None or reason is None:
             return None
@@ -171,7 +179,7 @@ class Causes:
 
     def lost_link(self, at: int) -> int | None:
         """The lost link that caused a record."""
-        return self._near[at].down if self._found[at].reason == LINK_LOST else None
+        return self._near.down(at) if self._found[at].reason == LINK_LOST else None
 
     def boots_behind(self, chosen: Sequence[int]) -> Iterator[int]:
         """The stops, and the boots after a crash, that caused some records."""
@@ -191,7 +199,7 @@ class Causes:
         - ``left_at``: when the client that is back now left,
         - ``absence_over``: when the client that leaves now was back, or its session was closed; ``resumed``: which.
         """
-        each, near = self._found[at], self._near[at]
+        each = self._found[at]
         row: dict[str, Any] = {}
         if each.event in _ENDS:
             row["with_session"] = self.closing(at) is not None
@@ -201,22 +209,26 @@ class Causes:
         down = self.lost_link(at)
         if down is not None:
             lost = self._found[down]
-            row["link"], row["link_reason"] = lost.routing_id, lost.reason
+            row["link"], row["link_reason"] = lost.names.routing_id, lost.reason
         newcomer = self.newcomer(at)
         if newcomer is not None:
             row["newcomer"] = newcomer
-        if each.event == RESUMED and near.left is not None:
-            row["left_at"] = self._found[near.left].moment
-        if each.event == LEFT and near.returned is not None:
-            over = self._found[near.returned]
+        left = self._near.left(at) if each.event == RESUMED else None
+        if left is not None:
+            row["left_at"] = self._found[left].moment
+        returned = self._near.returned(at) if each.event == LEFT else None
+        if returned is not None:
+            over = self._found[returned]
             row["absence_over"], row["resumed"] = over.moment, over.event == RESUMED
         return row
 
     def newcomer(self, at: int) -> str | None:
         """The session that replaced the session of a record."""
-        each, taker = self._found[at], self._near[at].taker
-        is_named = each.routing_id is not None and each.event != "subscription.removed"
-        return taker if each.reason == REPLACED and is_named and taker != each.session else None
+        each = self._found[at]
+        if each.reason != REPLACED or each.names.routing_id is None or each.event == "subscription.removed":
+            return None
+        taker = self._near.taker(at)
+        return taker if taker != each.session else None
 
     def is_crash(self, at: int) -> bool:
         """Whether a record is due to a crash of the server."""
@@ -224,27 +236,27 @@ class Causes:
 
     def is_open_before(self, at: int) -> bool:
         """Whether an earlier record than all of these may explain a record."""
-        each, near = self._found[at], self._near[at]
+        each, near = self._found[at], self._near
         if any(turn.is_on and turn.providers == 1 and turn.missing_since is None for turn in self.turns.get(at, ())):
             return True
         if self.is_crash(at) and self._is_first_boot(each.boot):
             return True
-        is_lost = each.reason == LINK_LOST and near.down is None
-        return is_lost or (each.event == RESUMED and near.left is None)
+        is_lost = each.reason == LINK_LOST and near.down(at) is None
+        return is_lost or (each.event == RESUMED and near.left(at) is None)
 
     def _is_first_boot(self, boot: str) -> bool:
         return boot in self._boots and self._boots[boot].first == min(each.first for each in self._boots.values())
 
     def is_open_after(self, at: int) -> bool:
         """Whether a later record than all of these may explain a record."""
-        each, near = self._found[at], self._near[at]
+        each, near = self._found[at], self._near
         if any(not turn.is_on and not turn.providers and turn.missing_until is None for turn in self.turns.get(at, ())):
             return True
         reason = each.reason
-        if each.event in _ENDS and reason is not None and near.following is None:
+        if each.event in _ENDS and reason is not None and near.following(at) is None:
             return True
-        is_replaced = reason == REPLACED and near.taker is None and each.routing_id is not None
-        return is_replaced or (each.event == LEFT and near.returned is None)
+        is_replaced = reason == REPLACED and each.names.routing_id is not None and near.taker(at) is None
+        return is_replaced or (each.event == LEFT and near.returned(at) is None)
 
 
 def _silences(boots: dict[str, Boot]) -> Iterator[tuple[str, int]]:

@@ -14,7 +14,7 @@ from bussrv.archive.fetching import StoredJournal
 from bussrv.archive.store import open_store
 from bussrv.errors import JournalError
 from bussrv.journal.reading import read_header, segments
-from bussrv.journal.segment import CORRUPT, first_seq, open_segment
+from bussrv.journal.segment import CORRUPT, first_seq, is_compressed, open_segment
 
 
 class Period(NamedTuple):
@@ -29,6 +29,31 @@ class Period(NamedTuple):
 
 
 EVER = Period()
+
+
+MOST_INFLATED = 256 << 20
+"""The most bytes of compressed segments that are kept in memory, since each is read twice."""
+
+
+class Inflated:
+    """The lines of compressed segments, as far as there is room. The first ones are kept: they are read again first."""
+
+    def __init__(self) -> None:
+        self._room = MOST_INFLATED
+        self._lines: dict[Path, bytes] = {}
+
+    def read(self, path: Path) -> bytes:
+        """The lines of a segment; nothing, if it is damaged or exceeds a bound.
+
+        :raises JournalError: if it cannot be read.
+        """
+        found = self._lines.get(path)
+        if found is None:
+            found = _lines(path)
+            if is_compressed(path) and len(found) <= self._room:
+                self._room -= len(found)
+                self._lines[path] = found
+        return found
 
 
 class Segments(Protocol):
@@ -54,8 +79,9 @@ class LocalSegments:
     :raises JournalError: if it cannot be read, or holds no segment.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, inflated: Inflated) -> None:
         self._paths = segments(directory)
+        self._inflated = inflated
         self.numbers = [*map(first_seq, self._paths)]
 
     def begun(self, index: int) -> int | None:
@@ -67,7 +93,7 @@ class LocalSegments:
 
     def read(self, index: int) -> bytes:
         """See :class:`Segments`."""
-        return _lines(self._paths[index])
+        return self._inflated.read(self._paths[index])
 
 
 class RemoteSegments:
@@ -77,9 +103,10 @@ class RemoteSegments:
     :raises JournalError: as :class:`bussrv.archive.fetching.StoredJournal`.
     """
 
-    def __init__(self, url: str, place: Path) -> None:
+    def __init__(self, url: str, place: Path, inflated: Inflated) -> None:
         self._journal = StoredJournal(open_store(url), place)
         self._copies: dict[int, Path] = {}
+        self._inflated = inflated
         self.numbers = [*self._journal.names]
 
     def begun(self, index: int) -> int | None:
@@ -92,7 +119,7 @@ class RemoteSegments:
         number = self.numbers[index]
         if number not in self._copies:
             self._copies[number] = self._journal.add(number)
-        return _lines(self._copies[number])
+        return self._inflated.read(self._copies[number])
 
 
 def _lines(path: Path) -> bytes:
@@ -115,12 +142,13 @@ def open_journals(locations: Sequence[Path | str]) -> Iterator[list[Segments]]:
     distinct = dict.fromkeys(each.resolve() if isinstance(each, Path) else each.rstrip("/") for each in locations)
     with ExitStack() as stack:
         found: list[Segments] = []
+        inflated = Inflated()
         for each in distinct:
             if isinstance(each, Path):
-                found.append(LocalSegments(each))
+                found.append(LocalSegments(each, inflated))
             else:
                 place = stack.enter_context(TemporaryDirectory(prefix="bussrv-timeline-"))
-                found.append(RemoteSegments(each, Path(place)))
+                found.append(RemoteSegments(each, Path(place), inflated))
         yield found
 
 

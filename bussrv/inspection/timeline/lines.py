@@ -56,10 +56,11 @@ class NamedLine(Line, gc=False):
 Kind = TypeVar("Kind", bound=Line)
 
 
-def read_lines(content: bytes, kind: type[Kind]) -> list[Kind]:
+def read_lines(content: bytes, kind: type[Kind], count: int) -> list[Kind]:
     """The lines of a segment up to its last newline. For one that is no object of JSON there is a line without event.
 
     :param kind: the class of lines to decode.
+    :param count: how many newlines there are.
     """
     whole = memoryview(content)[: content.rfind(b"\n") + 1]
     decoder = msgspec.json.Decoder(kind)
@@ -68,7 +69,7 @@ def read_lines(content: bytes, kind: type[Kind]) -> list[Kind]:
     except _BAD:
         lines = []
     # Blank lines are left out.
-    if len(lines) != content.count(b"\n"):
+    if len(lines) != count:
         return [read_line(text, kind) or kind() for text in bytes(whole).split(b"\n")[:-1]]
     return lines
 

@@ -113,7 +113,8 @@ class Rows:
         yield from self._causes.boots_behind(caused)
 
     def _is_about_name(self, each: Found) -> bool:
-        return self._name in (each.routing_id, each.actor, each.claimed, each.peer, address_of(each.peer))
+        names = each.names
+        return self._name in (names.routing_id, names.actor, names.claimed, names.peer, address_of(names.peer))
 
     def _known(self) -> dict[str, Row]:
         """The names of the sessions that are shown, as the last records have them."""
@@ -124,7 +125,7 @@ class Rows:
         for each in self._found:
             if each.session is not None and each.session in shown:
                 who = known.setdefault(each.session, dict.fromkeys(_KNOWN_BY))
-                who.update({name: value for name in _KNOWN_BY if (value := getattr(each, name)) is not None})
+                who.update({name: value for name in _KNOWN_BY if (value := getattr(each.names, name)) is not None})
         return known
 
     def _row(self, at: int, record: Record, turn: Turn | None) -> Row:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby, islice
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -44,6 +45,16 @@ Place = tuple[int, int, int]
 _OLDEST = -(1 << 63)
 
 
+class Names(Struct, gc=False):
+    """The names of a client, as a record has them. The records of a session share them."""
+
+    session: str | None
+    routing_id: str | None
+    actor: str | None
+    claimed: str | None
+    peer: str | None
+
+
 class Found(Struct, gc=False):
     """A record that matters: what the other ones need to know of it.
 
@@ -60,12 +71,9 @@ class Found(Struct, gc=False):
     moment: int
     mono: int
     session: str | None
+    names: Names
     service: str | None
-    routing_id: str | None
     reason: str | None
-    actor: str | None
-    claimed: str | None
-    peer: str | None
     window: int = 0
     segment: int = 0
     line: int = 0
@@ -138,6 +146,7 @@ class Scan:
         self._name = name
         self._needle = name.encode(errors="replace")
         self._texts: dict[Any, Any] = {}
+        self._names: dict[str | None, Names] = {}
         self._room = MOST_TEXT
         self._opened: dict[int, tuple[int, list[bytes]]] = {}
         self.servers: dict[str, Server] = {}
@@ -212,8 +221,10 @@ class Scan:
 
     def _take_segment(self, content: bytes, index: int, number: int) -> None:
         texts = content.split(b"\n")
-        lines = read_lines(content, Line)
-        servers = {line.server for line in lines if line.event}
+        lines = read_lines(content, Line, len(texts) - 1)
+        servers = {*map(_server_of, lines)}
+        if len(servers) > 1 or not any(line.event for line in lines):
+            servers = {line.server for line in lines if line.event}
         self.servers_of[index] |= servers
         for name in servers:
             server = self._server(name)
@@ -225,16 +236,17 @@ class Scan:
 
     def _chosen(self, lines: Sequence[Line], texts: Sequence[bytes], server: Server) -> Iterator[int]:
         """The indices of lines that matter. The sets of the server may grow meanwhile."""
+        # As most lines do not matter, the checks are in the order of what they cost.
         kept, services, contested = server.kept, server.services, server.contested
         name, needle = self._name, self._needle
         for at, line in enumerate(lines):
-            session, event = line.session, line.event
+            session, service = line.session, line.service
             if (
                 session in kept
-                or (line.service in services and (event in PROVIDES or line.service == name))
-                or event in CAUSES
+                or (service in services and (service == name or line.event in PROVIDES))
+                or line.event in CAUSES
                 or (session is None and (needle in texts[at] or b"\\" in texts[at]))
-                or (contested and event in NAMES and line.routing_id in contested)
+                or (contested and line.event in NAMES and line.routing_id in contested)
             ):
                 yield at
 
@@ -263,14 +275,23 @@ class Scan:
                 return None
             actor, claimed = today.actor, today.claimed
         self._room -= len(text)
-        # Each name is kept once: there are many records of few sessions.
+        names = self._names.get(line.session)
+        if (
+            names is None
+            or names.routing_id != line.routing_id
+            or names.peer != line.peer
+            or names.actor != actor
+            or names.claimed != claimed
+        ):
+            session = line.session if names is None else names.session
+            names = self._names[session] = Names(session, line.routing_id, actor, claimed, line.peer)
+        # Each of the others is kept once.
         once = self._texts.setdefault
-        event, server, boot, session = line.event, line.server, line.boot, line.session
+        event, server, boot, service, reason = line.event, line.server, line.boot, line.service, line.reason
         return Found(
             once(event, event), once(server, server), once(boot, boot), line.seq, moment, line.mono,
-            once(session, session), once(line.service, line.service), once(line.routing_id, line.routing_id),
-            once(line.reason, line.reason), once(actor, actor), once(claimed, claimed), once(line.peer, line.peer),
-            *where, (text or None) if self._room >= 0 else None,
+            names.session, names, service and once(service, service), reason and once(reason, reason),
+            *where, text if text and self._room >= 0 else None,
         )  # fmt: skip
 
     def _note(self, line: Line) -> None:
@@ -287,6 +308,9 @@ class Scan:
             for each in server.found:
                 if each.event == "server.stopped":
                     server.boots[each.boot].is_stopped = True
+
+
+_server_of, _boot_of = attrgetter("server"), attrgetter("boot")
 
 
 def _decoded(text: bytes) -> Record | None:
@@ -312,7 +336,7 @@ def beginning(content: bytes, number: int) -> tuple[str | None, list[Record]]:
 
 def _ends_of_boots(lines: Sequence[Line]) -> Iterator[int]:
     """The indices of the first and the last record of each boot, and perhaps of more."""
-    if len({line.boot for line in lines if line.event}) > 1:
+    if len({*map(_boot_of, lines)}) > 1 and len({line.boot for line in lines if line.event}) > 1:
         for _, some in groupby((at for at, line in enumerate(lines) if line.event), lambda at: lines[at].boot):
             first, *rest = some
             yield from (first, *rest[-1:])

@@ -17,7 +17,7 @@ def similar_names(journals: Sequence[Segments], name: str) -> list[str]:
     for journal in journals:
         names: set[str | None] = set()
         for number, content in Window(journal, EVER).contents():
-            lines = read_lines(content, NamedLine)
+            lines = read_lines(content, NamedLine, content.count(b"\n"))
             if number == journal.numbers[0]:
                 lines += map(line_of, beginning(content, number)[1])
             for line in lines:

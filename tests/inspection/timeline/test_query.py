@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections import Counter
 from heapq import merge
 from itertools import accumulate
@@ -11,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bussrv.inspection.timeline import journals
 from bussrv.inspection.timeline.journals import EVER, Period
-from bussrv.inspection.timeline.query import told
+from bussrv.inspection.timeline.query import timeline, told
 from bussrv.inspection.timeline.rows import COLUMNS
 from bussrv.journal.reading import read_journal
 from bussrv.synth.journal import write_journal
@@ -114,3 +116,28 @@ def test_journals_are_merged_by_time(seed: int, sizes: tuple[int, int]) -> None:
     latest = {server: [*accumulate((r["moment"] for r in rows), max)] for server, rows in enumerate(apart)}
     moments = [latest[int(row["server"][-1])].pop(0) for row in merged]
     assert moments == sorted(moments)
+
+
+def test_compressed_segments_are_inflated_once_if_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for place, is_compressed in (("plain", False), ("packed", True)):
+        write_journal(tmp_path / place, events=3000, server="hall", compress=is_compressed)
+    packed = [each for each in (tmp_path / "packed").iterdir() if each.name.endswith(".gz")]
+    sizes = {each.name: len(gzip.decompress(each.read_bytes())) for each in packed}
+    name = next(each.event.actor for each in read_journal(tmp_path / "plain") if each.event.actor is not None)
+    wanted = [*timeline([tmp_path / "plain"], name)]
+    reads: Counter[str] = Counter()
+    inflate = journals._lines
+
+    def counted(path: Path) -> bytes:
+        reads[path.name] += 1
+        return inflate(path)
+
+    monkeypatch.setattr(journals, "_lines", counted)
+    for room, times in ((journals.MOST_INFLATED, 1), (sum(sizes.values()) - 1, 2), (0, 2)):
+        monkeypatch.setattr(journals, "MOST_INFLATED", room)
+        reads.clear()
+        assert [*timeline([tmp_path / "packed"], name)] == wanted
+        assert len(sizes) > 1
+        assert max(reads[each] for each in sizes) == times, room
