@@ -12,7 +12,7 @@ from bussrv.client.settings import Login
 from bussrv.client.tls import Tls
 from bussrv.errors import ConfigError
 
-__all__ = ["PROFILE", "SCHEMES", "Address", "Format", "Known", "known"]
+__all__ = ["PROFILE", "SCHEMES", "Address", "Format", "known"]
 
 PROFILE = "profile:"
 """The address of a client that names a profile begins with this."""
@@ -90,15 +90,7 @@ class Address:
         return is_local_host(self.host)
 
 
-class Known(NamedTuple):
-    """The address, the user and TLS of a server in the file of profiles."""
-
-    address: Address
-    tls: Tls | None
-    login: Login
-
-
-def known(url: str) -> Known:
+def known(url: str) -> tuple[Address, Tls | None, Login]:
     """The server that ``profile:NAME`` stands for, or ``profile:``, the one called ``default``.
 
     :raises ConfigError: as for :func:`bussrv.profiles.read`; or the profile has no such address, or no credentials for
@@ -114,4 +106,4 @@ def known(url: str) -> Known:
     files = profile.files
     is_secure = address.tls or (address.tls is None and files)
     tls = Tls(files.get("ca"), files.get("certificate"), files.get("key")) if is_secure else None
-    return Known(Address("objects", address.host, address.port), tls, login)
+    return Address("objects", address.host, address.port), tls, login

@@ -96,10 +96,10 @@ def connect(
     if any(each.startswith(PROFILE) for each in urls):
         if len(urls) != 1:
             raise ValueError("a profile is the only address of a client: its secret is not sent to another server")
-        server = known(urls[0])
-        addresses, tls = [server.address], tls or server.tls
+        its_address, its_tls, its_login = known(urls[0])
+        addresses, tls = [its_address], tls or its_tls
         if user is secret is token is None:
-            user, secret, token = server.login.user, server.login.secret, server.login.token
+            user, secret, token = its_login.user, its_login.secret, its_login.token
     else:
         addresses = [Address.parse(each) for each in urls]
     if len({each.format for each in addresses}) != 1:

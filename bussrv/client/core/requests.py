@@ -4,29 +4,17 @@ from __future__ import annotations
 
 import secrets
 from heapq import heappop, heappush
-from typing import NamedTuple
 
 from bussrv.client.core.base import OnAnswer
 from bussrv.client.errors import BusError, Lost, TimedOut
 from bussrv.client.events import Reply
 
 
-class _Question(NamedTuple):
-    """Somebody waits for an answer.
-
-    :ivar number: of what was asked, among all that was sent.
-    """
-
-    done: OnAnswer
-    what: str
-    number: int
-
-
 class Questions:
     """Matches answers by ``in-reply-to``."""
 
     def __init__(self) -> None:
-        self._open: dict[str, _Question] = {}
+        self._open: dict[str, tuple[OnAnswer, str, int]] = {}
         self._deadlines: list[tuple[float, str]] = []
         self._prefix = secrets.token_hex(6)
         self._made = 0
@@ -44,9 +32,10 @@ class Questions:
         """Wait for an answer.
 
         :param what: was asked, for the sentence of an error.
+        :param number: of what was asked, among all that was sent.
         :param deadline: when to wait no more; ``None``: never.
         """
-        self._open[identifier] = _Question(done, what, number)
+        self._open[identifier] = (done, what, number)
         if deadline is not None:
             heappush(self._deadlines, (deadline, identifier))
 
@@ -57,10 +46,9 @@ class Questions:
     def answer(self, identifier: object, answer: Reply | BusError) -> bool:
         """:returns: whether somebody waited for it."""
         question = self._open.pop(identifier, None) if isinstance(identifier, str) else None
-        if question is None:
-            return False
-        question.done(answer)
-        return True
+        if question is not None:
+            question[0](answer)
+        return question is not None
 
     def next_deadline(self) -> float | None:
         """The first deadline of what is still open."""
@@ -72,8 +60,8 @@ class Questions:
     def expire(self, now: float) -> None:
         """Tell those whose time is over."""
         while (deadline := self.next_deadline()) is not None and deadline <= now:
-            question = self._open.pop(heappop(self._deadlines)[1])
-            question.done(TimedOut(f"no answer to {question.what} came in time"))
+            done, what, _ = self._open.pop(heappop(self._deadlines)[1])
+            done(TimedOut(f"no answer to {what} came in time"))
 
     def lose(self, error: BusError, sent: int) -> None:
         """The connection is gone: nobody will answer.
@@ -85,6 +73,6 @@ class Questions:
             question = self._open.pop(identifier, None)
             if question is None:
                 continue  # It was forgotten by one that was told before.
-            maybe_done = question.number <= sent
-            whether = "may have been done" if maybe_done else "was not sent"
-            question.done(Lost(error.reason, f"{question.what} {whether}: {error.message}", maybe_done=maybe_done))
+            done, what, number = question
+            whether = "may have been done" if number <= sent else "was not sent"
+            done(Lost(error.reason, f"{what} {whether}: {error.message}", maybe_done=number <= sent))

@@ -30,19 +30,16 @@ class SppCore(Core):
 
     def __init__(self, settings: Settings, tell: Tell) -> None:
         super().__init__(settings, tell)
-        self._reader = self._make_reader()
+        self._reader: spp.SppReader
         self._subscribed: set[str] = set()
         self._patterns: dict[Inbox[Any], list[str]] = {}
         self._log_in_by: float | None = None
         self._is_back = False
 
-    def _make_reader(self) -> spp.SppReader:
-        return spp.SppReader("server", self.settings.max_payload + _MOST_ADDED)
-
     def opened(self, address: str, now: float) -> None:
         """Log in, if there are credentials."""
         super().opened(address, now)
-        self._reader = self._make_reader()
+        self._reader = spp.SppReader("server", self.settings.max_payload + _MOST_ADDED)
         credentials = self.settings.login.credentials()
         if not credentials.keys() & {"secret", "token"}:
             self._come_up()
