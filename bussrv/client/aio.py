@@ -17,7 +17,7 @@ import ssl
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from bussrv.client import errors, events
 from bussrv.client.address import PROFILE, Address, known
@@ -44,8 +44,6 @@ __all__ += events.__all__
 log = logging.getLogger("bussrv.client")
 
 _MAX_STATES = 100
-
-Item = TypeVar("Item")
 
 
 def connect(
@@ -221,7 +219,7 @@ class Bus:
         if attributes:
             attributes = as_attributes(attributes, OWN_OF_PUBLICATION)
         if not core.is_up:
-            await self._ready()
+            await self._ready(is_kept=True)
         if not confirm:
             core.publish(service, as_payload(payload), type, attributes, None)
             if driver.published(len(payload)):
@@ -235,7 +233,7 @@ class Bus:
         :raises Offline: there is no connection.
         :raises Lost: the connection ended before.
         """
-        await self._wait_until_up()
+        await self._ready()
         await self._done(network(self._core, "confirm what it took").flush)
 
     async def send(self, metadata: dict[str, Any], payload: bytes = b"") -> None:
@@ -243,7 +241,7 @@ class Bus:
 
         :raises Offline: there is no connection.
         """
-        await self._wait_until_up()
+        await self._ready()
         network(self._core, "send objects").send(metadata, as_payload(payload))
         if self._open_driver().published(len(payload)):
             await self._open_driver().written()
@@ -276,7 +274,7 @@ class Bus:
         deadline = None if timeout is None else driver.loop.time() + timeout
         core = network(driver.core, "ask services")
         if not core.is_up:
-            await self._wait_until_up(timeout)
+            await self._ready(timeout)
         outcome: Outcome[Reply] = Outcome()
         identifier = core.request(service, as_payload(payload), type, attributes, outcome.done, deadline)
         driver.commanded()
@@ -294,7 +292,9 @@ class Bus:
             ``service-error``, or the reason of a :class:`~bussrv.client.errors.ServiceError`.
         :param concurrency: how many requests it is given at the same time.
         """
-        return Service(self._open_driver(), self._ready, self._services, name, handler, concurrency)
+        return Service(
+            self._open_driver(), partial(self._ready, is_kept=True), self._services, name, handler, concurrency
+        )
 
     # Subscriptions.
 
@@ -319,11 +319,7 @@ class Bus:
                 raise TypeError(f"the name of a service is a string, not {type(each).__name__}: subscribe(*names)")
         names = tuple(dict.fromkeys(services))
         inbox: Inbox[Message] = Inbox(queue, overflow, queue_bytes)
-        return self._subscription(
-            inbox,
-            lambda done: self._core.subscribe(inbox, names, done),
-            lambda: self._core.unsubscribe(inbox),
-        )
+        return Subscription(inbox, self._subscribed(inbox, lambda done: self._core.subscribe(inbox, names, done)))
 
     def watch(self, *, queue: int = MAX_ITEMS, overflow: Overflow = "drop-oldest") -> Subscription[Change]:
         """Be told who appears and goes: services over SPP, sessions in the object network."""
@@ -333,25 +329,14 @@ class Bus:
             self._core.watch(inbox)
             done(None)
 
-        return self._subscription(inbox, begin, lambda: self._core.unsubscribe(inbox))
+        return Subscription(inbox, self._subscribed(inbox, begin))
 
     def states(self) -> Subscription[State]:
         """Be told of the states of the connection, within ``async with``; first of the present one. The last one is a
         :class:`~bussrv.client.events.Down` after which the client does not try again.
         """
         inbox: Inbox[State] = Inbox(_MAX_STATES)
-
-        @asynccontextmanager
-        async def observed() -> AsyncIterator[None]:
-            if self._state is not None:
-                inbox.put(self._state, 0)
-            self._state_inboxes.append(inbox)
-            try:
-                yield
-            finally:
-                self._state_inboxes.remove(inbox)
-
-        return Subscription(inbox, observed)
+        return Subscription(inbox, self._told(inbox))
 
     def objects(
         self,
@@ -366,47 +351,49 @@ class Bus:
         :param rules: content types, ``@event`` or ``#nature``, each with a ``*`` at its end or not; a ``!`` before it
             excludes. The last one that matches an object decides. None: all objects.
         """
-        checked = check_rules(rules)
         inbox: Inbox[Object] = Inbox(queue, overflow, queue_bytes)
-
-        @asynccontextmanager
-        async def observed() -> AsyncIterator[None]:
-            driver = self._make_driver(lambda _: None)
-            done: Outcome[None] = Outcome()
-            network(driver.core, "receive objects").observe(inbox, checked, done.done)
-            driver.start()
-            try:
-                await driver.wait_until_up(patiently=self._offline != "raise")
-                await done.future
-                yield
-            finally:
-                driver.core.unsubscribe(inbox)
-                await driver.close()
-
-        return Subscription(inbox, observed)
+        return Subscription(inbox, self._observing(inbox, check_rules(rules)))
 
     # Inside.
 
-    def _subscription(
-        self, inbox: Inbox[Item], begin: Callable[[OnDone], None], end: Callable[[], None]
-    ) -> Subscription[Item]:
-        """:param begin, end: tell the core. If there is a connection, entering waits until the first is done."""
+    @asynccontextmanager
+    async def _subscribed(self, inbox: Inbox[Any], begin: Callable[[OnDone], None]) -> AsyncIterator[None]:
+        """:param begin: tells the core. If there is a connection, entering waits until it is done."""
+        await self._ready(is_kept=True)
+        done: Outcome[None] = Outcome()
+        try:
+            begin(done.done)
+            self._open_driver().commanded()
+            if self._core.is_up:
+                await done.future
+            yield
+        finally:
+            self._core.unsubscribe(inbox)
+            self._open_driver().commanded()
 
-        @asynccontextmanager
-        async def subscribed() -> AsyncIterator[None]:
-            await self._ready()
-            done: Outcome[None] = Outcome()
-            try:
-                begin(done.done)
-                self._open_driver().commanded()
-                if self._core.is_up:
-                    await done.future
-                yield
-            finally:
-                end()
-                self._open_driver().commanded()
+    @asynccontextmanager
+    async def _told(self, inbox: Inbox[State]) -> AsyncIterator[None]:
+        if self._state is not None:
+            inbox.put(self._state, 0)
+        self._state_inboxes.append(inbox)
+        try:
+            yield
+        finally:
+            self._state_inboxes.remove(inbox)
 
-        return Subscription(inbox, subscribed)
+    @asynccontextmanager
+    async def _observing(self, inbox: Inbox[Object], rules: tuple[str, ...]) -> AsyncIterator[None]:
+        driver = self._make_driver(lambda _: None)
+        done: Outcome[None] = Outcome()
+        network(driver.core, "receive objects").observe(inbox, rules, done.done)
+        driver.start()
+        try:
+            await driver.wait_until_up(patiently=self._offline != "raise")
+            await done.future
+            yield
+        finally:
+            driver.core.unsubscribe(inbox)
+            await driver.close()
 
     async def _done(self, command: Callable[[OnDone], None]) -> None:
         """Give the core a command, and wait until the server has done it."""
@@ -424,21 +411,18 @@ class Bus:
             raise RuntimeError("use the client with: async with connect(...) as bus")
         return self._driver
 
-    async def _ready(self) -> None:
-        """Before something that is kept for the next connection: raise or wait, if ``offline`` says so."""
-        if self._open_driver().is_closed:
-            raise Closed("the client is closed")
-        if not isinstance(self._offline, Buffer):
-            await self._wait_until_up()
-            if not self._core.is_up:
-                raise self._core.offline()
+    async def _ready(self, timeout: float | None = None, *, is_kept: bool = False) -> None:
+        """While there is no connection: wait or raise, as ``offline`` says.
 
-    async def _wait_until_up(self, timeout: float | None = None) -> None:
+        :param is_kept: a :class:`Buffer` keeps what follows for the next connection.
+        """
         driver = self._open_driver()
         if driver.is_closed:
             raise Closed("the client is closed")
-        if driver.core.is_up or self._offline == "raise":
-            return  # If there is no connection, the core says so.
+        if driver.core.is_up or (is_kept and isinstance(self._offline, Buffer)):
+            return
+        if self._offline == "raise":
+            raise driver.core.offline()
         try:
             await asyncio.wait_for(driver.wait_until_up(patiently=True), timeout)
         except asyncio.TimeoutError:

@@ -53,6 +53,9 @@ class Core:
     NAME = ""
     """The name of the wire format."""
 
+    LOGIN = ""
+    """What the server has to answer, and what may be wrong if it does not."""
+
     CONFIRMS = False
     """Whether the server can say what it took."""
 
@@ -77,7 +80,9 @@ class Core:
         self._watchers: list[Inbox[Change]] = []
         self._present: set[str] = set()
         self._was_up = False
+        self._is_back = False
         self._has_left = False
+        self._accept_by: float | None = None
         self._published = self._confirmed = 0
 
     # The connection.
@@ -109,16 +114,18 @@ class Core:
             for inbox in self._each_inbox():
                 inbox.gap(error.reason)
         self.is_up = self._was_up = False
-        self.ending = None
+        self.ending = self._accept_by = None
         self._output.clear()
         self.heard = now
 
     def tick(self, now: float) -> None:
         """The time goes on."""
+        if self._accept_by is not None and now >= self._accept_by and not self._has_left:
+            self.ending = Lost("login-timeout", f"{self.address} did not answer {self.LOGIN}")
 
     def deadline(self) -> float | None:
         """When :meth:`tick` has something to do; ``None``: not before something else happens."""
-        return None
+        return None if self._has_left else self._accept_by
 
     @property
     def is_paused(self) -> bool:
@@ -199,10 +206,13 @@ class Core:
         """Whether this client has given up before the server accepted it."""
         return self._has_left and not self._was_up
 
-    def _come_up(self) -> None:
-        """The server has accepted the client."""
+    def _come_up(self) -> bool:
+        """The server has accepted the client. :returns: whether it is back."""
+        self._accept_by = None
         self.is_up = self._was_up = True
+        is_back, self._is_back = self._is_back, True
         self._tell(Up(self.address, self.routing_id))
+        return is_back
 
     def _see(self, name: str, change: type[Change]) -> bool:
         """It appeared, or is gone. :returns: whether that is new."""

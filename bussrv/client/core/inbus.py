@@ -40,26 +40,25 @@ class InbusCore(Core):
         self.own = ("", 0)
         self._renew_at: float | None = None
         self._up_at: float | None = None
-        self._was_lost = False
 
     def opened(self, address: str, now: float) -> None:
         """Subscribe again."""
         super().opened(address, now)
         self._renew(now)
-        if self._was_lost:
+        if self._is_back:
             self._up_at = now + GRACE
         else:
             self._come_up()
 
-    def _come_up(self) -> None:
+    def _come_up(self) -> bool:
         self._up_at = None
-        super()._come_up()
-        if self._was_lost:
+        is_back = super()._come_up()
+        if is_back:
             self._tell(Restored(tuple(self._inboxes), ()))
+        return is_back
 
     def lost(self, error: BusError, now: float) -> None:
         self._renew_at = self._up_at = None
-        self._was_lost = True
         super().lost(error, now)
 
     def received(self, data: bytes, now: float) -> None:

@@ -68,15 +68,14 @@ class ObjectsCore(Core):
         self.WATCHES = None if self._is_business else "session"
         self._questions = Questions()
         self._membership = Membership(self, settings, is_business=self._is_business)
+        self.LOGIN = f"{self._membership.event}: does another wire format have that port?"
         self._services = ProvidedServices(self.ask, self._registration)
         # Anybody may send a pong. Members with rules get the server's only.
         self._answers = _ANSWERS if self._is_business else _ANSWERS | {"pong"}
         self._observer: Inbox[Object] | None = None
         self._rules = ObserverRules(())
-        self._join_by: float | None = None
         self._leave_by: float | None = None
         self._has_pinged = False
-        self._is_back = False
         self._restoring: dict[str, str] | None = None
         self._lost_reason = ""
         self._refused: dict[str, BusError] = {}
@@ -93,7 +92,7 @@ class ObjectsCore(Core):
         super().opened(address, now)
         self._framing = self._make_framing()
         self._frame = self._framing.frame
-        self._join_by = now + self.settings.timeout
+        self._accept_by = now + self.settings.timeout
         self._output.append(self._framing.greeting())
         self._membership.join(self.routing_id)
 
@@ -119,7 +118,7 @@ class ObjectsCore(Core):
             self._leave(now)
 
     def lost(self, error: BusError, now: float) -> None:
-        self._restoring = self._join_by = self._leave_by = None
+        self._restoring = self._leave_by = None
         self._lost_reason = error.reason
         self._heads.clear()
         self._refused.clear()
@@ -130,12 +129,8 @@ class ObjectsCore(Core):
 
     def tick(self, now: float) -> None:
         self._questions.expire(now)
-        if self._has_left:
-            return
-        if self._join_by is not None and now >= self._join_by:
-            asked = f"{self.address} did not answer {self._membership.event}"
-            self.ending = Lost("login-timeout", f"{asked}: does another wire format have that port?")
-        elif self._leave_by is not None:
+        super().tick(now)
+        if self._leave_by is not None:
             self._leave(now)
         elif self.is_up:
             self._listen(now)
@@ -145,9 +140,9 @@ class ObjectsCore(Core):
         if self.is_up:
             silent = self.heard + self.settings.silence / (1 if self._has_pinged else 2)
             first = silent if first is None or silent < first else first
-        if self._has_left or self._join_by is self._leave_by:
+        if self._has_left or self._accept_by is self._leave_by:
             return first  # Neither is set, as a rule. This is asked for each request and each chunk.
-        return min(each for each in (first, self._join_by, self._leave_by) if each is not None)
+        return min(each for each in (first, self._accept_by, self._leave_by) if each is not None)
 
     @property
     def is_alone(self) -> bool:
@@ -201,12 +196,9 @@ class ObjectsCore(Core):
         return Wanted(tuple(self._inboxes), tuple(reversed(dict.fromkeys(reversed(rules)))))
 
     def accepted(self, answer: Reply) -> None:
-        self._join_by = None
         routing_id = answer.metadata.get("routing-id")
         self.routing_id = routing_id if isinstance(routing_id, str) else None
-        self._restoring = {} if self._is_back else None
-        self._is_back = True
-        self._come_up()
+        self._restoring = {} if self._come_up() else None
         self._services.register(with_handlers=False)
         for kept in self._take_kept():
             self._publish_kept(kept)

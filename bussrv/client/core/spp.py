@@ -8,7 +8,7 @@ from typing import Any
 from bussrv.client.core.base import Core, OnDone, Tell
 from bussrv.client.core.inbox import Inbox
 from bussrv.client.core.names import check_name, is_wide, matches
-from bussrv.client.errors import BadLogin, BusError, Lost
+from bussrv.client.errors import BadLogin, BusError
 from bussrv.client.events import Appeared, Change, Gone, Message, Restored
 from bussrv.client.settings import Settings
 from bussrv.values import MAX_SERVICE_NAME, check_known_name
@@ -26,6 +26,7 @@ class SppCore(Core):
     """
 
     NAME = "spp"
+    LOGIN = "the login: does it ask its clients who they are?"
     WATCHES = "service"
 
     def __init__(self, settings: Settings, tell: Tell) -> None:
@@ -33,8 +34,6 @@ class SppCore(Core):
         self._reader: spp.SppReader
         self._subscribed: set[str] = set()
         self._patterns: dict[Inbox[Any], list[str]] = {}
-        self._log_in_by: float | None = None
-        self._is_back = False
 
     def opened(self, address: str, now: float) -> None:
         """Log in, if there are credentials."""
@@ -44,7 +43,7 @@ class SppCore(Core):
         if not credentials.keys() & {"secret", "token"}:
             self._come_up()
             return
-        self._log_in_by = now + self.settings.timeout
+        self._accept_by = now + self.settings.timeout
         self._log_in()
 
     def _log_in(self) -> None:
@@ -52,14 +51,13 @@ class SppCore(Core):
         token = found.get("token")
         self._output.append(spp.authenticate(found.get("user", ""), found["secret"] if token is None else token))
 
-    def _come_up(self) -> None:
-        self._log_in_by = None
-        super()._come_up()
-        if self._is_back:
+    def _come_up(self) -> bool:
+        is_back = super()._come_up()
+        if is_back:
             self._tell(Restored(tuple(self._inboxes), ()))
-        self._is_back = True
         for name in self._present & self._inboxes.keys():
             self._want(name)
+        return is_back
 
     def received(self, data: bytes, now: float) -> None:
         if self._is_too_late:
@@ -103,18 +101,7 @@ class SppCore(Core):
 
     def lost(self, error: BusError, now: float) -> None:
         self._subscribed.clear()
-        self._log_in_by = None
         super().lost(error, now)
-
-    def tick(self, now: float) -> None:
-        deadline = self.deadline()
-        if deadline is not None and now >= deadline:
-            self.ending = Lost(
-                "login-timeout", f"{self.address} did not answer the login: does it ask its clients who they are?"
-            )
-
-    def deadline(self) -> float | None:
-        return None if self._has_left else self._log_in_by
 
     def subscribe(self, inbox: Inbox[Message], names: Collection[str], done: OnDone) -> None:
         """The first message is the state of the service. Names may be patterns, or have ``*`` and

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Generic, TypeVar
@@ -21,9 +20,9 @@ class Subscription(Generic[Item]):
     A cancelled call takes nothing. Several tasks may take from one subscription.
     """
 
-    def __init__(self, inbox: Inbox[Item], subscribed: Callable[[], AbstractAsyncContextManager[None]]) -> None:
+    def __init__(self, inbox: Inbox[Item], subscribed: AbstractAsyncContextManager[None]) -> None:
         self._inbox = inbox
-        self._subscribed = subscribed()
+        self._subscribed = subscribed
         self._something = asyncio.Event()
         self._is_entered = False
         inbox.wake = self._something.set
