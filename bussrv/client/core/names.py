@@ -37,9 +37,11 @@ def is_wide(name: str) -> bool:
 
 def matches(service: str, names: Iterable[str]) -> bool:
     """Whether the name of a service matches one of some names."""
-    return any(
-        service_patterns.matches(name, service)
-        if service_patterns.is_pattern(name)
-        else fnmatchcase(service, name.replace("[", "[[]"))  # Brackets have no meaning in names of services.
-        for name in names
-    )
+    return any(_matches(service, name) for name in names)
+
+
+def _matches(service: str, name: str) -> bool:
+    if service_patterns.is_pattern(name):
+        return service_patterns.matches(name, service)
+    # Brackets have no meaning in names of services.
+    return fnmatchcase(service, name.replace("[", "[[]"))
