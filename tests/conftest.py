@@ -77,7 +77,7 @@ WITH_SPARK = frozenset(
     f"tests/audit/test_{name}.py"
     for name in (
         *("agreement", "checkpoint", "cli", "cluster", "connect", "docs", "engines", "findings", "live", "mutations"),
-        *("options", "pasted", "query", "remote", "summary", "tamperings", "versions"),
+        *("options", "pasted", "query", "remote", "summary", "tamperings", "versions", "witnesses"),
     )
 ) | {"tests/audit/source/test_datasource.py", "tests/audit/source/test_docs.py"}
 """The modules with tests that use the one Spark session."""

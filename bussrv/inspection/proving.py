@@ -217,7 +217,7 @@ def run_check(path: Path, trust: Trust) -> int:
                 raise JournalError("a proof of one record has no key: give --log-key")
             text = msgspec.json.decode(content["keys.json"], type=Keys).log
         log, witnesses = parse_key(text), [*map(parse_key, trust.witnesses)]
-        quorum = len(witnesses) if trust.quorum is None else trust.quorum
+        quorum = len({each.name for each in witnesses}) if trust.quorum is None else trust.quorum
         proofs = [parse_proof(data) for name, data in content.items() if name.endswith(SUFFIX)]
         if not proofs:
             raise NoteError("there is no proof in it")
@@ -250,7 +250,7 @@ def _content(path: Path) -> dict[str, bytes]:
 def _check(proof: Proof, log: VerifierKey, witnesses: Sequence[VerifierKey], quorum: int) -> None:
     if signed_by(proof.note, log) is None or proof.checkpoint.origin != log.name:
         raise NoteError(f"the checkpoint is not signed by {log.text}")
-    count = sum(signed_by(proof.note, each) is not None for each in witnesses)
+    count = len({each.name for each in witnesses if signed_by(proof.note, each) is not None})
     if count < quorum:
         raise NoteError(f"{count} of the witnesses cosigned the checkpoint, not {quorum}")
     if proof.extra is None or b"\n" in proof.extra or not proof.proves(leaf_hashes(proof.extra + b"\n")[0]):

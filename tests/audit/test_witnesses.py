@@ -20,8 +20,10 @@ from bussrv.transparency.checkpoints import parse_checkpoint
 from bussrv.transparency.cosignatures import SigningKey
 from bussrv.transparency.notes import Note, NoteSignature
 from tests.audit.commands import called
-from tests.audit.conftest import Rows, by_workers, without_patience, without_report
+from tests.audit.conftest import Rows, by_workers, of_spark_alone, without_patience, without_report
+from tests.audit.journals import write_journal
 from tests.docs.pages import rows
+from tests.incidents.histories import records
 from tests.journal.support import FakeClock
 from tests.journal.test_witnesses import KEY, MINUTE, ONE, TWO, Server, honest
 from tests.tamperings.copies import Copy
@@ -142,19 +144,18 @@ def found_by_verify(root: Path, kept: list[Note]) -> Found:
     return by_server
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize("engine", ["embedded", "spark"])
 def test_the_audit_finds_what_verify_finds(
     engine: str,
+    spark: SparkSession,
     journals: tuple[Path, list[Note]],
     tmp_path: Path,
     read_table: Callable[[Path, str], Rows],
-    request: pytest.FixtureRequest,
 ) -> None:
     root, kept = journals
     if engine == "spark":
         with by_workers():
-            verdict = audited(request.getfixturevalue("spark"), root, kept, tmp_path / "out")
+            verdict = audited(spark, root, kept, tmp_path / "out")
     else:
         verdict = audited(None, root, kept, tmp_path / "out", checkpoint=tmp_path / "kept")
     findings = found(read_table(tmp_path / "out", "findings"))
@@ -221,6 +222,28 @@ def test_a_checkpoint_of_no_journal_and_one_of_a_stranger(tmp_path: Path) -> Non
     strange = Note(text, (SigningKey("three.example/w", ONE.type, bytes(32)).sign(text, 1),))
     with pytest.raises(JournalError, match="signed neither by"):
         audited(None, tmp_path / "journals", [strange], tmp_path / "strange")
+
+
+@pytest.mark.long
+def test_spark_makes_the_table_of_witnesses(
+    spark: SparkSession, read_table: Callable[[Path, str], Rows], tmp_path: Path
+) -> None:
+    steps = [("w/1", "422"), ("w/1", None), ("w/2", "away"), ("w/1", "once"), ("w/1", "again"), ("w/3", None)]
+    write_journal(tmp_path / "hall", records("hall", [("witness", *each) for each in steps]))
+    with without_report(), without_patience():
+        audit(None, [tmp_path / "hall"], tmp_path / "here")
+        with of_spark_alone():
+            audit(spark, [tmp_path / "hall"], tmp_path / "there")
+    here, there = (
+        sorted(read_table(tmp_path / name, "witnesses"), key=lambda row: str(row["witness"]))
+        for name in ("here", "there")
+    )
+    assert here == there
+    assert [(row["witness"], row["cosigned"], row["refused"], row["lasts"], row["message"]) for row in here] == [
+        ("w/1", 1, 3, True, "again"),
+        ("w/2", 0, 1, True, "away"),
+        ("w/3", 1, 0, False, None),
+    ]
 
 
 PAGE = "docs/reference/audit/tampering.md"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import zipfile
@@ -12,14 +13,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bussrv.inspection import standalone_check
 from bussrv.inspection.proving import Wanted, _check, run_prove
 from bussrv.inspection.standalone_check import Wrong, check
 from bussrv.journal.checkpoints import log_key
 from bussrv.journal.keys import read_public
+from bussrv.journal.leaves import JournalTree
+from bussrv.transparency.cosignatures import has_ml_dsa
 from bussrv.transparency.notes import NoteError, parse_key
-from bussrv.transparency.proofs import parse_proof
+from bussrv.transparency.proofs import Proof, parse_proof
+from bussrv.witness.program import signing_keys
 from tests.docs.golden import PLACE, WITNESS
 from tests.inspection.shell import Shell
+from tests.journal.test_witnesses import honest
 
 GOLDEN = PLACE / "whole"
 
@@ -67,10 +73,11 @@ def test_one_record_is_proved_and_checked(shell: Shell, key: str, tmp_path: Path
     assert shell.run("check-proof", made, "--log-key", key, "--witness-key", WITNESS.verifier.text)[0] == 1
 
 
-def run_alone(place: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run_alone(place: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """The program in the bundle, without bussrv."""
     command = [sys.executable, "-I", "check.py", *arguments]
-    return subprocess.run(command, cwd=place, capture_output=True, text=True, check=False)
+    variables = {**os.environ, **environment}
+    return subprocess.run(command, cwd=place, env=variables, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.processes
@@ -107,6 +114,67 @@ def test_cosigned_records_are_proved_by_the_cosigned_checkpoint(shell: Shell, tm
     assert (status, "not-witnessed" in said) == (1, True)
     assert shell.run("verify", GOLDEN, "--checkpoint", made, "--public-key", PLACE / "second.pub")[0] == 0
     assert shell.run("verify", PLACE / "salvaged", "--checkpoint", made)[0] == 2
+
+
+OPENSSL = """#!{python}
+# As much of the program of OpenSSL 3.5 as check.py uses, by the OpenSSL in the library cryptography.
+import sys
+from pathlib import Path
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.serialization import load_der_public_key
+
+words = sys.argv[1:]
+assert words[:5] == ["pkeyutl", "-verify", "-pubin", "-keyform", "DER"], words
+rest = [each for each in words[5:] if each != "-rawin"]
+given = dict(zip(rest[::2], rest[1::2]))
+key, message, signature = (Path(given[each]).read_bytes() for each in ("-inkey", "-in", "-sigfile"))
+try:
+    load_der_public_key(key).verify(signature, message)
+except InvalidSignature:
+    sys.exit("Signature Verification Failure")
+print("Signature Verified Successfully")
+"""
+
+
+@pytest.mark.processes
+def test_the_program_checks_ml_dsa_if_openssl_can(tmp_path: Path) -> None:
+    """The form of a key and what it signs are held against a real OpenSSL 3.5 or newer: the one of the library."""
+    if not has_ml_dsa():
+        pytest.skip("the installed version of cryptography has no ML-DSA")
+    keys = signing_keys("attic.example/w1", bytes(32), ml_dsa=True)
+    server = honest(tmp_path / "journal", witnesses=keys)
+    newest = server.checkpoints()[-1]
+    records = JournalTree(server.directory)
+    ((_, line),) = records.lines([3])
+    proof = Proof(2, tuple(records.tree(newest.checkpoint.size).inclusion(2)), newest.note, line)
+    (tmp_path / "one.tlog-proof").write_text(proof.encode())
+    (tmp_path / "check.py").write_text(Path(standalone_check.__file__).read_text())
+    assert newest.key is not None
+    given = ("--log-key", newest.key.text, "one.tlog-proof")
+    ed25519, ml_dsa = (("--witness-key", each.verifier.text) for each in keys)
+    assert run_alone(tmp_path, *given, *ed25519).returncode == 0
+    known = subprocess.run(["openssl", "list", "-signature-algorithms"], capture_output=True, text=True, check=True)
+    if "ML-DSA-44" not in known.stdout:
+        done = run_alone(tmp_path, *given, *ml_dsa)
+        assert done.returncode == 1
+        assert "OpenSSL cannot check the key of attic.example/w1; for ML-DSA-44 it has to be 3.5" in done.stderr
+        # With the other key of the same witness, that is one witness.
+        assert run_alone(tmp_path, *given, *ed25519, *ml_dsa).returncode == 0
+        assert run_alone(tmp_path, *given, *ed25519, *ml_dsa, "--quorum", "2").returncode == 1
+        program = tmp_path / "bin" / "openssl"
+        program.parent.mkdir()
+        program.write_text(OPENSSL.format(python=sys.executable))
+        program.chmod(0o755)
+    path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
+    done = run_alone(tmp_path, *given, *ml_dsa, PATH=path)
+    assert (done.returncode, done.stderr, "cosigned by 1 witnesses" in done.stdout) == (0, "", True)
+    others = signing_keys("attic.example/w1", bytes([1]) * 32, ml_dsa=True)
+    assert run_alone(tmp_path, *given, "--witness-key", others[1].verifier.text, PATH=path).returncode == 1
+    text = (tmp_path / "one.tlog-proof").read_text()
+    at = text.rindex("\n", 0, -1) + 60
+    (tmp_path / "one.tlog-proof").write_text(text[:at] + ("A" if text[at] != "A" else "B") + text[at + 1 :])
+    done = run_alone(tmp_path, *given, *ml_dsa, PATH=path)
+    assert (done.returncode, done.stderr) == (1, "WRONG: the signature of attic.example/w1 is wrong\n")
 
 
 PROOF: dict[str, str] = {}
