@@ -5,7 +5,7 @@
 - ``inbox``: the bounded queue of a subscription
 - ``inbus``: the core of Inbus
 - ``making``: makes the core of a wire format
-- ``membership``: the subscription of a member of the object network: wanted, asked for, and granted
+- ``membership``: how a member of the object network joins, and its subscription: wanted, asked for, and granted
 - ``names``: names of services as programs give them, perhaps with wildcards
 - ``objects``: the core of Object System, Business Object and WebSocket
 - ``payload``: payloads and attributes, as programs give them

@@ -1,4 +1,4 @@
-"""The subscription of a member of the object network: wanted, asked for, and granted.
+"""How a member of the object network joins, and its subscription: wanted, asked for, and granted.
 
 Subscribing again replaces the subscription, so the whole of it is sent each time, and one change waits for the one
 before. If a change is refused that asks for several services, they are asked for one by one, so that one that is
@@ -7,15 +7,25 @@ refused keeps nobody from the others.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
-from bussrv.client.core.base import OnAnswer, OnDone
+from bussrv.client.core.base import Core, OnAnswer, OnDone, Tell
+from bussrv.client.core.framing import Framing
+from bussrv.client.core.inbox import Inbox
+from bussrv.client.core.names import check_name
+from bussrv.client.core.requests import Questions
+from bussrv.client.core.rules import FOR_REQUESTS, ObserverRules
 from bussrv.client.errors import BadLogin, BusError, Lost, Unsupported
-from bussrv.client.events import Reply
+from bussrv.client.events import Change, Message, Object, Reply
 from bussrv.client.settings import Settings
 from bussrv.errors import JOURNAL_UNAVAILABLE, TOO_MANY_LOGINS
+from bussrv.values import check_wanted_name
+from bussrv.wire.objects import NUL, encode_json
+
+_FOR_HANDLERS = ("@services/request",)
+_FOR_CHANGES = ("@routing/subscribe/notification", "@routing/disconnect")
 
 
 class Wanted(NamedTuple):
@@ -36,84 +46,132 @@ class Wanted(NamedTuple):
         return not (set(self.services).isdisjoint(other.services) and set(self.rules).isdisjoint(other.rules))
 
 
-class Member(Protocol):
-    """Who asks."""
+class MemberCore(Core):
+    """A member of the object network, as far as it joins and receives.
 
-    def ask(self, fields: dict[str, Any], done: OnAnswer, what: str) -> None:
-        """Send an object with a fresh id, and wait for its answer."""
-
-    def wanted(self) -> Wanted:
-        """The subscription that the member wants at the moment."""
-
-    def accepted(self, answer: Reply) -> None:
-        """The server has accepted the member, for the first time over this connection."""
-
-    def not_accepted(self, error: BusError) -> None:
-        """It has not, and will not."""
-
-    def restored_late(self, service: str) -> None:
-        """The server has granted what it had granted over an earlier connection, but later than other services."""
-
-    def settled(self) -> None:
-        """The server knows everything that the member wants."""
-
-    def refused(self, refused: Wanted, error: BusError) -> None:
-        """The server refuses a service, or rules."""
-
-
-class Membership:
-    """The subscription of a member.
-
-    :param is_business: whether the member speaks the vocabulary of Business Object.
-    :ivar is_settled: whether the server knows everything that the member wants, as far as it takes that.
+    :param make_framing: makes the framing of each connection.
+    :param name: ``objects``, ``business`` or ``websocket``.
     """
 
-    def __init__(self, member: Member, settings: Settings, *, is_business: bool) -> None:
-        self.event = "client/register" if is_business else "routing/subscribe"
-        self._member = member
-        self._settings = settings
-        self._is_business = is_business
+    def __init__(
+        self,
+        settings: Settings,
+        tell: Tell,
+        make_framing: Callable[[], Framing],
+        name: Literal["objects", "business", "websocket"] = "objects",
+    ) -> None:
+        super().__init__(settings, tell)
+        self.NAME = name
+        self._is_business = name == "business"
+        self.WATCHES = None if self._is_business else "session"
+        self._join_event = "client/register" if self._is_business else "routing/subscribe"
+        self.LOGIN = f"{self._join_event}: does another wire format have that port?"
+        self._make_framing = make_framing
+        self._framing = make_framing()
+        self._frame = self._framing.frame
+        self._questions = Questions()
+        self._said = 0
+        self._observer: Inbox[Object] | None = None
+        self._rules = ObserverRules(())
+        self._wanted_id: str | None = None
         self._waiting: list[tuple[object, Wanted, OnDone]] = []
         self._granted: Wanted | None = None
         self._refused_change: Wanted | None = None
-        self._is_changing = False
-        self._one_by_one = False
-        self.is_settled = False
+        self._is_changing = self._one_by_one = self._is_settled = False
+        self._restoring: dict[str, str] | None = None
+        self._lost_reason = ""
 
-    def join(self, routing_id: str | None) -> None:
-        """Join the network, over a new connection.
+    def opened(self, address: str, now: float) -> None:
+        """Join the network."""
+        super().opened(address, now)
+        self._framing = self._make_framing()
+        self._frame = self._framing.frame
+        self._accept_by = now + self.settings.timeout
+        self._output.append(self._framing.greeting())
+        self._wanted_id = self.routing_id
+        self._join(self._wanted())
 
-        :param routing_id: the routing id to have, if it is free.
+    def lost(self, error: BusError, now: float) -> None:
+        self._lost_reason = error.reason
+        self._granted = self._refused_change = self._restoring = None
+        self._is_changing = self._one_by_one = self._is_settled = False
+        super().lost(error, now)
+
+    def close(self, error: BusError) -> None:
+        super().close(error)
+        self._tell_waiting(lambda _: True, error)
+
+    def _accepted(self) -> None:
+        """The server has accepted the member."""
+        raise NotImplementedError
+
+    def _settled(self) -> None:
+        """The server knows everything that the member wants to receive, as far as it takes that."""
+        raise NotImplementedError
+
+    @property
+    def _has_handlers(self) -> bool:
+        """Whether the member answers requests."""
+        raise NotImplementedError
+
+    # Subscriptions.
+
+    def subscribe(self, inbox: Inbox[Message], names: Collection[str], done: OnDone) -> None:
+        for name in names:
+            check_name(name, check_wanted_name)
+        self._add_inbox(inbox, names)
+        self._wait(inbox, Wanted(tuple(names), ()), done)
+
+    def unsubscribe(self, inbox: Inbox[Any]) -> None:
+        self._waiting = [each for each in self._waiting if each[0] is not inbox]
+        self._remove_inbox(inbox)
+        if inbox is self._observer:
+            self._observer, self._rules = None, ObserverRules(())
+        self._change()
+
+    def observe(self, inbox: Inbox[Object], rules: Collection[str], done: OnDone) -> None:
+        """Put objects that match a rule into an inbox, until :meth:`unsubscribe`. A client that observes receives no
+        publications: anybody may claim to be their sender. Its only observer has the rules to itself: they may exclude
+        objects.
         """
-        self._routing_id = routing_id
-        self._ask(self._member.wanted())
+        assert not self._inboxes
+        assert self._observer is None
+        self._connect(inbox)
+        self._observer, self._rules = inbox, ObserverRules(rules)
+        self._wait(inbox, Wanted((), tuple(rules)), done)
 
-    def lost(self) -> None:
-        """The connection is gone, and what was granted with it."""
-        self._granted = self._refused_change = None
-        self._is_changing = self._one_by_one = self.is_settled = False
+    def watch(self, inbox: Inbox[Change]) -> None:
+        """Sessions that were there before are not told."""
+        super().watch(inbox)
+        self._change()
 
-    def wait(self, who: object, wanted: Wanted, done: OnDone) -> None:
+    def _each_inbox(self) -> Iterable[Inbox[Any]]:
+        return super()._each_inbox() if self._observer is None else [self._observer]
+
+    def _wanted(self) -> Wanted:
+        """The subscription that the member wants at the moment."""
+        rules: list[str] = []
+        if not self._is_business:
+            rules += FOR_REQUESTS
+            rules += _FOR_HANDLERS if self._has_handlers else ()
+            rules += _FOR_CHANGES if self._watchers else ()
+        rules += self._rules.texts
+        # Of a rule that is there twice, the later one counts.
+        return Wanted(tuple(self._inboxes), tuple(reversed(dict.fromkeys(reversed(rules)))))
+
+    def _wait(self, inbox: Inbox[Any], wanted: Wanted, done: OnDone) -> None:
         """Call ``done`` when this is granted, or refused."""
-        self._waiting.append((who, wanted, done))
+        self._waiting.append((inbox, wanted, done))
         if self._granted is not None and not self._is_changing:
-            self._tell(self._granted.covers, None)
-        self.change()
+            self._tell_waiting(self._granted.covers, None)
+        self._change()
 
-    def forget(self, who: object) -> None:
-        """It waits no more."""
-        self._waiting = [each for each in self._waiting if each[0] is not who]
-
-    def fail(self, error: BusError) -> None:
-        """Nothing more is granted to anybody."""
-        self._tell(lambda _: True, error)
-
-    def change(self) -> None:
+    def _change(self) -> None:
         """Ask for what is wanted now, if that is not what was granted."""
         granted = self._granted
         if granted is None or self._is_changing:
             return
-        wanted = self._member.wanted()
+        wanted = self._wanted()
         if wanted != self._refused_change:
             self._refused_change = None
         new = [each for each in wanted.services if each not in granted.services]
@@ -122,29 +180,31 @@ class Membership:
             wanted = wanted._replace(services=(*kept, new[0]))
         if wanted == self._refused_change or (granted.covers(wanted) and wanted.covers(granted)):
             self._one_by_one = False
-            self.is_settled = True
-            self._tell(granted.covers, None)
-            self._member.settled()
+            self._is_settled = True
+            self._tell_waiting(granted.covers, None)
+            self._settled()
         else:
-            self._ask(wanted)
+            self._join(wanted)
 
-    def _ask(self, wanted: Wanted) -> None:
-        self._is_changing, self.is_settled = True, False
-        login, is_business = self._settings.login, self._is_business
-        fields: dict[str, Any] = {"event": self.event, **login.credentials(), "services": wanted.services, "gaps": True}
-        if is_business:
+    def _join(self, wanted: Wanted) -> None:
+        """Ask for a subscription: the first one joins the network."""
+        self._is_changing, self._is_settled = True, False
+        login = self.settings.login
+        fields: dict[str, Any] = {"event": self._join_event, **login.credentials()}
+        fields |= {"services": wanted.services, "gaps": True}
+        if self._is_business:
             fields |= {"receive": "all", "subscribe": wanted.rules or "none"}
         else:
             fields["subscriptions"] = wanted.rules
         if login.name is not None:
             fields["name"] = login.name
-        if self._routing_id is not None:
-            fields["unique-routing-id" if is_business else "routing-id"] = self._routing_id
-        if self._settings.routing_ids:
-            fields["routing-ids"] = self._settings.routing_ids
-        self._member.ask(fields, partial(self._answered, wanted), self.event)
+        if self._wanted_id is not None:
+            fields["unique-routing-id" if self._is_business else "routing-id"] = self._wanted_id
+        if self.settings.routing_ids:
+            fields["routing-ids"] = self.settings.routing_ids
+        self.ask(fields, partial(self._joined, wanted), self._join_event)
 
-    def _answered(self, wanted: Wanted, answer: Reply | BusError) -> None:
+    def _joined(self, wanted: Wanted, answer: Reply | BusError) -> None:
         self._is_changing = False
         if isinstance(answer, Lost):
             return
@@ -152,52 +212,81 @@ class Membership:
             # Without this, a subscriber would wait for ever, and not know it.
             answer = Unsupported("this server has no subscriptions to services by name")
         if isinstance(answer, BusError):
-            self._refused(wanted, answer)
+            self._not_joined(wanted, answer)
             return
         before, self._granted = self._granted, wanted
         if before is None:
-            self._member.accepted(answer)
+            routing_id = answer.metadata.get("routing-id")
+            self.routing_id = routing_id if isinstance(routing_id, str) else None
+            self._restoring = {} if self._come_up() else None
+            self._accepted()
         else:
-            for service in set(wanted.services).difference(before.services):
-                if self._is_restored(service):
-                    self._member.restored_late(service)
-        self._tell(wanted.covers, None)
-        self.change()
+            for service in filter(self._is_restored, set(wanted.services).difference(before.services)):
+                # Publications on other services came after the gap.
+                for inbox in self._inboxes.get(service, ()):
+                    inbox.gap(self._lost_reason)
+        self._tell_waiting(wanted.covers, None)
+        self._change()
 
-    def _refused(self, wanted: Wanted, error: BusError) -> None:
+    def _not_joined(self, wanted: Wanted, error: BusError) -> None:
         granted = self._granted
         new = [each for each in wanted.services if granted is None or each not in granted.services]
         if error.reason == TOO_MANY_LOGINS:
             # The server prefers a secret that it was given before.
-            self._ask(wanted)
+            self._join(wanted)
         elif isinstance(error, BadLogin) or (granted is None and not new):
-            self._member.not_accepted(error)
+            self.ending = error
         elif error.reason == JOURNAL_UNAVAILABLE and any(map(self._is_restored, new)):
             # The server will take it when its disk is well again. So come back later.
-            self._member.not_accepted(error)
+            self.ending = error
         elif granted is None:
             self._one_by_one = True
-            self._ask(wanted._replace(services=()))
+            self._join(wanted._replace(services=()))
         elif len(new) > 1:
             self._one_by_one = True
-            self.change()
+            self._change()
         else:
             # The server may refuse to take something away, too. It is not asked the same again.
             self._refused_change = wanted
             new_rules = [each for each in wanted.rules if each not in granted.rules]
             refused = Wanted(tuple(new), () if new else tuple(new_rules))
-            self._tell(refused.meets, error)
-            self._member.refused(refused, error)
-            self.change()
+            self._tell_waiting(refused.meets, error)
+            self._end_inboxes(refused, error)
+            self._change()
 
     def _is_restored(self, service: str) -> bool:
         """Whether it is wanted since an earlier connection: then nobody waits for it any more."""
-        is_awaited = any(service in each[1].services for each in self._waiting)
-        return service in self._member.wanted().services and not is_awaited
+        return service in self._inboxes and not any(service in each[1].services for each in self._waiting)
 
-    def _tell(self, is_about: Callable[[Wanted], bool], outcome: BusError | None) -> None:
+    def _tell_waiting(self, is_about: Callable[[Wanted], bool], outcome: BusError | None) -> None:
         """Tell those who wait for something that this is about."""
         told = [each for each in self._waiting if is_about(each[1])]
         self._waiting = [each for each in self._waiting if each not in told]
         for _, _, done in told:
             done(outcome)
+
+    def _end_inboxes(self, refused: Wanted, error: BusError) -> None:
+        for service in refused.services:
+            if self._restoring is not None:
+                self._restoring[service] = error.reason
+            for inbox in list(self._inboxes.get(service, ())):
+                inbox.end(error)
+                self._remove_inbox(inbox)
+        watching: list[Inbox[Any]] = [] if set(_FOR_CHANGES).isdisjoint(refused.rules) else list(self._watchers)
+        if self._observer is not None and not set(self._rules.texts).isdisjoint(refused.rules):
+            watching.append(self._observer)
+        for each in watching:
+            each.end(error)
+            self.unsubscribe(each)
+
+    # The way out.
+
+    def ask(self, fields: dict[str, Any], done: OnAnswer, what: str) -> None:
+        """Send an object with a fresh id, and wait for its answer."""
+        identifier = self._questions.new_id()
+        self._emit(encode_json({**fields, "id": identifier}) + NUL)
+        self._questions.add(identifier, done, what, self._said, None)
+
+    def _emit(self, data: bytes) -> None:
+        self._said += 1
+        self._output.append(self._frame(data))

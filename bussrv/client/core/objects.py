@@ -6,26 +6,22 @@ receives what it asked for, and nothing that others send to everybody.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
 from bussrv.client.core.base import Core, OnAnswer, OnDone, OnRequest, Tell
 from bussrv.client.core.framing import Arrived, Framing
 from bussrv.client.core.inbox import Inbox
-from bussrv.client.core.membership import Membership, Wanted
+from bussrv.client.core.membership import MemberCore
 from bussrv.client.core.names import check_name
 from bussrv.client.core.provided import ProvidedServices
-from bussrv.client.core.requests import Questions
-from bussrv.client.core.rules import FOR_REQUESTS, ObserverRules
 from bussrv.client.errors import BufferFull, BusError, Lost, error_of, said_in
-from bussrv.client.events import Appeared, Change, Gone, Message, Object, Refusal, Reply, Request, Restored, came_from
+from bussrv.client.events import Appeared, Gone, Message, Object, Refusal, Reply, Request, Restored, came_from
 from bussrv.client.settings import Buffer, Settings
 from bussrv.errors import JOURNAL_UNAVAILABLE
-from bussrv.values import OCTET_STREAM, check_wanted_name
-from bussrv.wire.objects import NUL, decode_fields, encode, encode_json
+from bussrv.values import OCTET_STREAM
+from bussrv.wire.objects import decode_fields, encode, encode_json
 
-_FOR_HANDLERS = ("@services/request",)
-_FOR_CHANGES = ("@routing/subscribe/notification", "@routing/disconnect")
 _ANSWERS = frozenset(
     {
         *("routing/subscribe/reply", "client/register/reply", "services/register/reply", "services/unregister/reply"),
@@ -43,12 +39,8 @@ _Kept: TypeAlias = tuple[str, bytes, str | None, dict[str, Any], OnDone | None]
 """The arguments of a publication that waits for the connection."""
 
 
-class ObjectsCore(Core):
-    """A member of the object network.
-
-    :param make_framing: makes the framing of each connection.
-    :param name: ``objects``, ``business`` or ``websocket``.
-    """
+class ObjectsCore(MemberCore):
+    """A member of the object network."""
 
     CONFIRMS = True
 
@@ -59,42 +51,19 @@ class ObjectsCore(Core):
         make_framing: Callable[[], Framing],
         name: Literal["objects", "business", "websocket"] = "objects",
     ) -> None:
-        super().__init__(settings, tell)
-        self.NAME = name
-        self._make_framing = make_framing
-        self._framing = make_framing()
-        self._frame = self._framing.frame
-        self._is_business = name == "business"
-        self.WATCHES = None if self._is_business else "session"
-        self._questions = Questions()
-        self._membership = Membership(self, settings, is_business=self._is_business)
-        self.LOGIN = f"{self._membership.event}: does another wire format have that port?"
+        super().__init__(settings, tell, make_framing, name)
         self._services = ProvidedServices(self.ask, self._registration)
         # Anybody may send a pong. Members with rules get the server's only.
         self._answers = _ANSWERS if self._is_business else _ANSWERS | {"pong"}
-        self._observer: Inbox[Object] | None = None
-        self._rules = ObserverRules(())
         self._leave_by: float | None = None
         self._has_pinged = False
-        self._restoring: dict[str, str] | None = None
-        self._lost_reason = ""
         self._refused: dict[str, BusError] = {}
         self._heads: dict[tuple[str, str | None], bytes] = {}
         self._kept: list[_Kept] = []
         self._kept_bytes = 0
-        self._said = 0
         self._taken = 0
 
     # The connection.
-
-    def opened(self, address: str, now: float) -> None:
-        """Join the network."""
-        super().opened(address, now)
-        self._framing = self._make_framing()
-        self._frame = self._framing.frame
-        self._accept_by = now + self.settings.timeout
-        self._output.append(self._framing.greeting())
-        self._membership.join(self.routing_id)
 
     def received(self, data: bytes, now: float) -> None:
         if self._is_too_late:
@@ -118,11 +87,9 @@ class ObjectsCore(Core):
             self._leave(now)
 
     def lost(self, error: BusError, now: float) -> None:
-        self._restoring = self._leave_by = None
-        self._lost_reason = error.reason
+        self._leave_by = None
         self._heads.clear()
         self._refused.clear()
-        self._membership.lost()
         self._services.lost()
         super().lost(error, now)
         self._questions.lose(error, self._taken)
@@ -158,7 +125,6 @@ class ObjectsCore(Core):
 
     def close(self, error: BusError) -> None:
         super().close(error)
-        self._membership.fail(error)
         self._services.fail(error)
         for *_, done in self._take_kept():
             if done is not None:
@@ -185,50 +151,18 @@ class ObjectsCore(Core):
 
     # The membership.
 
-    def wanted(self) -> Wanted:
-        rules: list[str] = []
-        if not self._is_business:
-            rules += FOR_REQUESTS
-            rules += _FOR_HANDLERS if self._services.has_handlers else ()
-            rules += _FOR_CHANGES if self._watchers else ()
-        rules += self._rules.texts
-        # Of a rule that is there twice, the later one counts.
-        return Wanted(tuple(self._inboxes), tuple(reversed(dict.fromkeys(reversed(rules)))))
+    @property
+    def _has_handlers(self) -> bool:
+        return self._services.has_handlers
 
-    def accepted(self, answer: Reply) -> None:
-        routing_id = answer.metadata.get("routing-id")
-        self.routing_id = routing_id if isinstance(routing_id, str) else None
-        self._restoring = {} if self._come_up() else None
+    def _accepted(self) -> None:
         self._services.register(with_handlers=False)
         for kept in self._take_kept():
             self._publish_kept(kept)
 
-    def not_accepted(self, error: BusError) -> None:
-        self.ending = error
-
-    def restored_late(self, service: str) -> None:
-        """Publications on other services came after the gap."""
-        for inbox in self._inboxes.get(service, ()):
-            inbox.gap(self._lost_reason)
-
-    def settled(self) -> None:
+    def _settled(self) -> None:
         self._services.register(with_handlers=True)
         self._tell_restored()
-
-    def refused(self, refused: Wanted, error: BusError) -> None:
-        """Their subscriptions end."""
-        for service in refused.services:
-            if self._restoring is not None:
-                self._restoring[service] = error.reason
-            for inbox in list(self._inboxes.get(service, ())):
-                inbox.end(error)
-                self._remove_inbox(inbox)
-        watching: list[Inbox[Any]] = [] if set(_FOR_CHANGES).isdisjoint(refused.rules) else list(self._watchers)
-        if self._observer is not None and not set(self._rules.texts).isdisjoint(refused.rules):
-            watching.append(self._observer)
-        for each in watching:
-            each.end(error)
-            self.unsubscribe(each)
 
     def _registration(self, service: str, error: BusError | None, was_told: bool) -> None:
         """The server has answered whether a service is registered."""
@@ -245,13 +179,13 @@ class ObjectsCore(Core):
             if service in self._services.names or not was_told:
                 self._refused[service] = error
             self._refuse(error)
-            self._membership.change()
+            self._change()
         self._tell_restored()
 
     def _tell_restored(self) -> None:
         """Everything is as it was before the connection ended, if it is."""
         refused = self._restoring
-        if refused is not None and self._membership.is_settled and self._services.is_settled:
+        if refused is not None and self._is_settled and self._services.is_settled:
             self._restoring = None
             self._tell(Restored(tuple(self._inboxes), self._services.names, refused))
 
@@ -273,7 +207,7 @@ class ObjectsCore(Core):
 
     def _only_service(self) -> str | None:
         """The service of a publication whose sender provides only one, and does not name it."""
-        is_clear = len(self._inboxes) == 1 and not self._wide and self._membership.is_settled
+        is_clear = len(self._inboxes) == 1 and not self._wide and self._is_settled
         return next(iter(self._inboxes)) if is_clear else None
 
     def _take_observed(self, each: Arrived, observer: Inbox[Object]) -> None:
@@ -333,37 +267,6 @@ class ObjectsCore(Core):
         routing_id = metadata.get("routing-id", came_from(metadata))
         if isinstance(routing_id, str):
             self._see(routing_id, Gone if each.event == "routing/disconnect" else Appeared)
-
-    # Subscriptions.
-
-    def subscribe(self, inbox: Inbox[Message], names: Collection[str], done: OnDone) -> None:
-        for name in names:
-            check_name(name, check_wanted_name)
-        self._add_inbox(inbox, names)
-        self._membership.wait(inbox, Wanted(tuple(names), ()), done)
-
-    def unsubscribe(self, inbox: Inbox[Any]) -> None:
-        self._membership.forget(inbox)
-        self._remove_inbox(inbox)
-        if inbox is self._observer:
-            self._observer, self._rules = None, ObserverRules(())
-        self._membership.change()
-
-    def observe(self, inbox: Inbox[Object], rules: Collection[str], done: OnDone) -> None:
-        """Put objects that match a rule into an inbox, until :meth:`unsubscribe`. A client that observes receives no
-        publications: anybody may claim to be their sender. Its only observer has the rules to itself: they may exclude
-        objects.
-        """
-        assert not self._inboxes
-        assert self._observer is None
-        self._connect(inbox)
-        self._observer, self._rules = inbox, ObserverRules(rules)
-        self._membership.wait(inbox, Wanted((), tuple(rules)), done)
-
-    def watch(self, inbox: Inbox[Change]) -> None:
-        """Sessions that were there before are not told."""
-        super().watch(inbox)
-        self._membership.change()
 
     # Publications.
 
@@ -497,7 +400,7 @@ class ObjectsCore(Core):
         """
         check_name(service)
         self._services.add(service, on_request, done)
-        self._membership.change()
+        self._change()
 
     def withdraw(self, service: str, done: OnDone) -> None:
         """Provide it no longer."""
@@ -507,7 +410,7 @@ class ObjectsCore(Core):
             self.ask(fields, lambda answer: done(_error_in(answer)), "services/unregister")
         else:
             done(None)
-        self._membership.change()
+        self._change()
 
     def reply(self, request: Request, payload: bytes, content_type: str) -> None:
         """Answer a request. Nothing happens if the connection that it came over is gone."""
@@ -522,20 +425,6 @@ class ObjectsCore(Core):
         answer = self._services.answer(request, fields)
         if answer is not None:
             self._emit(encode(answer, payload))
-
-    # The way out.
-
-    def ask(self, fields: dict[str, Any], done: OnAnswer, what: str) -> None:
-        identifier = self._questions.new_id()
-        self._emit(encode_json({**fields, "id": identifier}) + NUL)
-        self._questions.add(identifier, done, what, self._said, None)
-
-    def _each_inbox(self) -> Iterable[Inbox[Any]]:
-        return super()._each_inbox() if self._observer is None else [self._observer]
-
-    def _emit(self, data: bytes) -> None:
-        self._said += 1
-        self._output.append(self._frame(data))
 
 
 def _error_in(answer: Reply | BusError | None) -> BusError | None:

@@ -390,7 +390,7 @@ class ObjectsMachine(RuleBasedStateMachine):
         assert self.restored is not None or self.ups < 2
         wanted = {name for each in self.subscribers if each.inbox.error is None for name in each.names}
         assert server.services == wanted
-        assert server.rules == (list(core.wanted().rules) or ("none" if core.NAME == "business" else []))
+        assert server.rules == (list(core._wanted().rules) or ("none" if core.NAME == "business" else []))
         names = set(core._services.names)
         # It may refuse to forget one, too.
         assert server.registered - server.refused == names - server.refused
@@ -408,7 +408,7 @@ class ObjectsMachine(RuleBasedStateMachine):
         assert not self.server.waiting
         assert len(core._questions) == core._services.open_requests == core._kept_bytes == 0
         assert core._questions.next_deadline() is None
-        assert not core._membership._waiting
+        assert not core._waiting
 
     @invariant()
     def what_was_said_is_true(self) -> None:
