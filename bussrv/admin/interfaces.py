@@ -15,6 +15,7 @@ from bussrv.events import Event
 from bussrv.journal.condition import JournalCondition, JournalEnd
 from bussrv.journal.interfaces import IJournal
 from bussrv.journal.manifest import Seal
+from bussrv.transparency.notes import Note
 from bussrv.witness.submitting import WitnessCondition
 
 
@@ -43,6 +44,11 @@ class AdministeredJournal(Protocol):
 
     def last_seal(self) -> tuple[Seal, str] | None:
         """The last seal, and the hash of its line; ``None``: nothing is sealed."""
+
+    def cosigned(self) -> tuple[str, Note] | None:
+        """The hash of the seal whose checkpoint a witness cosigned last, and the checkpoint with all cosignatures;
+        ``None``: no witness has cosigned one.
+        """
 
 
 class Dialed(Struct, frozen=True):

@@ -145,11 +145,7 @@ def run_prove(
 
 def _choose(checkpoints: Sequence[SealedCheckpoint], seqs: Sequence[int]) -> SealedCheckpoint:
     """The newest checkpoint of all of these records, if possible one that witnesses cosigned."""
-    every = [
-        each
-        for each in checkpoints
-        if last_seq(each.seal) >= seqs[-1] and last_seq(each.seal) - each.checkpoint.size < seqs[0]
-    ]
+    every = [each for each in checkpoints if each.begin <= seqs[0] and seqs[-1] <= last_seq(each.seal)]
     if not every:
         raise JournalError(f"no checkpoint has the records {seqs[0]} to {seqs[-1]}: bussrv journal seal makes one")
     cosigned = [each for each in every if len(each.note.signatures) > 1]
@@ -157,7 +153,7 @@ def _choose(checkpoints: Sequence[SealedCheckpoint], seqs: Sequence[int]) -> Sea
 
 
 def _proofs(directory: Path, sealed: SealedCheckpoint, seqs: Sequence[int]) -> Iterator[Proof]:
-    begin = last_seq(sealed.seal) + 1 - sealed.checkpoint.size
+    begin = sealed.begin
     journal = JournalTree(directory, begin)
     tree = journal.tree(sealed.checkpoint.size)
     for seq, line in journal.lines(seqs):

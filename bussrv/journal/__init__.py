@@ -23,7 +23,8 @@
 - ``manifest_file``: the file of a manifest: read a line at a time, up to the bounds, and added to
 - ``memory``: a journal that is not on disk: for ``--journal off``
 - ``moments``: moments of a journal, as people name them
-- ``others``: what others know of a journal, as an auditor names it: the keys of witnesses, and files with checkpoints
+- ``others``: the knowledge of others about a journal, as an auditor names it: keys of witnesses, and files with
+  checkpoints
 - ``outlook``: how long the disk of the journal lasts at the present rate
 - ``outside_changes``: changes by other programs of a file that only the server writes to, noticed before a seal or an
   answer gets wrong

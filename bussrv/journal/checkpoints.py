@@ -41,8 +41,16 @@ def name_in(manifest: Manifest) -> str | None:
     if seal is None or seal.checkpoint is None:
         return None
     found, _ = read_checkpoint(seal.checkpoint)
-    begin = last_seq(seal) - found.size + 1
+    begin = tree_begin(seal, found)
     return found.origin if begin == 1 else found.origin.removesuffix(f"/{begin}")
+
+
+def tree_begin(seal: Seal, checkpoint: Checkpoint) -> int:
+    """The number of the record that is leaf 0 of the tree of a checkpoint.
+
+    :param seal: that has it.
+    """
+    return last_seq(seal) + 1 - checkpoint.size
 
 
 class SealedCheckpoint(Struct, frozen=True):
@@ -58,6 +66,11 @@ class SealedCheckpoint(Struct, frozen=True):
     checkpoint: Checkpoint
     note: Note
     key: VerifierKey | None
+
+    @property
+    def begin(self) -> int:
+        """The number of the record that is leaf 0 of its tree."""
+        return tree_begin(self.seal, self.checkpoint)
 
     @property
     def text(self) -> str:

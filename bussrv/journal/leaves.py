@@ -16,9 +16,8 @@ from bussrv.errors import JournalError
 from bussrv.journal.bounded import lines_in
 from bussrv.journal.bounds import SEGMENT
 from bussrv.journal.files import FILES, Files
-from bussrv.journal.header import Header
 from bussrv.journal.reading import read_header
-from bussrv.journal.record_tree import RecordTree, leaf_hashes
+from bussrv.journal.record_tree import HeaderTree, RecordTree, leaf_hashes
 from bussrv.journal.regular import read_regular
 from bussrv.journal.segment import (
     CORRUPT,
@@ -72,16 +71,25 @@ class JournalTree:
 
     :ivar begin: the number of the record that is leaf 0.
     :param begin: which tree, if the journal has had several; by default the last one.
+    :param known: the trees in headers that were read before, by segment. Those that are read now are added, and those
+        of segments that are gone are removed.
     :raises JournalError: if the journal has no such tree, or cannot be read.
     """
 
-    def __init__(self, directory: Path, begin: int | None = None) -> None:
+    def __init__(
+        self, directory: Path, begin: int | None = None, known: dict[int, HeaderTree | None] | None = None
+    ) -> None:
         self._directory = directory
         self._paths = {first_seq(path): path for path in list_segments(directory)}
-        headers = {number: read_header(path) for number, path in self._paths.items()}
-        trees = [each.tree.begin for each in headers.values() if each.tree is not None]
-        self.begin = (trees[-1] if trees else 0) if begin is None else begin
-        self._headers = {n: each for n, each in headers.items() if each.tree and each.tree.begin == self.begin}
+        known = {} if known is None else known
+        for number, path in self._paths.items():
+            if number not in known:
+                known[number] = read_header(path).tree
+        for gone in known.keys() - self._paths.keys():
+            known.pop(gone, None)
+        trees = {number: tree for number in self._paths if (tree := known[number]) is not None}
+        self.begin = next((tree.begin for tree in reversed(trees.values())), 0) if begin is None else begin
+        self._headers = {number: tree for number, tree in trees.items() if tree.begin == self.begin}
         if not self._headers:
             raise JournalError(
                 f"{directory} has no tree that begins with record {begin or 'any'}: nothing can be proved"
@@ -141,11 +149,9 @@ class JournalTree:
         return self._last[1]
 
 
-def _known(header: Header, number: int) -> dict[tuple[int, int], bytes]:
-    """The complete subtrees whose roots a header says."""
-    if header.tree is None:
-        return {}
-    tree, found, begin = header.tree, {}, 0
+def _known(tree: HeaderTree, number: int) -> dict[tuple[int, int], bytes]:
+    """The complete subtrees whose roots the header of a segment says."""
+    found, begin = {}, 0
     size = number - tree.begin
     for text, bit in zip(tree.edge, (b for b in reversed(range(size.bit_length())) if size >> b & 1), strict=True):
         found[begin, begin + (1 << bit)] = bytes.fromhex(text)

@@ -1,4 +1,4 @@
-"""What others know of a journal, as an auditor names it: the keys of witnesses, and files with checkpoints."""
+"""The knowledge of others about a journal, as an auditor names it: keys of witnesses, and files with checkpoints."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 A leaf is the line of a record WITHOUT its newline, as it is in the chain. Headers and snapshots are no leaves: every
 record has one, across segments and boots. Leaf 0 is the record ``begin``: record 1 in a new journal; in a journal that
-an older program began, and after damage, the first record of the first segment that has a tree in its header. What is
-before that is not in the tree, yet the first leaf holds the hash of the line before it.
+an older program began, and after damage, the first record of the first segment that has a tree in its header. Records
+before that are not in the tree, yet the first leaf holds the hash of the line before it.
 
 Each header has the right edge of the tree of the records before it, so the tree goes on from any segment.
 """

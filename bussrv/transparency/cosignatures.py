@@ -1,4 +1,4 @@
-r"""What a key of each type signs, and whether a signature is right.
+r"""The message that a key of each type signs, and whether a signature is right.
 
 | type | signs | its value |
 |---|---|---|
@@ -128,8 +128,9 @@ def _message(key: VerifierKey, text: str, time: int) -> bytes:
 
 
 def subtree_message(name: str, time: int, origin: str, *, begin: int, end: int, root: bytes) -> bytes:
-    """What an ML-DSA-44 key signs of the leaves from ``begin`` up to, but without, ``end``: its ``cosigned_message``.
+    """The message that an ML-DSA-44 key signs of some leaves: its ``cosigned_message``.
 
+    :param begin: the first of them, and ``end`` the one after the last.
     :param name: of the key.
     :raises NoteError: if a name is too long.
     """

@@ -29,7 +29,7 @@ SUFFIX = ".tlog-proof"
 
 
 class Proof(Struct, frozen=True):
-    """What a file of a proof says. Nobody has checked the signatures of its note.
+    """The content of a file of a proof. Nobody has checked the signatures of its note.
 
     :ivar index: of the leaf, from 0.
     :ivar hashes: the path from its sibling up to the child of the root.

@@ -100,7 +100,7 @@ class Tree:
 
     :param size: how many leaves it has.
     :param read: gives the hashes of the leaves from one index up to, but without, another, one after the other in one
-        text. What it raises comes out of the methods.
+        text. Its errors come out of the methods.
     :param known: roots of complete subtrees that are known, by the leaves from one index up to, but without, another.
     """
 

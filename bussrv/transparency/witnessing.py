@@ -1,4 +1,4 @@
-r"""What a log asks of a witness, and what the witness judges (c2sp.org/tlog-witness, ``add-checkpoint``). Pure.
+r"""The request of a log to a witness, and its judgement (c2sp.org/tlog-witness, ``add-checkpoint``). Pure.
 
 ::
 
@@ -60,7 +60,7 @@ class WitnessAddress(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """What people call it: the name of its first key."""
+        """The name of its first key, by which people know it."""
         return self.keys[0].name
 
 
@@ -79,7 +79,7 @@ def parse_witness(text: str) -> WitnessAddress:
 
 
 class Submission(Struct, frozen=True):
-    """What a log submits.
+    """The request of a log.
 
     :ivar old: the size that the witness cosigned last, as far as the log knows.
     :ivar proof: that the tree of that size is the beginning of the new one.
@@ -109,7 +109,7 @@ class Rejection(Exception):
 
 
 def parse_submission(body: bytes) -> Submission:
-    """What the body of a request says.
+    """The request in a body.
 
     :raises Rejection: :data:`MALFORMED`.
     """
@@ -129,7 +129,7 @@ def judge(submission: Submission, keys: Keys, latest: Callable[[str], Checkpoint
     """See whether a checkpoint may be cosigned.
 
     :param latest: gives the checkpoint of a log that was cosigned last.
-    :returns: the checkpoint. Whoever cosigns it has to keep it before anybody learns of that.
+    :returns: the checkpoint. A witness keeps it before anybody learns that it cosigned it.
     :raises Rejection: it may not.
     """
     try:

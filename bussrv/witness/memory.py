@@ -1,4 +1,4 @@
-r"""What a witness has cosigned, in a journal of its own: a directory of files that only grow.
+r"""The checkpoints that a witness has cosigned, in a journal of its own: a directory of files that only grow.
 
 ::
 
@@ -56,7 +56,7 @@ class Cosigned(Struct, frozen=True):
 
 
 class WitnessMemory:
-    """What was cosigned. Everything here waits for the disk.
+    """The checkpoints that were cosigned. Everything here waits for the disk.
 
     :param directory: is made if it is missing; no other process may use it meanwhile.
     :raises JournalError: another process uses it, or it is damaged.

@@ -122,7 +122,7 @@ class WitnessResource(Resource):
         if isinstance(result, Failure):
             status, text, kind = self._failed(result)
         answer = self._answer(request, status, str(text), kind)
-        # A client that has gone is not answered. What was cosigned for it is kept all the same.
+        # A client that has gone is not answered. The checkpoint that was cosigned for it is kept all the same.
         if not request._disconnected:
             request.write(answer)
             request.finish()

@@ -65,8 +65,11 @@ class SealedJournal(Protocol):
         :returns: fails with :class:`bussrv.errors.JournalError` if the journal does not have the records any more.
         """
 
-    def cosign(self, seal: str, signatures: str) -> None:
-        """Keep cosignatures of the checkpoint of a seal in the manifest, soon."""
+    def cosign(self, sealed: SealedNote, signatures: str) -> None:
+        """Keep cosignatures of a checkpoint in the manifest, soon.
+
+        :param signatures: their lines.
+        """
 
     def witnessed(self, witness: str, size: int) -> None:
         """Say in the journal that a witness cosigned so many records."""
@@ -148,7 +151,7 @@ class Submitter:
         self._trouble = self._said = ""
         self._away_since = None
         log.info("the witness {name} cosigned {size} records", event="witness.cosigned", name=name, size=size)
-        self._journal.cosign(sealed.seal, signatures)
+        self._journal.cosign(sealed, signatures)
         self._journal.witnessed(name, size)
         return 1
 

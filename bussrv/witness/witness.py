@@ -33,7 +33,7 @@ class Witness:
         self._turn = Lock()
 
     def use(self, keys: Keys) -> None:
-        """Know other logs from now on. What was cosigned of those that are not named any more stays."""
+        """Know other logs from now on. Checkpoints of those that are not named any more stay."""
         self._keys = keys
         self._origins = {origin_hash(each): each for each in keys}
 

@@ -221,3 +221,16 @@ def test_every_record_is_proved_also_when_others_are_gone(tmp_path):
     leaves_path(server.directory, 1).unlink()
     with pytest.raises(JournalError, match="nothing is known of record"):
         JournalTree(server.directory).tree(newest.size).inclusion(0)
+
+
+def test_headers_are_read_once_for_many_proofs(tmp_path, monkeypatch):
+    server = honest(tmp_path / "journal")
+    known: dict = {}
+    first = JournalTree(server.directory, 1, known).tree(30).consistency(5)
+    assert sorted(known) == [int(each.name[:20]) for each in list_segments(server.directory)]
+    known[999] = None
+    monkeypatch.setattr("bussrv.journal.leaves.read_header", None)
+    again = JournalTree(server.directory, 1, known)
+    assert 999 not in known
+    monkeypatch.undo()
+    assert again.tree(30).consistency(5) == first

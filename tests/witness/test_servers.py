@@ -15,11 +15,12 @@ import pytest
 from bussrv.journal.files import Files
 from bussrv.journal.keys import generate, read_private
 from bussrv.server.running.cosigning import directory
-from bussrv.transparency.cosignatures import SigningKey, has_ml_dsa
-from bussrv.transparency.notes import COSIGNATURE, ED25519, ML_DSA_44, VerifierKey, parse_key
+from bussrv.transparency.cosignatures import SigningKey, has_ml_dsa, signed_by
+from bussrv.transparency.notes import COSIGNATURE, ED25519, ML_DSA_44, VerifierKey, parse_key, parse_note
 from bussrv.transparency.witnessing import CONFLICT, Rejection
 from bussrv.witness.memory import WitnessMemory
 from bussrv.witness.witness import Witness
+from tests.admin.test_running import get
 from tests.forked import ForkedServer, refused
 from tests.witness.logs import Log
 from tests.witness.test_witnessed import await_line, cosigned_sizes, events, told
@@ -98,6 +99,32 @@ def test_linked_servers_cosign_and_notice_two_histories(tmp_path: Path) -> None:
         assert "422" in str(events(other, "seal.refused")[0]["message"])
         assert cosigned_sizes(other, attic.keys[:1]) == sizes
         attic.stop()
+
+
+def test_the_admin_interface_gives_what_was_cosigned(tmp_path: Path) -> None:
+    """After a restart, too, when nobody has cosigned anything yet."""
+    key = tmp_path / "hall.key"
+    generate(key)
+    log = SigningKey(ORIGIN, ED25519, read_private(key).seed).verifier
+    with Attic(tmp_path, "--witness-for", log.text) as attic:
+        for _ in range(2):
+            with hall(tmp_path, attic, tmp_path / "hall") as server:
+                await_line(server, "the witness attic.example/w1 cosigned")
+                shown = get(server, "/api/v1/journal/checkpoint")[1]
+                server.stop()
+        cosigned = parse_note(shown["cosigned"].encode())
+        assert signed_by(cosigned, log)
+        assert signed_by(cosigned, attic.keys[0])
+        attic.stop()
+    # By now the last seal is another one.
+    own = ("--server-id", "hall", "--journal-key", str(key))
+    with ForkedServer(tmp_path / "hall", own) as server:
+        again = get(server, "/api/v1/journal/checkpoint")[1]
+        server.stop()
+    assert again["cosigned"] == shown["cosigned"]
+    assert not parse_note(again["checkpoint"].encode()).of(attic.keys[0])
+    sealed = parse_note(shown["checkpoint"].encode())
+    assert sealed.text != cosigned.text or sealed == cosigned
 
 
 def test_a_reload_names_other_journals(tmp_path: Path) -> None:

@@ -54,8 +54,8 @@ class Journal:
         assert begin == 1
         return succeed(self.log.tree.consistency(old, size))
 
-    def cosign(self, seal: str, signatures: str) -> None:
-        self.kept.append((seal, signatures))
+    def cosign(self, sealed: SealedNote, signatures: str) -> None:
+        self.kept.append((sealed.seal, signatures))
 
     def witnessed(self, witness: str, size: int) -> None:
         self.said.append(("witnessed", witness, size, ""))

@@ -42,12 +42,16 @@ class CheckpointView(Struct, frozen=True):
     """The newest checkpoint of the journal.
 
     :ivar seal: the seal that has it; ``None``: nothing is sealed.
-    :ivar checkpoint: its text: a signed note if the server has a key; ``None``: nothing is sealed.
+    :ivar checkpoint: its text: a signed note if the server has a key, with the signatures of witnesses that have
+        cosigned it; ``None``: nothing is sealed.
+    :ivar cosigned: the newest checkpoint that a witness has cosigned, which may be an earlier one; ``None``: there is
+        none.
     """
 
     seal: SealView | None
     checkpoint: str | None
     is_signed: bool
+    cosigned: str | None
 
 
 class JournalView(Struct, frozen=True, kw_only=True):
@@ -120,11 +124,15 @@ async def checkpoint(call: Call) -> CheckpointView:
     :raises Problem: ``no-journal``.
     """
     sealed = call.journal.last_seal()
-    seal = None if sealed is None else sealed[0]
+    text = None if sealed is None else sealed[0].checkpoint
+    cosigned = call.journal.cosigned()
+    if cosigned is not None and sealed is not None and cosigned[0] == sealed[1]:
+        text = cosigned[1].encode()
     return CheckpointView(
         seal=seal_view(sealed),
-        checkpoint=None if seal is None else seal.checkpoint,
-        is_signed=seal is not None and seal.checkpoint is not None and is_signed(seal.checkpoint),
+        checkpoint=text,
+        is_signed=text is not None and is_signed(text),
+        cosigned=None if cosigned is None else cosigned[1].encode(),
     )
 
 

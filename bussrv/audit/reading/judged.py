@@ -282,7 +282,7 @@ class _Judging:
         kept = [each for each in self._kept if each.origin in begins]
         heads = [head for each in journal.segments for head in self._found[each.taken].heads.values()]
         # Of records that were removed, the seals say what the tree was.
-        roots = {(begins[each.checkpoint.origin], each.checkpoint.size): each.checkpoint.root for each in checkpoints}
+        roots = {(each.begin, each.checkpoint.size): each.checkpoint.root for each in checkpoints}
         roots |= {(each.begin, each.size): each.root for each in heads}
         end = (_extent(journal, self._found) or (0, 0))[1]
         found = [*found, *judge_kept(kept, end, begins.get, lambda begin, size: roots.get((begin, size)))]

@@ -1,4 +1,4 @@
-"""What others say of a journal: witnesses that cosigned its checkpoints, and checkpoints that were kept. Pure.
+"""Others and a journal: witnesses that cosigned its checkpoints, and checkpoints that were kept. Pure.
 
 Whoever has the key and the disk of a server can make another history that fits in itself, but no cosignatures: a
 witness signs only what goes on from what it signed before. So the cosignatures of all that differs are missing. A
@@ -41,7 +41,7 @@ class Quorum(Struct, frozen=True):
 
 
 class Others(Struct, frozen=True, kw_only=True):
-    """What others know of a journal.
+    """The knowledge of others about a journal.
 
     :ivar quorum: the witnesses that are trusted; ``None``: none is.
     :ivar kept: checkpoints that were kept elsewhere.
@@ -180,7 +180,7 @@ def known_checkpoints(manifest: Manifest) -> tuple[list[SealedCheckpoint], list[
 
 def begins_of(checkpoints: Iterable[SealedCheckpoint]) -> dict[str, int]:
     """The record that is leaf 0 of each tree of a journal, by the origin of its checkpoints."""
-    return {each.checkpoint.origin: last_seq(each.seal) + 1 - each.checkpoint.size for each in checkpoints}
+    return {each.checkpoint.origin: each.begin for each in checkpoints}
 
 
 def judge_kept(

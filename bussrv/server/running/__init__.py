@@ -2,6 +2,8 @@
 
 - ``admin``: the admin interface of a server: its port, its token file, what it is shown of the server, and how other
   servers are asked
+- ``checkpoints``: the checkpoints of the journal that a server writes: the last one, the growth since others, and
+  cosignatures
 - ``cosigning``: the server as a witness of other journals, such as those of the servers that it is linked with
 - ``identity``: the checkers that ``--auth`` names: made at the start, and again whenever the configuration is read
   again

@@ -1,7 +1,7 @@
 """The server as a witness of other journals, such as those of the servers that it is linked with (``--witness-for``).
 
 It answers as ``bussrv witness`` does, on a port of its own: whoever asks needs no login, so the admin port is no place
-for it. What it has cosigned is kept beside its journal.
+for it. The checkpoints that it has cosigned are kept beside its journal.
 """
 
 from __future__ import annotations

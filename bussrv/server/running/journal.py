@@ -12,18 +12,15 @@ from typing import Any
 
 from msgspec import Struct
 from twisted.internet.defer import Deferred, succeed
-from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 
 from bussrv.errors import JournalError, named, os_errors_as
 from bussrv.journal.batch import BatchWriter, Rotation, SyncMode
-from bussrv.journal.checkpoints import read_checkpoint
 from bussrv.journal.condition import JournalCondition, JournalEnd
 from bussrv.journal.interfaces import IJournal
 from bussrv.journal.keys import PrivateKey, read_private
-from bussrv.journal.leaves import JournalTree
 from bussrv.journal.lock import LOCK, JournalLock
-from bussrv.journal.manifest import MANIFEST_NAME, Seal, last_seq
+from bussrv.journal.manifest import MANIFEST_NAME, Seal
 from bussrv.journal.manifest_file import ManifestFile, read_manifest
 from bussrv.journal.memory import MemoryJournal
 from bussrv.journal.outlook import Growth, Outlook
@@ -40,12 +37,13 @@ from bussrv.registry.state.state import RegistryState
 from bussrv.server.configuration.faults import noting
 from bussrv.server.configuration.rehearsal import why_not_made
 from bussrv.server.configuration.sources import of_option
+from bussrv.server.running.checkpoints import JournalCheckpoints
 from bussrv.settings import Settings
 from bussrv.spool.file import SpoolFile
 from bussrv.spool.interfaces import ISpool
 from bussrv.spool.spool import Spool
+from bussrv.transparency.notes import Note
 from bussrv.turns.clock import Clock
-from bussrv.witness.submitting import SealedNote
 
 SPOOL_SUFFIX = ".spool"
 """The directory of the spool has the name of the journal with this ending."""
@@ -133,6 +131,7 @@ class JournalPlace:
         self._growth: Growth | None = None
         self._writer: BatchWriter | None = None
         self._space: Space | None = None
+        self._checkpoints: JournalCheckpoints | None = None
         self._background = ThreadPoolExecutor(1, "bussrv-journal-upkeep")
         with named(place("journal")):
             self._lock = JournalLock(config.directory)
@@ -223,6 +222,9 @@ class JournalPlace:
         )
         upkeep.begin()
         self._upkeep, self._writer, self._space = upkeep, writer, space
+        self._checkpoints = JournalCheckpoints(
+            directory, manifest, lambda: upkeep.last_seal, upkeep.cosign, self._reactor
+        )
         hide = None if pseudonyms is None else pseudonyms.hide
         self._journal = FileJournal(writer, self._reactor, upkeep, hide)
         return self._journal
@@ -294,33 +296,15 @@ class JournalPlace:
         """The last seal, and the hash of its line; ``None``: nothing is sealed."""
         return None if self._upkeep is None else self._upkeep.last_seal
 
-    def last_checkpoint(self) -> SealedNote | None:
-        """The signed checkpoint of the last seal; ``None``: there is none."""
-        last = self.last_seal()
-        if last is None or last[0].checkpoint is None:
-            return None
-        seal, seal_hash = last
-        found, note = read_checkpoint(last[0].checkpoint)
-        if not note.signatures:
-            return None
-        return SealedNote(seal_hash, last_seq(seal) - found.size + 1, found.size, seal.closed, note)
+    @property
+    def checkpoints(self) -> JournalCheckpoints:
+        """The checkpoints of the journal, which is open."""
+        assert self._checkpoints is not None
+        return self._checkpoints
 
-    def growth_proof(self, begin: int, old: int, size: int) -> Deferred[list[bytes]]:
-        """The consistency proof between two sizes of the tree that begins with a record. It is made in a thread.
-
-        :returns: fails with :class:`bussrv.errors.JournalError` if the journal cannot be read.
-        """
-        made: Deferred[list[bytes]] = deferToThreadPool(
-            self._reactor,
-            self._reactor.getThreadPool(),
-            lambda: JournalTree(self.directory, begin).tree(size).consistency(old),
-        )
-        return made
-
-    def cosign(self, seal: str, signatures: str) -> None:
-        """Keep cosignatures of the checkpoint of a seal in the manifest, soon."""
-        if self._upkeep is not None:
-            self._upkeep.cosign(seal, signatures)
+    def cosigned(self) -> tuple[str, Note] | None:
+        """See :class:`bussrv.admin.interfaces.AdministeredJournal`."""
+        return self.checkpoints.cosigned
 
     def _keep_pseudonyms(self) -> None:
         if self._pseudonyms is not None:

@@ -75,11 +75,10 @@ class WitnessedJournal:
     """The journal of a running server, as witnesses need it."""
 
     def __init__(self, place: JournalPlace, registry: Registry) -> None:
-        self._place = place
         self._registry = registry
-        self.last_checkpoint = place.last_checkpoint
-        self.growth_proof = place.growth_proof
-        self.cosign = place.cosign
+        self.last_checkpoint = place.checkpoints.last_checkpoint
+        self.growth_proof = place.checkpoints.growth_proof
+        self.cosign = place.checkpoints.cosign
 
     def witnessed(self, witness: str, size: int) -> None:
         """See :class:`bussrv.witness.submitting.SealedJournal`."""

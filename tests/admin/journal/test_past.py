@@ -164,7 +164,7 @@ def test_a_server_tells_of_its_past(journal: Path, histories: dict[str, list[byt
         assert shown["head"]["seq"] == shown["seq"]
         newest = get(server, "/api/v1/journal/checkpoint")[1]
         assert newest["seal"]["seq"] == parse_checkpoint(newest["checkpoint"]).size <= shown["seq"]
-        assert not newest["is_signed"]
+        assert (newest["is_signed"], newest["cosigned"]) == (False, None)
 
 
 @pytest.mark.long
