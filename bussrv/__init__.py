@@ -16,7 +16,7 @@ From what everybody uses to what uses everything:
 - ``turns``: clocks, slices of work, reactor turns
 - ``counts``: counting: how many, how long, how often
 - ``options``: rows of the table of options, and kinds of values
-- ``settings``: every limit and policy that an operator may set
+- ``settings``: every limit and policy that an operator may set, with its default
 - ``wire``: bytes to events and back, a module for each wire format
 - ``journal``: the registry events on disk: written, sealed, read, judged
 - ``incidents``: what somebody should look at, for the audit and the running server

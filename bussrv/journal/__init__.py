@@ -45,7 +45,7 @@
 - ``upkeep``: the upkeep of a journal: work on its segments besides writing records, such as retention
 - ``verify``: is a journal what its server wrote? Every line, every header, every seal is judged; nothing is changed
 - ``versions``: the schema versions of the journal, and what lines of an older one say in the words of today's
-- ``writer``: the journal on disk: one writer thread, one sync for everything that queued up meanwhile
+- ``writer``: how records become durable: one writer thread, one sync for everything that queued up meanwhile
 
 Tests: ``tests/journal``.
 """

@@ -7,6 +7,6 @@
 - ``remote``: journals that are not on this machine, at URLs: ``s3://…``, ``hdfs://…``
 - ``snapshot``: the segments of journals as they are at one moment
 - ``sources``: the journals of an audit: directories on this machine, or at URLs
-- ``stripes``: from the snapshot of journals to files of facts: the journals are divided into stripes, which workers
-  fold
+- ``stripes``: from the snapshot of journals to files of facts: how the journals are divided into stripes, the batches
+  of work that workers fold
 """

@@ -5,7 +5,7 @@
 - ``outlet``: sending to subscribers, and how many datagrams a second are sent where
 - ``publishers``: publishers, and publications that a subscriber sends back
 - ``server``: small devices, connectionless
-- ``subscribers``: subscribers, their leases, and the ghosts among them
+- ``subscribers``: subscribers, when their leases end, and the ghosts among them
 - ``users``: the users that senders of datagrams are, by the networks they send from
 
 Tests: ``tests/formats/inbus``.
