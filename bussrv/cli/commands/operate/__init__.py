@@ -7,8 +7,7 @@
 - ``session``: ``bussrv session``: show one session, or the history of one that is closed
 - ``steer``: ``bussrv close``, ``reload`` and ``drain``: let a server do something
 - ``streams``: ``bussrv events`` and ``tap``: show what happens in a server, as it happens
-- ``top``: ``bussrv top``: watch a server
-- ``top_all``: ``bussrv top --all``: watch all servers
+- ``top``: ``bussrv top``: watch a server, or with ``--all`` all of them
 - ``uplink``: ``bussrv uplink``: join a server to a larger engine: NATS or Kafka
 - ``witness``: ``bussrv witness``: cosign the checkpoints of journals
 """

@@ -1,29 +1,32 @@
-"""``bussrv top``: watch a server."""
+"""``bussrv top``: watch a server, or with ``--all`` all that it knows of."""
 
 from __future__ import annotations
 
 import json
 import signal
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from itertools import count as count_up
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from bussrv.cli.asking import admin
 from bussrv.cli.command import command
-from bussrv.cli.commands.operate.top_all import watch_all
 from bussrv.cli.connection import ConnectionOptions, connects
 from bussrv.cli.parameters import whole
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
     from rich.live import Live
 
     from bussrv.cli.admin_client import AdminClient
     from bussrv.cli.show.figures import ServerFigures
     from bussrv.cli.show.screen import Screen
+
 
 LISTED_EVERY = 2
 """Seconds between two requests for the lists."""
@@ -159,3 +162,57 @@ def _list(client: AdminClient, screen: Screen) -> None:
             sort = screen.sort if each.sort else None
             query = {**each.query, "called": screen.called} if each.is_by_name else each.query
             screen.lists[each.path] = list(client.items(f"/{each.path}", ROWS, sort=sort, **query))
+
+
+EVERY = 2.0
+"""Seconds between two looks: a server asks the others every five."""
+
+
+def watch_all(client: AdminClient, most: int | None, *, as_json: bool) -> None:
+    """Show all servers, again and again.
+
+    :param most: how often; ``None``: until somebody interrupts it.
+    """
+    from bussrv.cli.show import output
+    from bussrv.cli.show.servers import sentence
+
+    if output.is_terminal() and not as_json:
+        _live_nets(client, most)
+        return
+    for net in _nets(client, most):
+        if as_json:
+            output.json_line(net)
+        else:
+            output.line(sentence(net))
+        output.flush()
+
+
+def _nets(client: AdminClient, most: int | None) -> Iterator[Mapping[str, Any]]:
+    for number in count_up(1):
+        yield client.get("/net")
+        if number == most:
+            return
+        time.sleep(EVERY)
+
+
+def _live_nets(client: AdminClient, most: int | None) -> None:
+    from rich.live import Live
+
+    from bussrv.cli.show import output
+
+    with Live(console=output.console(), screen=True, auto_refresh=False) as live:
+        for net in _nets(client, most):
+            live.update(screen(net), refresh=True)
+
+
+def screen(net: Mapping[str, Any]) -> RenderableType:
+    """All servers as a screen: a line for all, a row for each, and the links that are down."""
+    from rich.console import Group
+    from rich.text import Text
+
+    from bussrv.cli.show.output import cell, rich_table
+    from bussrv.cli.show.servers import COLUMNS, RIGHT, cells, lost, sentence
+
+    rows = [[cell(value) for value in row] for row in cells(net.get("servers", []))]
+    down = [Text(f"DOWN  {cell(each)}", style="bold red") for each in lost(net)]
+    return Group(Text(sentence(net), style="bold"), Text(""), rich_table(list(COLUMNS), rows, RIGHT), Text(""), *down)

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from bussrv.cli.commands.operate.top_all import screen
+from bussrv.cli.commands.operate.top import screen
 from bussrv.cli.show.figures import amount, duration, look
 from bussrv.cli.show.screen import Screen, curve
 from bussrv.testing.server import PATIENCE
