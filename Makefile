@@ -23,7 +23,7 @@ BENCH := $(VENV)/.installed-bench
 BUILT_FROM := setup.py pyproject.toml bussrv/_speedups.c
 
 # The suites that make test-full runs once more without the compiled module.
-BOTH_WAYS := tests/wire tests/bus tests/formats tests/memory tests/net tests/equality tests/hostile tests/conformance
+BOTH_WAYS := tests/wire tests/bus tests/formats tests/memory tests/net tests/equality 
 
 # A virtual environment holds its own place in its scripts, so it is made again when the directory was moved or copied; also
 # when its interpreter is gone, or is not the version of the PYTHON that is asked for.

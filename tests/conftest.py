@@ -47,6 +47,9 @@ settings.register_profile("thorough", settings.get_profile("random"), max_exampl
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
+pytest.register_assert_rewrite("tests.formats.objects.hostile.scene")
+
+
 def pytest_configure() -> None:
     """A shell that is no terminal's lets what it starts in the background ignore Ctrl-C, and so would whatever that
     starts: programs that tests send one to would go on for ever."""

@@ -20,8 +20,8 @@ from bussrv.client.objects import ObjectsClient
 from bussrv.journal.reading import read_journal
 from bussrv.testing.server import RunningServer
 from tests.forked import ForkedServer
-from tests.hostile.memory import resident
 from tests.logins import USERS
+from tests.resident import resident
 
 pytestmark = pytest.mark.processes
 

@@ -13,8 +13,8 @@ import pytest
 from bussrv.testing.server import PATIENCE, RunningServer
 from bussrv.wire.objects import encode
 from tests.attacks.bystanders import IDLE, MOST_ATTACKS, Bystanders
-from tests.hostile.memory import resident
 from tests.net.tls.tls_clients import Place
+from tests.resident import resident
 from tests.size import sized
 
 pytestmark = pytest.mark.usefixtures("many_descriptors")

@@ -1,6 +1,5 @@
 """How many may come in, and how much one may ask for: each limit is kept, counted and journaled with whom it hit."""
 
-from bussrv import events as ev
 from tests.formats.network import Network, limits
 
 
@@ -25,21 +24,6 @@ def test_all_sessions_together_have_a_limit_of_services() -> None:
     assert "services/register/reply" in other.names()
 
 
-def test_a_session_provides_no_more_services_than_the_limit() -> None:
-    network = Network(max_services=2)
-    member = network.member(receive_mode="no_echo")
-    for name in ("a", "b", "c", "a"):
-        member.send({"event": "services/register", "name": name})
-    said = [(fields["event"], fields.get("reason")) for fields in member.heads()]
-    registered = ("services/register/reply", None)
-    assert said == [registered, registered, ("error", "too-many-services"), registered]
-    assert limits(network) == [("max-services", 2, "too-many-services", "10.0.0.1:4711")]
-    assert network.bus.counters["too-many-services"] == 1
-    member.send({"event": "services/unregister", "name": "a"})
-    member.send({"event": "services/register", "name": "c"})
-    assert "error" not in member.names()
-
-
 def test_services_that_are_on_their_way_count() -> None:
     network = Network(max_services=1)
     network.journal.hold()
@@ -47,20 +31,6 @@ def test_services_that_are_on_their_way_count() -> None:
     network.udp.publish("b", b"1")
     network.journal.release()
     assert set(network.registry.state.services) == {"a"}
-
-
-def test_a_session_subscribes_to_no_more_services_than_the_limit() -> None:
-    network = Network(max_subscriptions=1)
-    for name in ("a", "b"):
-        network.udp.publish(name, b"1")
-    watcher = network.watcher()
-    watcher.subscribe("a")
-    watcher.subscribe("b")
-    watcher.subscribe("a")
-    assert watcher.messages() == [b"1", b"1"]
-    assert [limit[0] for limit in limits(network)] == ["max-subscriptions"]
-    (refused,) = network.events(ev.SubscriptionRefused)
-    assert (refused.service, refused.reason) == ("b", "too-many-subscriptions")
 
 
 def test_limits_of_content_types_and_routing_ids_are_journaled() -> None:

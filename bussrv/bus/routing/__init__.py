@@ -20,5 +20,5 @@ They use:
 
 Publications of other wire formats come to :meth:`bussrv.bus.routing.single.SingleRouter.publish`.
 
-Tests: ``tests/bus/routing``, ``tests/equality``, ``tests/conformance``.
+Tests: ``tests/bus/routing``, ``tests/equality``, ``tests/formats``.
 """

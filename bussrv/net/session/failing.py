@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from bussrv.addresses import peer_text
 from bussrv.bus.interfaces import IBus
-from bussrv.errors import OverLimit
+from bussrv.errors import OverLimit, Refused
 from bussrv.net.transport.complaints import Complaints
 
 
@@ -60,3 +61,15 @@ def not_opened(connection: FailingConnection, error: Exception) -> None:
     except Exception:
         note(connection, Failure())
         connection.transport.abortConnection()
+
+
+async def counted(bus: IBus, change: Deferred[None]) -> None:
+    """A change of the registry that a client asks for. A refusal is counted.
+
+    :raises Refused: the change is refused.
+    """
+    try:
+        await change
+    except Refused as refusal:
+        bus.counters[refusal.reason] += 1
+        raise

@@ -282,16 +282,17 @@ class StreamProtocol(TwistedProtocol):
         :raises Refused: ``not-authenticated``, ``not-allowed``, or as :meth:`IRegistry.subscribe` does.
         :raises TypeError: the link is no :class:`IFilteringLink`, so patterns would give the client nothing.
         """
+        registry = self._bus.registry
         check_takes_patterns(self.link, or_pattern=or_pattern)
         self.check_may("watch", service)
         await self.until_ready(service)
-        await self._bus.registry.subscribe(self.session_id, service, options, or_pattern=or_pattern)
-        if self._bus.registry.state.subscription(self.session_id, service) is None:
+        await failing.counted(self._bus, registry.subscribe(self.session_id, service, options, or_pattern=or_pattern))
+        if registry.state.subscription(self.session_id, service) is None:
             raise _withdrawn("watch", service)
 
     async def unsubscribe(self, service: str) -> None:
         """End a subscription. :raises Refused: ``no-such-subscription`` or ``journal-unavailable``."""
-        await self._bus.registry.unsubscribe(self.session_id, service)
+        await failing.counted(self._bus, self._bus.registry.unsubscribe(self.session_id, service))
 
     async def provide(self, service: str) -> None:
         """The client provides a service from now on; to be awaited by :meth:`busy_with`.
@@ -299,7 +300,7 @@ class StreamProtocol(TwistedProtocol):
         :raises Refused: ``not-authenticated``, ``not-allowed``, or as :meth:`IRegistry.register_service` does.
         """
         self.check_may("provide", service)
-        await self._bus.registry.register_service(self.session_id, service)
+        await failing.counted(self._bus, self._bus.registry.register_service(self.session_id, service))
         if not self._bus.registry.state.provides(self.session_id, service):
             raise _withdrawn("provide", service)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, TypeAlias
 
 from msgspec import Struct
@@ -147,6 +147,24 @@ class Client:
         raise NotImplementedError
 
 
+class OddInput(Struct, frozen=True):
+    """Something unusual that a client may send: malformed, hostile, huge, or an oddity that is allowed.
+
+    :ivar data: the bytes; large ones are made when they are needed. Over datagrams, one datagram.
+    :ivar joins: whether the client sends its first message before.
+    :ivar asks: whether it is sent to a server that asks clients who they are; then it comes first.
+    """
+
+    name: str
+    data: bytes | Callable[[], bytes]
+    joins: bool = True
+    asks: bool = False
+
+    def build(self) -> bytes:
+        """The bytes."""
+        return self.data if isinstance(self.data, bytes) else self.data()
+
+
 class Adapter:
     """A wire format, for the kit.
 
@@ -172,6 +190,10 @@ class Adapter:
         silent = [name for name, reason in self.absent.items() if not reason.strip()]
         if silent:
             raise ValueError(f"say why the format lacks {', '.join(silent)}")
+
+    def odd_inputs(self) -> Iterable[OddInput]:
+        """What else a client may send. The kit tries of each that it harms nobody, and garbles messages besides."""
+        return ()
 
     def why_not(self, needs: Iterable[str]) -> str | None:
         """The reason why the format lacks one of these capabilities; ``None``: it has them all."""

@@ -14,12 +14,23 @@ from bussrv.errors import ConfigError
 from bussrv.interfaces import IWireFormat
 from bussrv.testing.conformance.adapter import Adapter
 from bussrv.testing.conformance.lab import Restless, Unreadable
-from bussrv.testing.conformance.promises import delivery, exchange, framing, life, limits, machine, rights, writing
+from bussrv.testing.conformance.promises import (
+    delivery,
+    exchange,
+    framing,
+    life,
+    limits,
+    machine,
+    oddities,
+    rights,
+    writing,
+)
 from bussrv.testing.conformance.trial import PATIENCE, Broken, Promise, Trial
 from bussrv.testing.server import RunningServer
 
 PROMISES: tuple[Promise, ...] = (
     *framing.PROMISES,
+    *oddities.PROMISES,
     *life.PROMISES,
     *delivery.PROMISES,
     *exchange.PROMISES,

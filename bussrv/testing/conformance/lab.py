@@ -311,6 +311,10 @@ class Visitor:
         except Exception as error:
             raise Unreadable(f"{type(error).__name__}: {error}; it was sent {shortened(data)}") from error
 
+    def forget(self) -> None:
+        """Forget what it was told."""
+        self._arrived.clear()
+
     def tell(self, data: bytes) -> list[Said]:
         """Send a message, and read what comes."""
         self.send(data)

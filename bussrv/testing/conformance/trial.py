@@ -11,6 +11,7 @@ from random import Random
 from typing import Any, NoReturn
 
 from msgspec import Struct
+from twisted.logger import globalLogPublisher
 
 from bussrv.interfaces import IWireFormat
 from bussrv.testing.conformance.adapter import Adapter, Login
@@ -103,6 +104,14 @@ class Trial:
         self.random = Random(seed)
         self.labs: list[Lab] = []
         self._open = ExitStack()
+        self._mute()
+
+    def _mute(self) -> None:
+        """Only the servers of the trial observe the log: other observers may keep events, and connections with them."""
+        others = list(globalLogPublisher._observers)
+        for each in others:
+            globalLogPublisher.removeObserver(each)
+            self._open.callback(globalLogPublisher.addObserver, each)
 
     def lab(self, *further: Adapter, **options: Any) -> Lab:
         """A server with the judged format and Object System; see :class:`Lab`."""
@@ -190,16 +199,22 @@ class Trial:
         if not holds:
             raise Broken(sentence)
 
-    def check_served(self, lab: Lab, after: str) -> None:
+    def bystanders(self, lab: Lab, login: Login | None = None) -> tuple[Visitor, Visitor]:
+        """Two other clients: one provides a service to which the other is subscribed."""
+        return self.provider(lab, "bystanders", login=login), self.observer(lab, "bystanders", login=login)
+
+    def check_served(self, lab: Lab, after: str, bystanders: tuple[Visitor, Visitor] | None = None) -> None:
         """Other clients are served: what one publishes reaches the other.
 
         :param after: what was done before, for the sentence.
+        :param bystanders: those that were there before; ``None``: they come for this.
         """
-        provider, observer = self.provider(lab, "bystanders"), self.observer(lab, "bystanders")
+        provider, observer = bystanders or self.bystanders(lab)
         provider.publish("bystanders", b"news")
         got = observer.published()
-        provider.leave()
-        observer.leave()
+        if bystanders is None:
+            provider.leave()
+            observer.leave()
         self.require(got == [("bystanders", b"news")], f"other clients are not served any more {after}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import weakref
 from dataclasses import dataclass
 from typing import Any
@@ -14,9 +15,9 @@ from bussrv.bus.links.jobs import MOST_STEPS
 from bussrv.bus.links.remote_sessions import MOST_PENDING
 from bussrv.wire.objects import MAX_ADDED
 from tests.bus.links.fabric import ask, homes, leave, notify, provide, say
-from tests.formats.network import Member, Network, drain
-from tests.hostile.rows import OBJECTS, obj, text, with_value
-from tests.hostile.scene import Intruder, Scene, objects_in
+from tests.formats.network import Member, Network, Transport, drain
+from tests.formats.objects.hostile.rows import OBJECTS, obj, text, with_value
+from tests.formats.objects.hostile.scene import Intruder, Scene, objects_in
 from tests.tables import each_row
 
 pytestmark = pytest.mark.usefixtures("quick_collections", "no_log")
@@ -156,6 +157,26 @@ FLOODS = [
 ROWS = [*FRAMING, *ATTRIBUTES, *SEVERAL, *FORGED, *WORDS_OF_SERVERS, *FLOODS]
 
 
+class LinkScene(Scene):
+    """Also knows how it was before a link."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._before = self.network.registry.state.copy()
+        self._calls = len(self.network.reactor.getDelayedCalls())
+
+    def expect_nothing_left(self, foe: Foe) -> None:
+        """Everything is as it was before, and nothing holds on to the connection."""
+        assert self.network.registry.state == self._before
+        assert len(self.network.reactor.getDelayedCalls()) == self._calls
+        if foe.connection.is_open:
+            foe.connection.close()
+        foe.connection.protocol = None  # type: ignore[assignment]
+        foe.connection.transport = Transport()
+        gc.collect()
+        assert foe.protocol_reference() is None
+
+
 class Foe(Intruder):
     """A linked server that says something hostile."""
 
@@ -184,7 +205,7 @@ def expect_own_addresses(scene: Scene) -> None:
 
 @each_row("row", [pytest.param(row, id=row.name) for row in ROWS])
 def test_the_outcome_is_as_documented_and_nobody_else_notices(row: Row) -> None:
-    scene = Scene()
+    scene = LinkScene()
     network = scene.network
     foe = Foe(network)
     drain([*scene.bystanders.values()])
@@ -220,7 +241,7 @@ def test_the_outcome_is_as_documented_and_nobody_else_notices(row: Row) -> None:
     ids=repr,
 )
 def test_an_odd_member_is_a_member(odd: dict[str, Any], taken: dict[str, Any]) -> None:
-    network = Scene().network
+    network = LinkScene().network
     about = {"routing-id": "ann", "route": [FOE], **odd}
     Foe(network).send({"event": NOTIFY[1], **{key: value for key, value in about.items() if value is not None}})
     session = next(each for each in network.registry.state.sessions.values() if each.routing_id == "ann")
@@ -228,7 +249,7 @@ def test_an_odd_member_is_a_member(odd: dict[str, Any], taken: dict[str, Any]) -
 
 
 def test_services_of_the_server_itself_are_provided_by_no_other() -> None:
-    scene = Scene()
+    scene = LinkScene()
     foe = Foe(scene.network)
     for name in ("bus/status", "bus/"):
         foe.send({"event": REGISTER, "routing-id": "ann", "name": name, "route": ["ann", FOE]})
@@ -259,7 +280,7 @@ def test_a_session_whose_disconnect_lacks_its_routing_id_is_gone() -> None:
 
 
 def test_a_flood_of_members_and_services_is_gone_with_the_link() -> None:
-    scene = Scene(max_linked=1000)
+    scene = LinkScene(max_linked=1000)
     foe = Foe(scene.network)
     for number in range(400):
         notify(foe, f"far{number}", **{"routing-ids": ["door"]})

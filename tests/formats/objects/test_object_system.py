@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from bussrv import events as ev
-from tests.formats.network import Member, Network, drain
+from tests.formats.network import Member, Network
 from tests.tables import each_row
 
 
@@ -54,61 +53,6 @@ def test_a_wrong_subscription_is_refused_the_connection_lives_on(attributes: dic
     assert error["message"].startswith(complaint)
     member.send({"event": "routing/subscribe"})
     assert member.names() == ["routing/subscribe/reply"]
-
-
-def test_while_a_change_is_pending_only_later_input_waits() -> None:
-    network = Network()
-    member, other = network.member(receive_mode="no_echo"), network.member()
-    drain([member, other])
-    network.journal.hold()
-    member.send({"event": "services/register", "name": "tv", "id": "1"})
-    assert member.connection.transport.producerState == "producing"
-    member.send({"type": "a/b"}, b"later")
-    assert member.connection.transport.producerState == "paused"
-    assert other.received() == []
-    other.send({"event": "ping"})
-    assert other.names() == ["pong"]
-    network.journal.release()
-    assert member.heads() == [{"event": "services/register/reply", "name": "tv", "in-reply-to": "1"}]
-    assert other.names() == ["a/b"]
-    assert member.connection.transport.producerState == "producing"
-
-
-def test_a_change_that_cannot_be_written_is_refused_objects_flow() -> None:
-    network = Network()
-    member, other = network.member(receive_mode="no_echo"), network.member()
-    drain([member, other])
-    network.journal.fail("no space left")
-    member.send({"event": "services/register", "name": "tv", "id": 1})
-    error = member.only_reply()
-    assert (error["reason"], error["in-reply-to"]) == ("journal-unavailable", 1)
-    member.send({"type": "a/b"}, b"x")
-    assert other.names() == ["a/b"]
-    network.journal.fail(None)
-    member.send({"event": "services/register", "name": "tv"})
-    assert member.names() == ["services/register/reply"]
-
-
-@each_row(
-    ("name", "reason"),
-    [
-        ("", "bad-service-name"),
-        ("x" * 256, "bad-service-name"),
-        ("a\nb", "bad-service-name"),
-        (7, "bad-service-name"),
-        (None, "bad-service-name"),
-        ("bus/clock", "reserved-name"),
-    ],
-)
-def test_names_that_cannot_be_registered(name: Any, reason: str) -> None:
-    network = Network()
-    member = network.member()
-    member.send({"event": "services/register", "id": "1", "name": name})
-    error = member.only_reply()
-    assert (error["event"], error["in-reply-to"], error["reason"]) == ("error", "1", reason)
-    (refused,) = network.events(ev.ServiceRefused)
-    assert refused.reason == reason
-    assert network.bus.counters[reason] == 1
 
 
 def test_registering_and_unregistering() -> None:

@@ -139,6 +139,34 @@ FAULTS = (
         "work-grows-with-the-number-of-messages",
         "with each message, the format looks",
     ),
+    Fault(
+        "a piece of a message is taken for a message",
+        READER,
+        READER + "    def feed(self, data):\n        self.buffer.take(len(self.buffer))\n        super().feed(data)\n",
+        "odd-input-means-the-same-in-pieces",
+        "pieces: what it is told differs",
+    ),
+    Fault(
+        "clients are remembered",
+        FORMAT,
+        hooked("def opened(self):\n    READERS[id(self)] = self"),
+        "odd-input-leaves-nothing",
+        "and has gone, and its connection is still in memory",
+    ),
+    Fault(
+        "for each message much is kept",
+        "        command, name, text = event\n",
+        "        command, name, text = event\n        READERS[len(READERS)] = b'x' * 300_000\n",
+        "odd-input-takes-little-memory",
+        "bytes, for which the server holds",
+    ),
+    Fault(
+        "each message is logged",
+        "        command, name, text = event\n",
+        "        command, name, text = event\n        Logger().info('{line}', line=f'{command} {name} {text}')\n",
+        "odd-input-fills-neither-log-nor-journal",
+        "from one address are 240 lines of the log",
+    ),
     # The life of sessions.
     Fault(
         "a timer is not cancelled",
@@ -316,7 +344,7 @@ FAULTS = (
         '        command, _, rest = line.partition(" ")\n        name, _, text = rest.partition(" ")\n'
         "        name = name.lower()\n",
         "names-of-services-stay-as-they-are",
-        "a subscriber of 'Door' is given []",
+        "a subscriber of 'Door' is given [('door', b'other')]",
     ),
     Fault(
         "there is no state",

@@ -7,11 +7,10 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from bussrv.formats.mqtt.port import MqttListener
-from bussrv.formats.mqtt.protocol import MqttFactory, MqttProtocol
+from bussrv.formats.mqtt.protocol import MqttProtocol
 from bussrv.formats.objects.object_system import ObjectsProtocol
 from bussrv.interfaces import IWireFormat
-from bussrv.plugin import EVERYTHING, StreamFactory, StreamListener, matches
+from bussrv.plugin import EVERYTHING, StreamListener, matches
 from bussrv.wire.mqtt import packets
 from bussrv.wire.mqtt.packets import NO_PROPERTIES
 from tests.testing.conformance import lines
@@ -187,11 +186,11 @@ class Format:
         self._protocol = type("Broken", (base,), fault.hooks)
 
     def listen(self, bus: Any, endpoint: str, reactor: Any) -> StreamListener:
-        if self.name != "mqtt":
-            return StreamListener(StreamFactory(self._protocol, bus, reactor), endpoint, reactor)
-        factory = MqttFactory(bus, reactor)
-        factory.make = lambda: factory.make_of(self._protocol)  # type: ignore[method-assign]
-        return MqttListener(factory, endpoint, reactor)
+        listener: Any = lines.installed(self.name).listen(bus, endpoint, reactor)
+        factory = listener._factory
+        factory.make = lambda: factory.make_of(self._protocol)
+        made: StreamListener = listener
+        return made
 
 
 def finding(fault: Fault) -> Callable[[str], IWireFormat]:

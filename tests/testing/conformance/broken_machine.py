@@ -69,6 +69,13 @@ FAULTS = (
         "a-signal-ends-sessions-in-time",
         "after SIGTERM, the server ends with status 3",
     ),
+    Fault(
+        "each client leaves something in memory",
+        FORMAT,
+        hooked("kept = []\ndef opened(self):\n    self.kept.append(b'x' * (4 << 20))"),
+        "odd-input-lets-no-server-grow",
+        "a server that is sent everything odd again takes ",
+    ),
 )
 
 

@@ -106,7 +106,7 @@ class Member(Client):
         if event == "error":
             return Refused(f"{fields['reason']}: {fields['message']}")
         if event == "services/request":
-            return Asked(fields["name"], payload, fields["id"])
+            return Asked(str(fields.get("name")), payload, fields["id"])
         if event == "services/reply":
             return Answered(payload)
         return Confirmed(what) if event.endswith("/reply") and what else None

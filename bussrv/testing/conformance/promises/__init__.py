@@ -1,6 +1,7 @@
 """The promises, by concern. Each module has a table of its own; ``judging`` has all of them.
 
 - ``framing``: how input is cut, and input that is none
+- ``oddities``: input that is odd, and what it leaves
 - ``life``: the beginning and the end of sessions
 - ``delivery``: what subscribers are given, slow ones too
 - ``exchange``: requests and replies

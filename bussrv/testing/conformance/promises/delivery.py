@@ -173,10 +173,12 @@ def names_of_services_stay_as_they_are(trial: Trial) -> None:
             continue  # The format cannot say it.
         lab = trial.lab()
         provider = trial.provider(lab, name)
-        trial.provider(lab, name.lower() if name != name.lower() else f"{name}x")
+        like = name.lower() if name != name.lower() else f"{name}x"
+        other = trial.provider(lab, like)
         visitor = trial.client(lab)
         visitor.subscribe(name)
         visitor.said()
+        other.publish(like, b"other")
         provider.publish(name, b"open")
         got = visitor.published()
         trial.require(

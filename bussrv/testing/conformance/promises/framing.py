@@ -139,34 +139,35 @@ def clients_do_not_mix(trial: Trial) -> None:
     trial.require(got == expected, f"while another client sends a message, {_difference(expected, got)}")
 
 
-def _mutated(trial: Trial, data: bytes) -> bytes:
-    draw, mutated = trial.random, bytearray(data)
+def mutated(trial: Trial, data: bytes) -> bytes:
+    """A message with up to four faults."""
+    draw, garbled = trial.random, bytearray(data)
     for _ in range(draw.randint(1, 4)):
-        place = draw.randrange(len(mutated) + 1)
+        place = draw.randrange(len(garbled) + 1)
         way = draw.randrange(4)
         if way == 0:
-            del mutated[place : place + draw.randint(1, 8)]
+            del garbled[place : place + draw.randint(1, 8)]
         elif way == 1:
-            mutated[place:place] = draw.randbytes(draw.randint(1, 8))
-        elif way == 2 and mutated:
-            mutated[place % len(mutated)] = draw.choice((0, 10, 13, 32, 45, 48, 57, 123, 127, 128, 255))
+            garbled[place:place] = draw.randbytes(draw.randint(1, 8))
+        elif way == 2 and garbled:
+            garbled[place % len(garbled)] = draw.choice((0, 10, 13, 32, 45, 48, 57, 123, 127, 128, 255))
         else:
-            mutated[place:place] = mutated[place : place + 16]
-    return bytes(mutated)
+            garbled[place:place] = garbled[place : place + 16]
+    return bytes(garbled)
 
 
 def _garbage(trial: Trial, visitor: Visitor) -> list[bytes]:
     messages = list(conversation(visitor))
     if not trial.adapter.can("stream"):
-        return [_mutated(trial, each) if trial.random.random() < 0.7 else each for each in messages if each]
+        return [mutated(trial, each) if trial.random.random() < 0.7 else each for each in messages if each]
     whole = b"".join(messages)
     if trial.random.random() < 0.2:
         data = trial.random.randbytes(trial.random.randint(1, 60))
     elif trial.random.random() < 0.5:
-        data = _mutated(trial, whole)
+        data = mutated(trial, whole)
     else:  # After a good start, more is in reach.
         first = len(messages[0])
-        data = whole[:first] + _mutated(trial, whole[first:])
+        data = whole[:first] + mutated(trial, whole[first:])
     size = max(1, trial.random.choice((len(data), 1, 7)), len(data) // MOST_PIECES)
     return [data[begin : begin + size] for begin in range(0, len(data), size)]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 
+from bussrv import events as ev
 from bussrv.net.session.input import FREE_INPUT
 from bussrv.testing.conformance.adapter import Login
 from bussrv.testing.conformance.lab import Lab, Visitor, confirmed
@@ -15,6 +16,16 @@ TOTAL = 300_000
 CHUNK = 16_000
 MARGIN = 1.5
 """How much more memory than the limit may be in use: readers may hold a chunk twice for a moment."""
+
+
+def _check_journaled(trial: Trial, lab: Lab, limit: str) -> None:
+    reached = [each for each in lab.events(ev.LimitReached) if (each.limit, each.protocol) == (limit, trial.name)]
+    trial.require(
+        reached and all(each.session and each.peer and each.value == 2 for each in reached),
+        f"a client reached the limit {limit} of 2, and the journal says {reached!r} instead of who it was",
+    )
+    counted = [reason for reason in lab.counters if reason == reached[0].reason]
+    trial.require(counted, f"a client reached the limit {limit}, and that is not counted")
 
 
 @promise("publish")
@@ -30,6 +41,8 @@ def services_are_limited(trial: Trial) -> None:
         names = [name for name in lab.state.services if name.startswith("kit/")]
         fits = len(names) == min(number + 1, 2) or (number >= 2 and not visitor.is_open)
         trial.require(fits, f"with a limit of 2 services, a client that asks for {number + 1} provides {len(names)}")
+    if "kit/3" not in names:  # A format may take the place of the service that was unused longest.
+        _check_journaled(trial, lab, "max-services")
 
 
 @promise()
@@ -44,6 +57,7 @@ def subscriptions_are_limited(trial: Trial) -> None:
         said = visitor.subscribe(f"kit/{number}")
         past = number >= 2 and confirmed(said)
         trial.require(not past, f"a client with 2 subscriptions, its limit, asks for another one and is told {said!r}")
+    _check_journaled(trial, lab, "max-subscriptions")
     for number in range(4):
         provider.publish(f"kit/{number}", b"on")
     got = {service for service, payload in visitor.published() if payload}

@@ -7,6 +7,7 @@ import socket
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from subprocess import TimeoutExpired
 from tempfile import TemporaryDirectory
@@ -18,6 +19,7 @@ from bussrv.journal.reading import read_journal
 from bussrv.journal.verify import verify
 from bussrv.testing.conformance.adapter import Adapter, Client, Published, Reaction, Said
 from bussrv.testing.conformance.formats.objects import ObjectsAdapter
+from bussrv.testing.conformance.promises.oddities import odd_inputs
 from bussrv.testing.conformance.trial import OWN, SERVICE, Promise, Trial, promise
 from bussrv.testing.server import RunningServer
 
@@ -26,18 +28,22 @@ PAUSE = 0.2
 
 MOST_READ = 1 << 16
 
+MOST_GROWTH = 8 << 20
+"""Bytes of resident memory that a server may take more when everything odd comes again."""
+
 
 class SocketClient:
     """A client on a real socket."""
 
-    def __init__(self, adapter: Adapter, address: tuple[str, int]) -> None:
+    def __init__(self, adapter: Adapter, address: tuple[str, int], *, joins: bool = True) -> None:
         kind = socket.SOCK_STREAM if adapter.can("stream") else socket.SOCK_DGRAM
         self.client: Client = adapter.client()
         self._socket = socket.socket(socket.AF_INET, kind)
         self._socket.connect(address)
         self.client.address = self._socket.getsockname()
         self.is_open = True
-        self.send(self.client.join())
+        if joins:
+            self.send(self.client.join())
 
     def send(self, data: bytes) -> None:
         """Send a message."""
@@ -65,6 +71,18 @@ class SocketClient:
                 found.append(each)
         return found
 
+    def say_last(self, data: bytes, patience: float) -> None:
+        """Send bytes and no more, and read until the server closes the connection."""
+        self.send(data)
+        if self._socket.type is not socket.SOCK_STREAM:
+            return
+        # A connection that the server ends with bytes unread is reset.
+        with suppress(OSError):
+            self._socket.settimeout(patience)
+            self._socket.shutdown(socket.SHUT_WR)
+            while self._socket.recv(MOST_READ):
+                pass
+
     def ends_within(self, seconds: float) -> bool:
         """Whether the server closes the connection in time."""
         end = time.monotonic() + seconds
@@ -84,7 +102,8 @@ class Machine:
         self.journal = place / "journal"
         self._trial = trial
         self._clients: list[SocketClient] = []
-        self._numbers = iter(range(1_000_000))
+        self._numbers = count()
+        self._provider: SocketClient
 
     @contextmanager
     def server(self, after: str = "") -> Iterator[RunningServer]:
@@ -111,34 +130,47 @@ class Machine:
                     each.close()
                 self._clients.clear()
 
-    def client(self, server: RunningServer, adapter: Adapter) -> SocketClient:
-        """A client that has joined."""
-        made = SocketClient(adapter, server.addresses[adapter.name])
+    def client(self, server: RunningServer, adapter: Adapter, *, joins: bool = True) -> SocketClient:
+        """A client that has joined, unless it is told not to."""
+        made = SocketClient(adapter, server.addresses[adapter.name], joins=joins)
         self._clients.append(made)
         return made
+
+    def forget_last(self) -> None:
+        """The last client is done."""
+        self._clients.pop().close()
 
     def subscriber(self, server: RunningServer, service: str = SERVICE) -> SocketClient:
         """A client of the judged format that is subscribed: it was given a publication.
 
         :raises Broken: it never is.
         """
-        provider = self.client(server, ObjectsAdapter())
-        provider.send(provider.client.provide(service))
+        self._provider = self.client(server, ObjectsAdapter())
+        self._provider.send(self._provider.client.provide(service))
         subscriber = self.client(server, self._trial.adapter)
-        end = time.monotonic() + self._trial.patience
-        subscribed_at = 0.0
-        while time.monotonic() < end:
-            if time.monotonic() - subscribed_at > 1:
+        self._publish_to(subscriber, service, "over a real socket", subscribes=True)
+        return subscriber
+
+    def check_served(self, subscriber: SocketClient, after: str) -> None:
+        """What is published reaches the subscriber.
+
+        :raises Broken: it does not.
+        """
+        self._publish_to(subscriber, SERVICE, f"after the server {after}", subscribes=False)
+
+    def _publish_to(self, subscriber: SocketClient, service: str, when: str, *, subscribes: bool) -> None:
+        end, subscribed_at = time.monotonic() + self._trial.patience, 0.0
+        sent: set[bytes] = set()
+        while time.monotonic() < end and subscriber.is_open:
+            if subscribes and time.monotonic() - subscribed_at > 1:
                 subscriber.send(subscriber.client.subscribe(service))
                 subscribed_at = time.monotonic()
             payload = b"%d" % next(self._numbers)
-            provider.send(provider.client.publish(service, payload))
-            for each in subscriber.said(PAUSE):
-                if isinstance(each, Published) and each.payload:
-                    return subscriber
-        return self._trial.broken(
-            f"over a real socket, a client is given no publication within {self._trial.patience:g} seconds"
-        )
+            sent.add(payload)
+            self._provider.send(self._provider.client.publish(service, payload))
+            if any(isinstance(each, Published) and each.payload in sent for each in subscriber.said(PAUSE)):
+                return
+        self._trial.broken(f"{when}, a client is given no publication within {self._trial.patience:g} seconds")
 
     def events(self, *kinds: type[ev.Event]) -> list[Any]:
         """What the journal holds of these kinds."""
@@ -217,4 +249,36 @@ def a_signal_ends_sessions_in_time(trial: Trial) -> None:
         machine.check_journal("after SIGTERM", to_the_end=True)
 
 
-PROMISES: tuple[Promise, ...] = (a_kill_loses_nothing, a_signal_ends_sessions_in_time)
+@promise(is_real=True)
+def odd_input_lets_no_server_grow(trial: Trial) -> None:
+    """A server that was sent everything odd takes no more memory when it comes again, and serves others meanwhile."""
+    adapter, after = trial.adapter, []
+    with _machine(trial) as machine, machine.server() as server:
+        subscriber = machine.subscriber(server)
+        for _ in range(2):
+            for odd in odd_inputs(trial):
+                if not odd.asks:
+                    machine.client(server, adapter, joins=odd.joins).say_last(odd.build(), trial.patience)
+                    machine.forget_last()
+            machine.check_served(subscriber, "was sent everything odd")
+            after.append(_resident(server))
+        grown = after[1] - after[0]
+        trial.require(
+            grown <= MOST_GROWTH, f"a server that is sent everything odd again takes {grown} bytes of memory more"
+        )
+
+
+def _resident(server: RunningServer) -> int:
+    """The bytes of resident memory of a server; 0: the system does not tell."""
+    with suppress(OSError):
+        for line in Path(f"/proc/{server.process.pid}/status").read_text("utf-8").splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) << 10
+    return 0
+
+
+PROMISES: tuple[Promise, ...] = (
+    a_kill_loses_nothing,
+    a_signal_ends_sessions_in_time,
+    odd_input_lets_no_server_grow,
+)

@@ -71,13 +71,14 @@ def waiting_clients_are_not_read(trial: Trial) -> None:
     lab = trial.lab()
     trial.provider(lab)
     trial.provider(lab, "window")
-    visitor = trial.client(lab)
+    visitor, begun = trial.client(lab), trial.bystanders(lab)
     lab.hold()
     visitor.send(visitor.client.subscribe(SERVICE))
     messages = [visitor.client.subscribe("window") for _ in range(CHUNKS)]
     for each in messages:
         visitor.send(each)
     unread = len(visitor.wire.pipe.waiting)
+    trial.check_served(lab, "while a change of another client is on its way to the disk", begun)
     lab.release()
     trial.require(
         unread >= sum(map(len, messages[2:])),
@@ -91,11 +92,13 @@ def a_change_that_is_not_written_is_refused(trial: Trial) -> None:
     lab = trial.lab()
     provider = trial.provider(lab)
     visitor = trial.client(lab)
+    begun = trial.bystanders(lab)
     lab.journal.fail("No space left on device")
     said = visitor.subscribe(SERVICE)
     if trial.adapter.can("publish"):
         client = visitor.client
         said += visitor.tell(client.provide(OWN) if trial.adapter.can("provide") else client.publish(OWN, b"on"))
+    trial.check_served(lab, "while the disk is full", begun)
     lab.journal.fail(None)
     trial.require(not confirmed(said), f"the disk is full, and a client is told {said!r}")
     trial.require(OWN not in lab.state.services, "the disk is full, and a service is registered all the same")

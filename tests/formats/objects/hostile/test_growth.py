@@ -6,20 +6,19 @@ Work is counted in function calls, so that a busy machine changes nothing.
 from __future__ import annotations
 
 import gc
-import sys
 import timeit
 import tracemalloc
 from collections.abc import Callable
-from types import FrameType
 from typing import Any
 
 import pytest
 
 from bussrv import events as ev
 from bussrv.counts.throttle import STRANGER_BURST
+from bussrv.testing.conformance.work import steps
 from bussrv.wire.objects import MAX_ADDED, ObjectReader
-from tests.hostile.cases_floods import nested_rules
-from tests.hostile.rows import (
+from tests.formats.objects.hostile.cases_floods import nested_rules
+from tests.formats.objects.hostile.rows import (
     BUSINESS,
     ID,
     MAX_METADATA,
@@ -32,7 +31,7 @@ from tests.hostile.rows import (
     subscription,
     text,
 )
-from tests.hostile.scene import Intruder, Scene
+from tests.formats.objects.hostile.scene import Intruder, Scene
 from tests.size import sized
 from tests.tables import each_row
 
@@ -115,18 +114,7 @@ def _growing() -> list[Any]:
 
 def _calls(intruder: Intruder, data: bytes) -> int:
     """How many functions are called to handle an input."""
-    count = 0
-
-    def profile(frame: FrameType, event: str, argument: Any) -> None:
-        nonlocal count
-        count += event in ("call", "c_call")
-
-    sys.setprofile(profile)
-    try:
-        intruder.connection.send_bytes(data)
-    finally:
-        sys.setprofile(None)
-    return count
+    return steps(lambda: intruder.connection.send_bytes(data))
 
 
 @each_row(("vocabulary", "size", "make"), _growing())
@@ -158,24 +146,6 @@ def test_objects_cost_the_same_for_any_number_of_services() -> None:
         return min(timeit.repeat(lambda: intruder.connection.send_bytes(b"{}\0" * 100), number=1, repeat=5))
 
     assert seconds(16_000) <= 4 * seconds(100)
-
-
-@each_row("vocabulary", VOCABULARIES, ids=lambda vocabulary: vocabulary.name)
-@each_row("times", [1, 100], ids=["one connection", "a hundred connections"])
-def test_a_flood_of_refusals_does_not_fill_the_journal(vocabulary: Vocabulary, times: int) -> None:
-    scene = Scene(pause=0)
-    network = scene.network
-    for _ in range(times):
-        intruder = scene.intruder(vocabulary)
-        for event in ("services/register", "services/unregister"):
-            intruder.connection.send_bytes(obj(event=event, name="", id=ID) * (1000 // times))
-        scene.leave(intruder)
-    assert 0 < len(network.events(ev.ServiceRefused)) <= 100
-    network.reactor.advance(60)
-    intruder = scene.intruder(vocabulary)
-    intruder.send({"event": "services/register", "name": ""})
-    last = network.events(ev.ServiceRefused)[-1]
-    assert len(network.events(ev.ServiceRefused)) - 1 + (last.suppressed or 0) == 2000
 
 
 def test_a_flood_of_connections_does_not_fill_the_journal() -> None:

@@ -5,8 +5,9 @@ from typing import Any
 
 from bussrv import events as ev
 from bussrv.errors import REASONS
-from bussrv.settings import Settings
-from tests.conformance.support import (
+from tests.docs.pages import rows
+from tests.formats.network import Network, drain
+from tests.formats.objects.support import (
     JOIN,
     VOCABULARIES,
     in_bytes,
@@ -19,8 +20,6 @@ from tests.conformance.support import (
     relayed,
     unjoined,
 )
-from tests.docs.pages import rows
-from tests.formats.network import Network, drain
 from tests.tables import each_row
 
 both = each_row("vocabulary", VOCABULARIES)
@@ -40,30 +39,6 @@ def test_a_payload_is_exactly_as_long_as_size_says() -> None:
     in_bytes(sender.connection, b'{"type":"text/plain","size":5,"x":"\xc3\xa9"}\0h\0l\xff\0{"event":"next"}\0')
     (first, payload), (second, _) = receiver.received()
     assert (first["x"], payload, second["event"]) == ("é", b"h\0l\xff\0", "next")
-
-
-@each_row(
-    ("size", "reason"),
-    [
-        ("-1", "bad-size"),
-        ("5.0", "bad-size"),
-        ("1e0", "bad-size"),
-        ('"1"', "bad-size"),
-        ("true", "bad-size"),
-        ("null", "bad-size"),
-        ("[]", "bad-size"),
-        ("{}", "bad-size"),
-        ("1E400", "bad-size"),
-        ("01", "bad-json"),
-        (str(2**70), "payload-too-large"),
-    ],
-)
-def test_size_is_a_whole_number_that_is_not_negative(size: str, reason: str) -> None:
-    """Whatever else it is, the object is malformed: where it ends cannot be known."""
-    sender, receiver = quiet_pair(Network())
-    sender.connection.send_bytes(b'{"type":"a/b","size":%b}\0x' % size.encode())
-    assert (reasons(sender), sender.connection.is_open) == ([reason], False)
-    assert receiver.names() == ["routing/disconnect"]
 
 
 @both
@@ -89,18 +64,6 @@ def test_a_payload_has_a_limit(vocabulary: str, settings: dict[str, int], limit:
     assert (modest.received(), modest.connection.is_open) == ([], True)
     greedy.connection.send_bytes(b'{"type":"a/b","size":%d}\0' % (limit + 1))
     assert (reasons(greedy), greedy.connection.is_open) == (["payload-too-large"], False)
-
-
-def test_nesting_is_bounded() -> None:
-    """What is nested far too deep is refused, however it is written; what only looks nested is not."""
-    deep = Settings().max_nesting
-    for opening, closing in ((b"[", b"]"), (b'{"a":', b"}")):
-        inner = opening * (deep - 1) + b"0" + closing * (deep - 1)
-        assert relayed(b'{"event":"x","n":%b}\0' % inner).startswith(b'{"event":"x","n":' + inner)
-        sender, _ = quiet_pair(Network())
-        sender.connection.send_bytes(b'{"n":%b}\0' % (opening * 10_000))
-        assert (reasons(sender), sender.connection.is_open) == (["nesting-too-deep"], False)
-    assert relayed(b'{"event":"x","n":"%b"}\0' % (b"[" * 1000)) != b""
 
 
 AS_WRITTEN = [
@@ -140,20 +103,6 @@ def test_what_passes_through_keeps_attributes_beside_forged_ones(attributes: byt
     assert passed_on == pairs(sent)[1:]
     for escape in (b"\\u00ef", b"\\/", b"\\ud83d"):
         assert (escape in got) == (escape in attributes)
-
-
-PAYLOADS = [b"\0", b"\0" * 64, bytes(range(256)), b"\xff\xfe", b'{"event":"x"}\0', b"\r\n", b"x" * 100_000]
-
-
-@both
-@each_row("payload", PAYLOADS, ids=lambda each: repr(each[:20]))
-def test_a_payload_passes_byte_for_byte(vocabulary: str, payload: bytes) -> None:
-    """Whatever bytes it is made of, and whatever vocabulary it comes from."""
-    network = Network()
-    sender, receivers = join(network, vocabulary), [network.member(), network.business()]
-    drain(receivers)
-    sender.send({"type": "a/b"}, payload)
-    assert [[got for _, got in receiver.received()] for receiver in receivers] == [[payload], [payload]]
 
 
 @each_row(

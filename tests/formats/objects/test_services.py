@@ -9,8 +9,8 @@ from twisted.internet.task import Clock
 
 from bussrv import events as ev
 from bussrv.wire.objects import encode
-from tests.conformance.support import VOCABULARIES, join, provider, quiet_pair, reasons, unjoined
 from tests.formats.network import Member, Network, drain
+from tests.formats.objects.support import VOCABULARIES, join, provider, quiet_pair, reasons, unjoined
 from tests.size import sized
 from tests.tables import each_row
 
@@ -60,14 +60,6 @@ def test_services_are_registered_and_unregistered_by_name() -> None:
     assert services() == {"a": 1}
     two.connection.close()
     assert services() == {}
-
-
-@each_row("name", ["bus/registry", "bus/"])
-def test_names_of_the_server_cannot_be_registered(name: str) -> None:
-    """They belong to the services that the server itself provides."""
-    member, _ = quiet_pair(Network())
-    member.send({"event": "services/register", "name": name})
-    assert reasons(member) == ["reserved-name"]
 
 
 # Requests.

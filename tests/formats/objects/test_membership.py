@@ -3,8 +3,8 @@
 from typing import Any
 
 from bussrv import events as ev
-from tests.conformance.support import quiet_pair, reasons, unjoined
 from tests.formats.network import Member, Network, drain
+from tests.formats.objects.support import quiet_pair, reasons, unjoined
 from tests.tables import each_row
 
 # Before the subscription.

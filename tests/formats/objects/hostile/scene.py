@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import weakref
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -11,8 +9,8 @@ import msgspec
 
 from bussrv import events as ev
 from bussrv.wire.objects import BusObject, ObjectReader
-from tests.formats.network import SERVER, Member, Network, Transport, drain
-from tests.hostile.rows import (
+from tests.formats.network import SERVER, Member, Network, drain
+from tests.formats.objects.hostile.rows import (
     BUSINESS_BYSTANDER,
     OBJECTS_BYSTANDER,
     RULES_BYSTANDER,
@@ -41,7 +39,6 @@ class Intruder(Member):
     def __init__(self, network: Network, vocabulary: Vocabulary) -> None:
         super().__init__(network.connect(vocabulary.name))
         self.vocabulary = vocabulary
-        self.protocol_reference = weakref.ref(self.connection.protocol)
 
     def join(self) -> None:
         self.send({**self.vocabulary.join(), "id": "join"})
@@ -55,13 +52,6 @@ class Intruder(Member):
             if not transport.connected:
                 return
             receive(piece)
-
-    def disappear(self) -> None:
-        """Close the connection, and keep nothing of it."""
-        if self.connection.is_open:
-            self.connection.close()
-        self.connection.protocol = None  # type: ignore[assignment]
-        self.connection.transport = Transport()
 
 
 class Scene:
@@ -82,8 +72,6 @@ class Scene:
         }
         self.bystanders[OBJECTS_BYSTANDER].send({"event": "services/register", "name": SERVICE})
         drain(list(self.bystanders.values()))
-        self._before = network.registry.state.copy()
-        self._calls = len(network.reactor.getDelayedCalls())
 
     def intruder(self, vocabulary: Vocabulary, member: bool = True) -> Intruder:
         """Somebody who has just connected; as a member, of whom the others were told."""
@@ -206,14 +194,6 @@ class Scene:
             intruder.connection.close()
             self.expect_farewell(intruder.joined)
 
-    def expect_nothing_left(self, intruder: Intruder) -> None:
-        """Everything is as it was before the intruder came, and nothing holds on to its connection."""
-        assert self.network.registry.state == self._before
-        assert len(self.network.reactor.getDelayedCalls()) == self._calls
-        intruder.disappear()
-        gc.collect()
-        assert intruder.protocol_reference() is None
-
     def expect_ended_for(self, reason: str) -> None:
         """What the journal says of the last session that was closed."""
         assert self.network.events(ev.SessionClosed)[-1].reason == reason
@@ -243,8 +223,3 @@ def assert_same(given: BusObject, sent: BusObject, source: str) -> None:
     assert {key: bytes(value) for key, value in attributes.items()} == {
         key: bytes(value) for key, value in expected.items()
     }
-
-
-def chunked(data: bytes, size: int) -> list[bytes]:
-    """``data`` in pieces."""
-    return [data[start : start + size] for start in range(0, len(data), size)]

@@ -4,8 +4,8 @@ import json
 from typing import Any
 
 from bussrv import events as ev
-from tests.conformance.support import reasons, unjoined
 from tests.formats.network import Member, Network, drain
+from tests.formats.objects.support import reasons, unjoined
 from tests.tables import each_row
 
 SPELLINGS = each_row("event", ["client/register", "clients/register"])
@@ -202,35 +202,6 @@ def test_an_empty_list_of_services_is_a_list() -> None:
     assert (fields["size"], payload) == (2, b"[]")
 
 
-def test_closing_the_connection_unregisters() -> None:
-    """And nobody else's services."""
-    network = Network()
-    one, two = network.business(), network.business()
-    for member in (one, two):
-        member.send({"event": "services/register", "name": "tv"})
-    one.send({"event": "services/register", "name": "radio"})
-    one.connection.close()
-    assert list(network.registry.state.services) == ["tv"]
-    assert {event.reason for event in network.events(ev.ServiceUnregistered)} == {"client-closed"}
-
-
-@each_row(
-    ("fields", "reason"),
-    [
-        ({"event": "services/register"}, "bad-service-name"),
-        ({"event": "services/register", "name": ""}, "bad-service-name"),
-        ({"event": "services/unregister", "name": "nobody's"}, "not-registered"),
-        ({"event": "services/request", "name": "nobody's", "to": "nobody"}, "no-such-service"),
-    ],
-)
-def test_what_cannot_be_done_is_answered_with_an_error(fields: dict[str, Any], reason: str) -> None:
-    """In reply to the event, with the codes of Object System."""
-    client = Network().business()
-    client.send({**fields, "id": "1"})
-    error = client.only_reply()
-    assert (error["event"], error["in-reply-to"], error["reason"]) == ("error", "1", reason)
-
-
 # One network.
 
 
@@ -271,25 +242,6 @@ def test_events_that_are_none_of_this_vocabulary_are_routed(event: str) -> None:
     routed = {"event": event, "id": "1", "name": "tv", "route": [sender.routing_id, "hall"]}
     assert [receiver.heads() for receiver in receivers] == [[routed], [routed]]
     assert sender.received() == []
-
-
-def test_requests_and_replies_cross_between_the_vocabularies() -> None:
-    """Providers of either take turns; the reply goes back to the one who asked, and to nobody else."""
-    network = Network()
-    office, tv = network.business(receive="no_echo"), network.member(receive_mode="no_echo")
-    for service in (office, tv):
-        service.send({"event": "services/register", "name": "clock"})
-    for client in (network.business(receive="no_echo"), network.member(receive_mode="no_echo")):
-        served = []
-        for number in range(2):
-            drain([office, tv, client])
-            client.send({"event": "services/request", "name": "clock", "id": number})
-            ((provider, request),) = [(service, asked) for service in (office, tv) for asked in service.heads()]
-            provider.send({"event": "services/reply", "in-reply-to": request["id"]})
-            assert client.only_reply()["in-reply-to"] == number
-            assert (office.received(), tv.received()) == ([], [])
-            served.append(provider)
-        assert served in ([office, tv], [tv, office])
 
 
 def test_the_older_vocabulary_hears_no_newer_events_on_members() -> None:

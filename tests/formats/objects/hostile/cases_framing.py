@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.hostile.rows import MAX_METADATA, MAX_NESTING, Closed, Dropped, Routed, Row, obj, text
+from tests.formats.objects.hostile.rows import MAX_METADATA, MAX_NESTING, Closed, Dropped, Routed, Row, obj, text
 
 TYPE = b'"type":"text/plain"'
 

@@ -5,8 +5,8 @@ import json
 
 from bussrv import events as ev
 from bussrv.wire import spp
-from tests.conformance.support import provider
 from tests.formats.network import Member, Network, drain
+from tests.formats.objects.support import provider
 from tests.tables import each_row
 
 
@@ -87,16 +87,6 @@ def test_events_of_the_network_itself_never_are_publications(event: str) -> None
     """Nor when they carry content of a provider."""
     network = Network()
     assert published(network, provider(network, "tv"), {"event": event, "type": "a/b", "sender": "tv"}) == []
-
-
-def test_to_spp_it_is_the_message() -> None:
-    """The payload, and nothing else."""
-    network = Network()
-    member, watcher = provider(network, "tv"), network.watcher()
-    watcher.subscribe("tv")
-    watcher.received()
-    member.send({"type": "a/b"}, b"\0on")
-    assert watcher.received() == [spp.Info("tv", b"\0on")]
 
 
 @each_row(

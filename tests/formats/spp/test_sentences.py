@@ -12,8 +12,8 @@ from bussrv.policy.logins.users import SecretHash
 from bussrv.settings import Settings
 from bussrv.wire import spp
 from bussrv.wire.spp import Ignored, Info, Offer, Removed
-from tests.conformance.support import in_bytes, provider
 from tests.formats.network import Network, Watcher
+from tests.formats.objects.support import in_bytes, provider
 from tests.logins import asking
 from tests.tables import each_row
 
@@ -98,36 +98,6 @@ def test_subscribing_brings_a_snapshot_at_once() -> None:
     assert watcher.connection.take() == pack(">III", 16, 12, 2) + b"tv" + pack(">I", 2) + b"on"
 
 
-def test_then_every_update_is_one_packet() -> None:
-    """In the order in which they were published, whatever bytes they are made of."""
-    network = Network()
-    member, watcher = provider(network, "tv"), subscribed(network)
-    watcher.subscribe("tv")
-    payloads = [b"", b"\0", bytes(range(256)), b"x" * 100_000, spp.removed("tv")]
-    for payload in payloads:
-        member.send({"type": "a/b"}, payload)
-    assert watcher.received() == [Info("tv", payload) for payload in (b"", *payloads)]
-
-
-@each_row("moment", ["before", "asked", "written"])
-def test_between_snapshot_and_updates_is_no_gap_or_duplicate(moment: str) -> None:
-    """Whenever an update comes: before the subscription, while it is on its way to the disk, or behind it."""
-    network = Network()
-    member, watcher = provider(network, "tv"), subscribed(network)
-    member.send({"type": "a/b"}, b"0")
-    network.journal.hold()
-    if moment == "before":
-        member.send({"type": "a/b"}, b"1")
-    watcher.subscribe("tv")
-    if moment == "asked":
-        member.send({"type": "a/b"}, b"1")
-    network.journal.release()
-    if moment == "written":
-        member.send({"type": "a/b"}, b"1")
-    member.send({"type": "a/b"}, b"2")
-    assert watcher.messages() == ([b"0"] if moment == "written" else []) + [b"1", b"2"]
-
-
 def test_an_update_in_the_chunk_of_a_subscription_comes_once() -> None:
     """Bytes that come together are no special case."""
     network = Network()
@@ -152,26 +122,6 @@ def test_subscribing_again_sends_the_snapshot_again() -> None:
     assert network.events(ev.SubscriptionRenewed) == []
 
 
-def test_several_services_are_subscribed_to_over_one_connection() -> None:
-    """Each update says which service it is of; they keep their order, also when they come in one chunk."""
-    network = Network()
-    member, watcher = provider(network, "tv", "door"), subscribed(network, "tv", "door")
-    names = ("tv", "door", "tv", "tv", "door")
-    for name in names:
-        member.send({"type": "a/b", "sender": name}, name.encode())
-    assert watcher.received() == [Info(name, name.encode()) for name in names]
-    member.connection.send_bytes(b"".join(b'{"type":"a/b","sender":"%b"}\0' % name.encode() for name in names))
-    assert watcher.received() == [Info(name, b"") for name in names]
-
-
-def test_what_nobody_subscribed_to_is_not_sent() -> None:
-    """The seed lets a server send it; this one does not."""
-    network = Network()
-    member, watcher = provider(network, "tv", "door"), subscribed(network, "door")
-    member.send({"type": "a/b", "sender": "tv"}, b"x")
-    assert watcher.received() == []
-
-
 def test_after_a_removal_no_one_can_subscribe() -> None:
     """Neither who never was, nor who is: that one is not sent a snapshot either."""
     network = Network()
@@ -182,18 +132,6 @@ def test_after_a_removal_no_one_can_subscribe() -> None:
         watcher.subscribe("tv")
         assert watcher.received() == [Removed("tv")]
     assert refusals(network) == [("tv", "no-such-service")] * 2
-
-
-def test_after_a_removal_those_who_are_subscribed_keep_receiving() -> None:
-    """Whoever publishes on it next; those who are not subscribed do not."""
-    network = Network()
-    member = provider(network, "tv")
-    early, late = subscribed(network, "tv"), subscribed(network)
-    member.connection.close()
-    late.subscribe("tv")
-    provider(network, "tv").send({"type": "a/b"}, b"back")
-    assert early.received() == [Removed("tv"), Offer("tv"), Info("tv", b"back")]
-    assert late.received() == [Removed("tv"), Offer("tv")]
 
 
 @each_row("first", ["subscribing", "removal"])
@@ -338,17 +276,6 @@ def test_until_a_client_is_accepted_it_can_do_nothing() -> None:
     assert watcher.received() == [Info("tv", b"1"), Removed("tv")]
 
 
-def test_who_was_accepted_and_who_was_not_is_journaled() -> None:
-    """With the user, when that is known to be true; after three failures the connection is closed."""
-    network = guarded()
-    network.watcher().connection.send_bytes(spp.authenticate("bob", "bob"))
-    watcher = network.watcher()
-    watcher.connection.send_bytes(spp.authenticate("bob", "ann") * 3)
-    assert [each.actor for each in network.events(ev.AuthSucceeded)] == ["bob"]
-    assert [(each.claimed, each.actor) for each in network.events(ev.AuthFailed)] == [("bob", None)] * 3
-    assert not watcher.connection.is_open
-
-
 # Limits, and what is malformed.
 
 
@@ -368,26 +295,8 @@ def test_a_packet_has_at_most_one_mebibyte(msgtype: int, settings: dict[str, int
     assert network.events(ev.SessionClosed)[-1].reason == "packet-too-large"
 
 
-@each_row("length", [1 << 31, (1 << 31) + 6, MOST - 3, MOST])
-def test_lengths_are_unsigned(length: int) -> None:
-    """One that would be negative is too large: of a packet, and of a STRING."""
-    network = Network()
-    first, second = network.watcher(), network.watcher()
-    first.connection.send_bytes(pack(">II", 1, length) + b"tv")
-    second.connection.send_bytes(pack(">III", 1, 6, length) + b"tv")
-    assert [each.reason for each in network.events(ev.SessionClosed)] == ["packet-too-large", "string-overruns-packet"]
-
-
-MALFORMED = [
-    (pack(">III", 1, 6, 3) + b"tv", "string-overruns-packet"),
-    (pack(">III", 2, 6, MOST) + b"tv", "string-overruns-packet"),
-    (pack(">II", 1, 0), "packet-too-short"),
-    (pack(">II", 2, 3) + b"\0\0\0", "packet-too-short"),
-    (pack(">III", 1, 5, 1) + b"\xff", "bad-utf8"),
-    (pack(">III", 1, 7, 3) + b"\xed\xa0\x80", "bad-utf8"),
-    (pack(">III", 2, 6, 2) + b"\xc0\x80", "bad-utf8"),
-    (pack(">II", 1, MOST), "packet-too-large"),
-]
+MALFORMED = [(pack(">III", 1, 6, 3) + b"tv", "string-overruns-packet"), (pack(">II", 1, MOST), "packet-too-large")]
+"""Two of those in ``odd_packets``."""
 
 
 @each_row(("packet", "reason"), MALFORMED, ids=[repr(packet) for packet, _ in MALFORMED])
@@ -406,15 +315,6 @@ def test_what_is_malformed_is_logged_journaled_and_closed(packet: bytes, reason:
     assert [(each["protocol"], each["error"].reason) for each in logged if "error" in each] == [("spp", reason)]
     member.send({"type": "a/b"}, b"x")
     assert other.received() == [Info("tv", b"x")]
-
-
-def test_service_ids_are_utf_8() -> None:
-    """Counted in bytes."""
-    network = Network()
-    provider(network, "Fernseher – 日本語 😀")
-    watcher = subscribed(network)
-    watcher.subscribe("Fernseher – 日本語 😀")
-    assert watcher.received() == [Info("Fernseher – 日本語 😀", b"")]
 
 
 def test_bytes_behind_the_last_field_of_a_packet_are_skipped() -> None:
@@ -471,18 +371,6 @@ def test_the_state_of_a_service_is_the_last_payload_published() -> None:
     assert state() == "ü".encode()
     second.send({"type": "application/json", "sender": "tv"}, json.dumps({"on": True}).encode())
     assert state() == b'{"on": true}'
-
-
-def test_a_service_that_went_has_no_state() -> None:
-    """When it comes again it begins anew."""
-    network = Network()
-    member = provider(network, "tv")
-    member.send({"type": "a/b"}, b"old")
-    member.connection.close()
-    provider(network, "tv")
-    watcher = network.watcher()
-    watcher.subscribe("tv")
-    assert watcher.messages() == [b""]
 
 
 # Slow clients.

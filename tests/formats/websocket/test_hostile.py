@@ -2,10 +2,10 @@
 
 import pytest
 
+from tests.formats.objects.hostile.cases import rows_for
+from tests.formats.objects.hostile.rows import OBJECTS
+from tests.formats.objects.hostile.test_outcomes import expect_outcome
 from tests.formats.websocket.browser import use_websockets
-from tests.hostile.cases import rows_for
-from tests.hostile.rows import OBJECTS
-from tests.hostile.test_hostile import expect_outcome, expect_same_in_pieces
 from tests.size import sample
 from tests.tables import check_each
 
@@ -20,9 +20,3 @@ def websockets(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_outcome_is_that_of_the_stream_and_nobody_notices() -> None:
     rows = sample([(row.name, row) for row in rows_for(OBJECTS)], 12)
     check_each(rows, lambda row: expect_outcome(OBJECTS, row))
-
-
-@pytest.mark.long
-def test_the_outcome_is_the_same_in_pieces() -> None:
-    rows = sample([(row.name, row) for row in rows_for(OBJECTS)], 2)
-    check_each(rows, lambda row: expect_same_in_pieces(OBJECTS, row))

@@ -1,13 +1,12 @@
-"""Malformed and hostile packets: what comes of each, that no other watcher notices, and what each may cost."""
+"""Malformed and hostile packets: what comes of each, that no other watcher notices, and what each may cost.
+
+That it is the same in pieces, leaves nothing and takes little memory, the kit tries with the same rows:
+``tests/formats/odd_inputs.py``.
+"""
 
 from __future__ import annotations
 
-import gc
-import sys
-import tracemalloc
-import weakref
-from collections.abc import Callable, Iterable, Iterator
-from types import FrameType
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -16,10 +15,9 @@ from bussrv import events as ev
 from bussrv.formats.spp.silence import GRACE
 from bussrv.policy.logins.users import SecretHash
 from bussrv.wire import spp
-from tests.formats.network import Network, Transport
-from tests.hostile.cases_spp import (
+from tests.formats.network import Network
+from tests.formats.spp.odd_packets import (
     ACCEPTED,
-    MAX_PACKET,
     OFFER,
     ROWS,
     SECRET,
@@ -32,21 +30,11 @@ from tests.hostile.cases_spp import (
     NotOffered,
     Row,
     Sent,
-    packet,
-    string,
 )
 from tests.logins import ask, identity_of
-from tests.size import sample
 from tests.tables import check_each, each_row
 
 pytestmark = pytest.mark.usefixtures("quick_collections", "no_log")
-
-SMALL = 300
-MOST_KEPT = 1 << 16
-"""The most bytes that may stay in memory for a session that is gone."""
-
-ROOM = 1 << 18
-"""The bytes that a connection may take beside the packet that it has begun."""
 
 JOURNALED = 50
 """How many records of one kind an address may cause at once."""
@@ -70,8 +58,6 @@ class Scene:
             ask(self.network, identity_of(USERS, self.network.reactor))
         self.guarded = guarded
         self.network.reactor.advance(GRACE)
-        self._before = self.network.registry.state.copy()
-        self._calls = len(self.network.reactor.getDelayedCalls())
 
     def intruder(self) -> Intruder:
         """Somebody who has just connected, a minute after whoever was there before."""
@@ -114,33 +100,17 @@ class Scene:
         assert self.watcher.connection.take() == SNAPSHOT
         assert self.onlooker.connection.take() == b""
 
-    def expect_nothing_left(self, intruder: Intruder) -> None:
-        """The intruder goes: everything is as it was before, and nothing holds on to the connection."""
-        intruder.disappear()
-        assert self.network.registry.state == self._before
-        assert len(self.network.reactor.getDelayedCalls()) == self._calls
-        gc.collect()
-        assert intruder.protocol_reference() is None
-
 
 class Intruder:
     """A client that sends something hostile."""
 
     def __init__(self, network: Network) -> None:
         self.connection = network.connect("spp")
-        self.protocol_reference = weakref.ref(self.connection.protocol)
 
     def send_pieces(self, pieces: Iterable[bytes]) -> None:
         for piece in pieces:
             if self.connection.is_open:
                 self.connection.send_bytes(piece)
-
-    def disappear(self) -> None:
-        """Close the connection, if it is open, and keep nothing of it."""
-        if self.connection.is_open:
-            self.connection.close()
-        self.connection.protocol = None  # type: ignore[assignment]
-        self.connection.transport = Transport()
 
 
 NAMED = [(row.name, row) for row in ROWS]
@@ -159,110 +129,6 @@ def expect_outcome(row: Row) -> None:
     intruder = scene.intruder()
     scene.attack(intruder, row, [row.build()])
     scene.expect_undisturbed()
-    scene.expect_nothing_left(intruder)
-    scene.expect_undisturbed()
-
-
-def _cuts(data: bytes) -> Iterator[list[bytes]]:
-    """In two at every place, and byte by byte; of large inputs only the ends, with the middle in large pieces."""
-    if len(data) <= SMALL:
-        yield from ([data[:place], data[place:]] for place in range(1, len(data)))
-        yield _chunked(data, 1)
-        return
-    tail = max(SMALL, len(data) - SMALL)
-    yield [*_chunked(data[:SMALL], 1), *_chunked(data[SMALL:tail], 1 << 16), *_chunked(data[tail:], 1)]
-    if len(data) <= 1 << 15:
-        yield _chunked(data, 7)
-
-
-def _chunked(data: bytes, size: int) -> list[bytes]:
-    return [data[place : place + size] for place in range(0, len(data), size)]
-
-
-@pytest.mark.timeout(600)
-def test_the_outcome_is_the_same_in_pieces() -> None:
-    check_each(NAMED, expect_same_in_pieces)
-
-
-def expect_same_in_pieces(row: Row) -> None:
-    scene = Scene(row.guarded)
-    for pieces in sample(list(_cuts(row.build()))):
-        intruder = scene.intruder()
-        scene.attack(intruder, row, pieces)
-        intruder.disappear()
-    scene.expect_undisturbed()
-
-
-@pytest.mark.timeout(600)
-def test_a_connection_takes_no_more_memory_than_a_packet() -> None:
-    check_each(NAMED, expect_little_memory)
-
-
-def expect_little_memory(row: Row) -> None:
-    data = row.build()
-    # What other threads of the process allocate meanwhile is counted too, and only ever adds.
-    measured = [_memory_taken(row, data)]
-    while len(measured) < 5 and not _is_little(measured, len(data)):
-        measured.append(_memory_taken(row, data))
-    assert _is_little(measured, len(data)), measured
-
-
-def _is_little(measured: list[tuple[int, int]], size: int) -> bool:
-    while_open, afterwards = map(min, zip(*measured, strict=True))
-    return while_open <= min(size, MAX_PACKET + 8) + ROOM and afterwards <= MOST_KEPT
-
-
-def _memory_taken(row: Row, data: bytes) -> tuple[int, int]:
-    """The bytes that an attack takes while its connection is open, and those that stay when it is gone."""
-    scene = Scene(row.guarded)
-    intruder = scene.intruder()
-    gc.collect()
-    tracemalloc.start()
-    try:
-        before = tracemalloc.get_traced_memory()[0]
-        intruder.send_pieces(_chunked(data, 1 << 12))
-        intruder.connection.take()
-        scene.network.journal.records.clear()
-        gc.collect()
-        while_open = tracemalloc.get_traced_memory()[0] - before
-        intruder.disappear()
-        scene.network.journal.records.clear()
-        gc.collect()
-        return while_open, tracemalloc.get_traced_memory()[0] - before
-    finally:
-        tracemalloc.stop()
-
-
-GROWING: dict[str, Callable[[int], bytes]] = {
-    "test values": lambda size: packet(0) * size,
-    "a large test value": lambda size: packet(0, bytes(size * 100)),
-    "subscriptions": lambda size: spp.subscribe(SERVICE) * size,
-    "subscriptions and their ends": lambda size: (spp.subscribe(SERVICE) + spp.unsubscribe(SERVICE)) * size,
-    "refusals": lambda size: spp.subscribe("never") * size,
-    "a long name": lambda size: packet(1, string(b"a" * size * 100)),
-    "other messages": lambda size: spp.other(99, b"x") * size,
-}
-
-
-@each_row("make", GROWING.values(), ids=GROWING.keys())
-@each_row("chunk", [1 << 20, 64])
-def test_the_work_grows_with_the_size_of_the_input_and_no_faster(make: Callable[[int], bytes], chunk: int) -> None:
-    def calls(size: int) -> int:
-        intruder, count = Scene().intruder(), 0
-
-        def profile(frame: FrameType, event: str, argument: Any) -> None:
-            nonlocal count
-            count += event in ("call", "c_call")
-
-        pieces = _chunked(make(size), chunk)
-        sys.setprofile(profile)
-        try:
-            intruder.send_pieces(pieces)
-        finally:
-            sys.setprofile(None)
-        return count
-
-    assert calls(1000) <= 5 * calls(250)
 
 
 # Floods.

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from tests.conformance.support import keys, metadata_of, quiet_pair, unjoined
 from tests.formats.network import Network, drain
+from tests.formats.objects.support import keys, metadata_of, quiet_pair, unjoined
 from tests.tables import each_row
 
 # Routing ids.

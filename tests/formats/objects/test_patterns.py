@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from bussrv import events as ev
-from tests.conformance.test_named_services import allow, called, provider
 from tests.formats.network import Member, Network, drain
+from tests.formats.objects.test_named_services import allow, called, provider
 from tests.journal.support import fold
 from tests.services.scene import Hosting
 from tests.tables import each_row

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from tests.hostile.rows import (
+from tests.formats.objects.hostile.rows import (
     BUSINESS,
     ID,
     JOINED,

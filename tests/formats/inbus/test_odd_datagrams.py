@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import tracemalloc
 from ipaddress import ip_network
 
 from twisted.logger import capturedLogs
@@ -13,8 +11,8 @@ from bussrv.counts.throttle import STRANGER_BURST
 from bussrv.errors import REASONS
 from bussrv.formats.inbus.drops import LOG_BURST, LOG_BURST_OF_ALL
 from bussrv.wire import inbus
+from tests.formats.inbus.odd_datagrams import ROWS, SERVER, SOURCE, Row, datagram
 from tests.formats.network import Network, drain
-from tests.hostile.cases_inbus import ROWS, SERVER, SOURCE, Row, datagram
 from tests.tables import check_each
 
 FLOOD = 100
@@ -116,31 +114,6 @@ def test_forged_sources_do_not_fill_the_log() -> None:
     assert len(logged) == LOG_BURST_OF_ALL + 1
     assert logged[-1]["suppressed"] == 2000 - LOG_BURST_OF_ALL
     scene.expect_nothing()
-
-
-def test_a_storm_of_everything_leaves_nothing_in_memory() -> None:
-    scene = Scene()
-    storm = [(row.build(), row.source) for row in ROWS]
-
-    def rage() -> None:
-        for _ in range(3):
-            for data, source in storm:
-                scene.udp.receive(data, source)
-
-    with capturedLogs():
-        rage()
-    gc.collect()
-    tracemalloc.start()
-    try:
-        with capturedLogs():
-            rage()
-        scene.network.journal.records.clear()
-        gc.collect()
-        assert tracemalloc.get_traced_memory()[0] <= MAX_KEPT
-    finally:
-        tracemalloc.stop()
-    scene.expect_nothing()
-    scene.expect_served()
 
 
 def test_a_flood_for_one_address_is_limited_and_others_go_on() -> None:

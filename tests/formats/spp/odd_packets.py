@@ -6,13 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from struct import pack
 
+from bussrv.testing.conformance.lab import ANN
 from bussrv.wire import spp
 
 SERVICE = "kitchen"
 """What a bystander provides and another one watches."""
 
 STATE = b"clean"
-USER, SECRET = "ann", "s3cret"
+USER, SECRET = ANN.user, ANN.secret
 MOST = 0xFFFFFFFF
 MAX_PACKET = 1 << 20
 

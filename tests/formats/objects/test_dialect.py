@@ -7,8 +7,8 @@ import pytest
 from twisted.plugin import getPlugins
 
 from bussrv.interfaces import IWireFormat
-from tests.conformance.support import in_bytes, provider, quiet_pair, reasons, relayed, unjoined
 from tests.formats.network import Network, drain
+from tests.formats.objects.support import in_bytes, provider, quiet_pair, reasons, relayed, unjoined
 from tests.tables import each_row
 
 DEPLOYED_SERVICE = ["@routing/*", "@services/*", "@ping", "@pong"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.hostile.rows import (
+from tests.formats.objects.hostile.rows import (
     BUSINESS,
     ID,
     JOINED,

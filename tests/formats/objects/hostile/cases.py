@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.hostile import cases_attributes, cases_floods, cases_framing
-from tests.hostile.rows import Row, Vocabulary
+from tests.formats.objects.hostile import cases_attributes, cases_floods, cases_framing
+from tests.formats.objects.hostile.rows import Row, Vocabulary
 
 ROWS = (*cases_framing.ROWS, *cases_attributes.ROWS, *cases_floods.ROWS)
 
