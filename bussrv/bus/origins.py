@@ -6,6 +6,7 @@ from itertools import count
 
 from msgspec import Struct, field
 
+from bussrv.bus.interest.interests import Kind
 from bussrv.policy.permissions.access import Access
 from bussrv.policy.permissions.permissions import EVERYTHING, Permissions
 from bussrv.registry.changes.registry import Registry
@@ -13,6 +14,12 @@ from bussrv.wire.forwarded import PLAIN_ENDING
 from bussrv.wire.objects import encode_json
 
 _numbers = count(1)
+
+
+class Counted(Struct, kw_only=True):
+    """Counts objects for :mod:`bussrv.bus.uses`."""
+
+    count: int = 0
 
 
 class Origin(Struct, frozen=True):
@@ -23,6 +30,8 @@ class Origin(Struct, frozen=True):
     :ivar link: the session of the server that forwarded it; ``None`` for objects of this server's sessions.
     :ivar is_marked: whether the route may name servers that have the object but did not forward it to this one.
     :ivar permissions: those of the session that sent or forwarded it.
+    :ivar counted: for an addressee, the kind of object that was sent to it last, with the counter of such objects.
+        Neither requests nor publications are among them.
     """
 
     sender: str
@@ -30,6 +39,7 @@ class Origin(Struct, frozen=True):
     link: str | None = None
     is_marked: bool = False
     permissions: Permissions = EVERYTHING
+    counted: dict[str, tuple[Kind, Counted]] = field(default_factory=dict)
 
     @property
     def asker(self) -> str:

@@ -1,22 +1,19 @@
 """Uses: what the sessions of this server publish, send, ask for and address, summed up an hour for the journal.
 
 A route plan is made for many objects, so a use is counted when it is judged, and not once for each object. That costs
-nothing where objects are routed by plans that are made already. Where each object is judged, it is put on a list, and
-many of them are counted at once.
+nothing where objects are routed by plans that are made already. Where each object is judged, its origin remembers what
+it sent to whom, with the counter of that: see :attr:`bussrv.bus.origins.Origin.counted`.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
-
-from msgspec import Struct
 
 from bussrv import events as ev
 from bussrv.bus.interest.interests import Kind
 from bussrv.bus.interest.vocabulary import REPLYING, REQUEST
-from bussrv.bus.origins import Origin
+from bussrv.bus.origins import Counted, Origin
 from bussrv.policy.permissions.permissions import Action, content
 from bussrv.registry.changes.registry import Registry
 from bussrv.values import Publication, excerpt
@@ -36,18 +33,14 @@ MOST_ADDRESSEES = 20
 """Of how many addressees of an object it is noted that they were addressed."""
 
 
-MOST_WAITING = 1024
-"""The most objects that wait to be counted."""
+MOST_COUNTED = 16
+"""Of how many addressees a session remembers the counter."""
 
 LONG = 1024
 """Of an object with more bytes of metadata, names are cut before they are kept: strangers choose them."""
 
-_Use = tuple[str | None, str, str, str | None, str, "str | tuple[str, ...] | None", "str | tuple[str, ...] | None"]
-"""Of an object: the user and the wire format of its session, its address, the event, the type, the service that it is
-published on or those that it requests, and its addressees."""
 
-
-class _Noted(Struct):
+class _Noted(Counted):
     """Objects that are alike to rights.
 
     :ivar peer: the address of the first session that sent one.
@@ -56,7 +49,6 @@ class _Noted(Struct):
 
     peer: str
     rights: tuple[tuple[Action, str], ...]
-    count: int = 0
 
 
 class Uses:
@@ -69,8 +61,8 @@ class Uses:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
         self.is_on = False
-        self._waiting: list[_Use] = []
         self._noted: dict[tuple[Any, ...], _Noted] = {}
+        self._remembering: list[dict[str, tuple[Kind, Counted]]] = []
         self._left_out = 0
         self._hours = 0
         self._timer: Any = None
@@ -89,31 +81,41 @@ class Uses:
             self._write()
 
     def note(self, origin: Origin, obj: BusObject, kind: Kind, publication: Publication | None) -> None:
-        """A session of this server sends an object, which it may send."""
-        session = self._registry.state.sessions.get(origin.sender)
-        if session is None or origin.link is not None:
-            return
+        """A session of this server sends an object, which it may send, and whose counter is not remembered."""
         event, to = kind.event, obj.head.to
-        if type(to) is list:
-            to = tuple(to[:MOST_ADDRESSEES])  # type: ignore[assignment]
-        service = _requested(obj) if event == REQUEST else None if publication is None else publication.service
-        use: Any = (session.actor, session.protocol, session.peer, event, kind.type, service, to)
-        waiting = self._waiting
-        waiting.append(use if len(obj.metadata) <= LONG else (*use[:3], *map(_cut, use[3:])))
-        if len(waiting) >= MOST_WAITING:
-            self._count()
+        if event in REPLYING or origin.link is not None:
+            return
+        session = self._registry.state.sessions.get(origin.sender)
+        if session is None:
+            return
+        service: Any = None
+        if event == REQUEST:
+            service = _requested(obj)
+        elif publication is not None:
+            service = publication.service
+        addressees = tuple(to[:MOST_ADDRESSEES]) if isinstance(to, list) else to
+        about: tuple[Any, ...] = (event, kind.type, service, addressees)
+        if len(obj.metadata) > LONG:
+            about = tuple(map(_cut, about))
+        key = (session.actor, session.protocol, *about)
+        noted = self._noted.get(key)
+        if noted is None:
+            if len(self._noted) >= MOST_NOTED:
+                self._left_out += 1
+                return
+            noted = self._noted[key] = _Noted(session.peer, tuple(_rights(*about)))
+        noted.count += 1
+        if isinstance(to, str) and service is None and len(obj.metadata) <= LONG:
+            self._remember(origin.counted, to, kind, noted)
 
-    def _count(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        for (actor, protocol, peer, event, content_type, service, to), count in Counter(waiting).items():
-            key = (actor, protocol, event, content_type, service, to)
-            noted = self._noted.get(key)
-            if noted is None:
-                if len(self._noted) >= MOST_NOTED:
-                    self._left_out += count
-                    continue
-                noted = self._noted[key] = _Noted(peer, tuple(_rights(event, content_type, service, to)))
-            noted.count += count
+    def _remember(self, counted: dict[str, tuple[Kind, Counted]], to: str, kind: Kind, noted: _Noted) -> None:
+        if not counted:
+            if len(self._remembering) >= MOST_NOTED:
+                return
+            self._remembering.append(counted)
+        elif len(counted) >= MOST_COUNTED:
+            counted.clear()
+        counted[to] = kind, noted
 
     def _write_hour(self, reactor: Any) -> None:
         self._hours += 1
@@ -121,7 +123,9 @@ class Uses:
         self._write()
 
     def _write(self) -> None:
-        self._count()
+        for counted in self._remembering:
+            counted.clear()
+        self._remembering = []
         noted, self._noted = self._noted, {}
         left_out, self._left_out = self._left_out, 0
         sums: dict[tuple[str | None, str, Action, str], tuple[str, int]] = {}

@@ -52,7 +52,8 @@ def test_each_object_that_is_judged_by_itself_counts() -> None:
     network = Network(announce="off")
     network.bus.uses.start(network.reactor)
     member = network.member()
-    for number in range(uses.MOST_WAITING + 9):
+    number_of = 50
+    for number in range(number_of):
         member.send({"event": "open", "to": "door"})
         if number < 3:
             member.send({"event": "services/request", "name": "radio", "service": "tv", "id": number})
@@ -62,8 +63,21 @@ def test_each_object_that_is_judged_by_itself_counts() -> None:
     # Requests may be judged more than once.
     requested = {target for action, target in counts if action == "request" and counts[action, target] >= 3}
     assert requested == {"radio", "tv", "a", "b"}
-    assert counts["send", "@open"] == counts["address", "door"] == uses.MOST_WAITING + 9
+    assert counts["send", "@open"] == counts["address", "door"] == number_of
     assert len(counts) == 6
+
+
+def test_what_a_session_remembers_ends_with_the_hour() -> None:
+    network = Network(announce="off")
+    network.bus.uses.start(network.reactor)
+    member = network.member()
+    for number in (3, 2):
+        for _ in range(number):
+            for to in ("door", *map(str, range(uses.MOST_COUNTED + 1))):
+                member.send({"event": "open", "to": to})
+        network.reactor.advance(HOUR)
+    counts = [count for action, target, count, _ in used(network) if (action, target) == ("address", "door")]
+    assert counts == [3, 2]
 
 
 def test_long_names_of_strangers_take_little_memory() -> None:

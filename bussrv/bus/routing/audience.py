@@ -203,7 +203,12 @@ class Audience:
         self._rights.check(origin, obj, kind)
         self._rights.check_addressees(origin, obj, self._settings.max_addressees)
         if self._uses.is_on:
-            self._uses.note(origin, obj, kind, publication)
+            to = obj.head.to
+            counted = origin.counted.get(to) if type(to) is str else None
+            if counted is not None and publication is None and counted[0] == kind:
+                counted[1].count += 1
+            else:
+                self._uses.note(origin, obj, kind, publication)
         return self._plan(origin, obj, kind, publication)
 
     def plan_of_many(self, origin: Origin, obj: BusObject, provided: Set[str]) -> Everyone | OneOf | None:
