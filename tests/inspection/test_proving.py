@@ -13,19 +13,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bussrv import events as ev
 from bussrv.inspection import standalone_check
 from bussrv.inspection.proving import Wanted, _check, run_prove
 from bussrv.inspection.standalone_check import Wrong, check
 from bussrv.journal.checkpoints import log_key
 from bussrv.journal.keys import read_public
 from bussrv.journal.leaves import JournalTree
+from bussrv.journal.pseudonym_keys import forget, identities
+from bussrv.journal.pseudonyms import Pseudonyms
 from bussrv.transparency.cosignatures import has_ml_dsa
 from bussrv.transparency.notes import NoteError, parse_key
 from bussrv.transparency.proofs import Proof, parse_proof
 from bussrv.witness.program import signing_keys
 from tests.docs.golden import PLACE, WITNESS
 from tests.inspection.shell import Shell
-from tests.journal.test_witnesses import honest
+from tests.journal.support import make_entry, stamp
+from tests.journal.test_witnesses import Server, honest
 
 GOLDEN = PLACE / "whole"
 
@@ -114,6 +118,61 @@ def test_cosigned_records_are_proved_by_the_cosigned_checkpoint(shell: Shell, tm
     assert (status, "not-witnessed" in said) == (1, True)
     assert shell.run("verify", GOLDEN, "--checkpoint", made, "--public-key", PLACE / "second.pub")[0] == 0
     assert shell.run("verify", PLACE / "salvaged", "--checkpoint", made)[0] == 2
+
+
+def bundled(path: Path) -> dict[str, bytes]:
+    """The files of a bundle."""
+    with zipfile.ZipFile(path) as bundle:
+        return {name: bundle.read(name) for name in bundle.namelist()}
+
+
+def test_who_was_forgotten_stays_so_and_others_are_not_shown(shell: Shell, tmp_path: Path) -> None:
+    """Of a journal with pseudonyms: whoever has the key file proves the records of one person, and of nobody else."""
+    journal, keys = tmp_path / "journal", tmp_path / "keys"
+    people = {"anneliese": "192.0.2.7", "benedikt": "192.0.2.8"}
+    server, pseudonyms = Server(journal), Pseudonyms(keys)
+    for number in range(9):
+        for name, address in people.items():
+            event = ev.AuthSucceeded(actor=name, peer=f"{address}:{5000 + number}")
+            server.writer.commit([make_entry([stamp(pseudonyms.hide(event))])])
+            pseudonyms.flush()
+    server.write()
+    server.stop()
+    pseudonyms.close()
+    hidden = {each.identity: each.pseudonym for each in identities(keys)}
+
+    def prove(about: str, output: str, *options: object) -> tuple[int, str]:
+        status, _, said = shell.run("prove", journal, "--about", about, "-o", tmp_path / output, *options)
+        return status, said
+
+    # Nobody finds her without the key file, and with it what is proved still has pseudonyms only.
+    assert "has no such record" in prove("anneliese", "none.zip")[1]
+    assert prove("anneliese", "ann.zip", "--pseudonyms", keys)[0] == 0
+    assert not (tmp_path / "none.zip").exists()
+    files = bundled(tmp_path / "ann.zip")
+    records = [json.loads(line) for line in files["records.jsonl"].splitlines()]
+    assert [each["seq"] for each in records] == list(range(1, 18, 2))
+    proved = [parse_proof(data) for name, data in files.items() if name.endswith(".tlog-proof")]
+    assert len(proved) == 9
+    shown = b"\0".join([*files.values(), *(each.extra or b"" for each in proved)])
+    for each in ("anneliese", *people.values(), hidden["benedikt"], hidden[people["benedikt"]]):
+        assert each.encode() not in shown, each
+    assert hidden["anneliese"].encode() in shown
+    # By her address, too.
+    assert prove(people["anneliese"], "at.zip", "--pseudonyms", keys)[0] == 0
+    assert bundled(tmp_path / "at.zip")["records.jsonl"] == files["records.jsonl"]
+    # She is forgotten: nobody finds her any more, what was proved stays right, and leads to nobody.
+    assert forget(keys, "actor", "anneliese")
+    assert forget(keys, "peer", people["anneliese"])
+    for name in ("anneliese", people["anneliese"]):
+        status, said = prove(name, "late.zip", "--pseudonyms", keys)
+        assert (status, "has no such record" in said) == (2, True)
+    assert shell.run("check-proof", tmp_path / "ann.zip")[0] == 0
+    assert shell.run("verify", journal)[0] == 0
+    # Her pseudonym is still in the journal, and can be proved, but it is no name.
+    assert prove(hidden["anneliese"], "p.zip", "--pseudonyms", keys)[0] == 0
+    assert bundled(tmp_path / "p.zip")["records.jsonl"] == files["records.jsonl"]
+    assert prove("benedikt", "ben.zip", "--pseudonyms", keys)[0] == 0
 
 
 OPENSSL = """#!{python}
