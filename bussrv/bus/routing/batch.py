@@ -28,6 +28,7 @@ from bussrv.bus.origins import Origin, Source
 from bussrv.bus.requests.records import Targets
 from bussrv.bus.routing.audience import Everyone, OneOf
 from bussrv.bus.routing.parts import RoutingParts
+from bussrv.bus.services.publishing import Topic
 from bussrv.errors import OverLimit
 from bussrv.wire.forwarded import plain_frame, route_ending, with_marks, with_route
 from bussrv.wire.objects import MAX_METADATA, NUL, BusObject, decode_raw, encode, max_relayed
@@ -65,7 +66,7 @@ class BatchPlan(Struct):
     :ivar marked: the marks to add to the route for the groups of some servers.
     :ivar has_no_echo: whether members of some group do not get their own objects.
     :ivar is_plain: whether all groups are given the same frame, whoever sends them, and nobody else is given anything.
-    :ivar service: the service that they are published on, if its subscribers are given batches; see :class:`Publisher`.
+    :ivar topic: the topic that they are published on, if its subscribers are given batches; see :class:`Publisher`.
     :ivar opened: the flushes of the fan-out when its groups were opened, and (``opener``) for which sender.
     """
 
@@ -74,7 +75,7 @@ class BatchPlan(Struct):
     marked: dict[Group, tuple[str, ...]]
     has_no_echo: bool
     is_plain: bool
-    service: str | None = None
+    topic: Topic | None = None
     opened: int = -1
     opener: str | None = None
 
@@ -252,8 +253,8 @@ class BatchRouter:
         return sends
 
     def _publish(self, obj: BusObject, frame: bytes, plan: BatchPlan, provided: Set[str]) -> None:
-        if plan.service is not None:
-            self._publisher.collect(plan.service, obj.payload)
+        if plan.topic is not None:
+            self._publisher.collect(plan.topic, obj.payload)
         else:
             self._publisher.publish(obj, frame, provided)
 
@@ -287,7 +288,7 @@ class BatchRouter:
             marked=marked,
             has_no_echo=has_no_echo,
             is_plain=not (has_no_echo or marked or table.provided),
-            service=None if publication is None else self._publisher.collects(publication),
+            topic=None if publication is None else self._publisher.collects(publication),
         )
         if len(plans) >= MOST_PLANS:
             plans.clear()

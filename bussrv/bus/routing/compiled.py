@@ -32,6 +32,7 @@ from bussrv.bus.routing.batch import MOST_GROUPS_ASKED, MOST_NEW_PLANS, BatchRou
 from bussrv.bus.routing.compiled_result import CONTINUE, MUST_OPEN, NEEDS_PYTHON, NO_PLAN, ROUTE_CHANGED, ScanResult
 from bussrv.bus.routing.object_ids import ObjectIds
 from bussrv.bus.routing.parts import RoutingParts
+from bussrv.bus.services.publishing import Topic
 from bussrv.compiled import SPEEDUPS
 from bussrv.memory.bundle import Joined
 from bussrv.policy.permissions.permissions import Permissions
@@ -121,7 +122,7 @@ class PlanTable:
     :param make: makes empty plans.
     :param provided: the services that each of the senders provides.
     :ivar groups: the groups of each plan, as they are to be opened.
-    :ivar services: that plans publish on.
+    :ivar topics: that plans publish on.
     :ivar is_marked: whether some outlet has marks.
     """
 
@@ -135,18 +136,18 @@ class PlanTable:
         self.plans = self._make(bool(self.provided))
         self.groups: list[tuple[Group, ...]] = []
         self.outlets = Outlets(self._split)
-        self.services = sorted(self.provided)
+        self.topics: list[Topic] = []
         self._outlets: list[int] = []
         self.is_marked = False
         self._tails: dict[bytes, tuple[bytes, ...]] = {}
 
     def add(
-        self, key: bytes, groups: tuple[Group, ...] | None, service: str | None, marked: dict[Group, Marks]
+        self, key: bytes, groups: tuple[Group, ...] | None, topic: Topic | None, marked: dict[Group, Marks]
     ) -> None:
         """Add a plan. If there is no room for it, forget all others.
 
         :param groups: ``None``: objects with this key have to be read.
-        :param service: that they are published on.
+        :param topic: that they are published on.
         :param marked: as :class:`bussrv.bus.routing.audience.Everyone` has it.
         """
         if len(self.groups) == MOST_PLANS:
@@ -154,7 +155,9 @@ class PlanTable:
         outlets = None if groups is None else self.outlets.of(groups, marked)
         self.is_marked = any(self.outlets.marks)
         self._tails.clear()
-        place = 0 if service is None else self.services.index(service) + 1
+        if topic is not None and topic not in self.topics:
+            self.topics.append(topic)
+        place = 0 if topic is None else self.topics.index(topic) + 1
         self.plans.add(key, outlets or 0, any(group.no_echo for group in groups or ()), outlets is None, place)
         self.groups.append(groups or ())
         self._outlets.append(outlets or 0)
@@ -414,8 +417,8 @@ class CompiledRouter:
             for group in groups:
                 group.pending.append(joined)
                 group.has_joined = True
-        for service, payloads in taken.published:
-            self._publisher.collect_all(table.services[service - 1], payloads)
+        for topic, payloads in taken.published:
+            self._publisher.collect_all(table.topics[topic - 1], payloads)
 
     def _add_plan(self, prepared: Prepared, key: Any, data: bytes, begin: int, reader: ObjectReader) -> None:
         """Add the plan of objects like the one at ``begin``."""
@@ -424,13 +427,13 @@ class CompiledRouter:
         obj = BusObject(metadata, read_head(metadata))
         is_served = obj.head.event is not None and obj.head.event in reader.ends
         everyone = None if is_served else self._batches.everyone(obj, source.origin, table.provided)
-        groups, service = None, None
+        groups, topic = None, None
         if everyone is not None:
             publication = everyone.publication
-            service = None if publication is None else self._publisher.collects(publication)
-            if service is not None or publication is None:
+            topic = None if publication is None else self._publisher.collects(publication)
+            if topic is not None or publication is None:
                 groups = everyone.groups
-        table.add(key, groups, service, {} if everyone is None else everyone.marked)
+        table.add(key, groups, topic, {} if everyone is None else everyone.marked)
 
     def _open(self, prepared: Prepared, plan: Any) -> bool:
         """Open the groups of a plan. :returns: whether something had to be sent for that."""

@@ -33,7 +33,7 @@ class LastValues:
     def put(self, service: str, payload: bytes, about: Any = None) -> None:
         """Remember the newest payload of a service.
 
-        :param about: what else is known of it, for :meth:`about`.
+        :param about: what else is known of it, for :meth:`about`: the publication, or its content type.
         """
         self.forget(service)
         if len(payload) > self._max_value:

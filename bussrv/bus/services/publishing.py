@@ -32,6 +32,10 @@ class RunEncoding(Protocol):
         """The frames of some publications, those left out that cannot be encoded."""
 
 
+Topic = tuple[str, str]
+"""A service, and the content type of publications on it."""
+
+
 class Publisher:
     """Gives publications to the subscribers of their services: those of a batch together, and others one by one.
 
@@ -44,29 +48,34 @@ class Publisher:
         self._shares = receivers.filtering.shares
         self._last_values = last_values
         self._traffic = traffic
-        self._service = ""
+        self._topic: Topic = ("", "")
         self._payloads: list[bytes] = []
 
-    def collects(self, publication: Publication) -> str | None:
-        """The service of a publication, if all of its subscribers can be given batches."""
-        groups = self._receivers.subscribed_to(publication.service)
-        if self._shares.covers(publication.service):
+    def collects(self, publication: Publication) -> Topic | None:
+        """The topic of a publication, if all of its subscribers can be given batches."""
+        service = publication.service
+        groups = self._receivers.subscribed_to(service)
+        if self._shares.covers(service) or not all(isinstance(group.encoding, BatchEncoding) for group in groups):
             return None
-        return publication.service if all(isinstance(group.encoding, BatchEncoding) for group in groups) else None
+        return service, publication.content_type
 
-    def collect(self, service: str, payload: bytes) -> None:
-        """Collect a publication on a service that :meth:`collects` named."""
-        if service != self._service:
-            self.flush_publications()
-            self._service = service
+    def collect(self, topic: Topic, payload: bytes) -> None:
+        """Collect a publication on a topic that :meth:`collects` named."""
+        if topic is not self._topic:
+            self._change_topic(topic)
         self._payloads.append(payload)
 
-    def collect_all(self, service: str, payloads: Sequence[bytes]) -> None:
+    def collect_all(self, topic: Topic, payloads: Sequence[bytes]) -> None:
         """Collect some publications as :meth:`collect` does."""
-        if service != self._service:
-            self.flush_publications()
-            self._service = service
+        if topic is not self._topic:
+            self._change_topic(topic)
         self._payloads += payloads
+
+    def _change_topic(self, topic: Topic) -> None:
+        """Subscribers that are given batches ask for no content type: it is that of the last value."""
+        if topic[0] != self._topic[0]:
+            self.flush_publications()
+        self._topic = topic
 
     def publish(self, obj: BusObject, frame: bytes, provided: Set[str]) -> None:
         """Give subscribers one object by itself, after the collected ones, if it is a publication.
@@ -110,8 +119,9 @@ class Publisher:
         if not self._payloads:
             return
         payloads, self._payloads = self._payloads, []
-        self._traffic.add(self._service, len(payloads), self._last_values.put_batch(self._service, payloads))
-        for group in self._receivers.subscribed_to(self._service):
+        service, content_type = self._topic
+        self._traffic.add(service, len(payloads), self._last_values.put_batch(service, payloads, content_type))
+        for group in self._receivers.subscribed_to(service):
             encoding = group.encoding
             assert isinstance(encoding, BatchEncoding)
-            self._fanout.add_made(group, partial(encoding.encode_batch, self._service, payloads))
+            self._fanout.add_made(group, partial(encoding.encode_batch, service, payloads))

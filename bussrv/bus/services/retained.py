@@ -76,15 +76,14 @@ class Retained:
 
     def or_last(self, service: str) -> Publication | None:
         """The retained publication on a service. If there is none: the last one of its providers, unless their wire
-        format retains some itself, so that it has :attr:`Publication.own`. The content type of an object is not kept,
-        and ``application/octet-stream`` here, if it was given to nobody whose wire format has content types.
+        format retains some itself, so that it has :attr:`Publication.own`.
         """
         retained, payload = self.get(service), self._last_values.get(service)
         if retained is not None or not payload:
             return retained
-        last: Publication | None = self._last_values.about(service)
-        if last is None:
-            return Publication(service, OCTET_STREAM, payload)
+        last = self._last_values.about(service)
+        if not isinstance(last, Publication):
+            return Publication(service, last or OCTET_STREAM, payload)
         return last if last.own is None else None
 
     def services_or_last(self) -> list[str]:

@@ -12,6 +12,7 @@ from bussrv.bus.groups.filtering import MOST_SHARED
 from bussrv.formats.mqtt.link import MqttLink
 from bussrv.policy.logins.users import SecretHash
 from bussrv.policy.permissions.file import parse_policy
+from bussrv.wire import objects
 from bussrv.wire.mqtt import packets
 from bussrv.wire.mqtt.packets import VERSION_3_1_1, VERSION_5, Properties, Publish, WantedFilter, Will
 from bussrv.wire.mqtt.reasons import ReasonCode
@@ -347,8 +348,8 @@ def test_a_retained_message_outlives_its_publisher() -> None:
 
 @pytest.mark.parametrize("wanted", ["hall/#", "hall/temp"])
 def test_the_last_value_of_another_format_is_retained(wanted: str) -> None:
-    """As long as its provider is there, and if the client may watch it. The content type of an object is not known if
-    nobody was given it that wants one. What a client of MQTT published without RETAIN is not retained.
+    """As long as its provider is there, and if the client may watch it, with its content type, also if nobody was
+    subscribed when it came. What a client of MQTT published without RETAIN is not retained.
     """
     network = Network()
 
@@ -367,7 +368,12 @@ def test_the_last_value_of_another_format_is_retained(wanted: str) -> None:
     member = network.member()
     member.send({"event": "services/register", "name": "hall/temp"})
     member.send({"type": "application/json", "sender": "hall/temp", "size": 2}, b"22")
-    assert comes() == [(b"22", None)]
+    assert comes() == [(b"22", "application/json")]
+    types = ["text/plain", "text/html", "text/plain"]
+    chunk = [objects.encode({"type": each, "sender": "hall/temp", "size": 2}, b"23") for each in types]
+    for further in (chunk, chunk[:2]):
+        member.connection.send_bytes(b"".join(further))
+        assert comes() == [(b"23", types[len(further) - 1])]
     other = MqttPeer(network)
     other.subscribe(WantedFilter("#", 0))
     member.send({"type": "application/json", "sender": "hall/temp", "size": 2}, b"24")
