@@ -140,15 +140,15 @@ class Bus:
             new_id=new_id,
             generation=generation,
         )
-        self._fanout = fanout = Fanout(generation, FailedEncodings(self.counters, reactor).failed)
+        self._fanout = fanout = Fanout(generation, FailedEncodings(self.counters, reactor).failed, self.slices)
         self._receivers = receivers = Receivers(fanout, generation)
         self._last_values = LastValues(settings.max_last_values, settings.max_last_value, self.counters)
         self.retained = Retained(settings, self.counters, self._last_values)
         self.queued: dict[str, Callable[[], int]] = {}
         self._origins = Origins(registry, self.access, server_id)
-        self._flush_schedule = turns = FlushSchedule(fanout.flush, reactor)
+        self._flush_schedule = turns = FlushSchedule(fanout, reactor)
         self.delivery, self.totals, self.flush_soon = turns.delivery, Totals(), turns.read
-        self.poll_ends = turns.poll_ends
+        self.poll_ends, self.back_pressure = turns.poll_ends, turns.back_pressure
         self._hosted = HostedSubscribers(shared, receivers, fanout, turns.wait)
         self._gaps = Gaps(shared, fanout=fanout, receivers=receivers, wake=turns.wait)
         self.own_topics = OwnTopics(shared, receivers, fanout, turns.wait)
@@ -588,6 +588,16 @@ class Bus:
         self.slices.begin_turn()
         self._flush_schedule.poll_begins()
 
-    def flush(self, since: float = NEVER) -> None:
-        """Send what was routed and published."""
+    def flush(self, since: float = NEVER) -> bool:
+        """Send what was routed and published; see :class:`IRouting`."""
         self._flush_schedule.send(since)
+        return not self._fanout.is_behind
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether what was routed and published is being sent to many; see :class:`IRouting`."""
+        return self._fanout.is_behind
+
+    def caught_up(self) -> Deferred[None]:
+        """Fires when it is sent; see :class:`IRouting`."""
+        return self._fanout.caught_up()

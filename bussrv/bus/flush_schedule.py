@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import inf
-from typing import Any
+from typing import Any, Protocol
+
+from twisted.internet.defer import Deferred
 
 from bussrv.counts.histogram import Histogram
 from bussrv.turns.reactor_turn import EndOfReactorTurn
@@ -16,6 +17,19 @@ NEVER = inf
 """The time of input that is not known."""
 
 
+class Collected(Protocol):
+    """The collected frames; see :class:`bussrv.bus.groups.fanout.Fanout`."""
+
+    additions: int
+    is_behind: bool
+
+    def flush(self) -> bool:
+        """Send all of them."""
+
+    def caught_up(self) -> Deferred[None]:
+        """Fires when all of them are sent."""
+
+
 class FlushSchedule:
     """Sends at once for a connection that sends alone, and later if several send.
 
@@ -23,17 +37,18 @@ class FlushSchedule:
     one piece: when all connections of a port have been read, if they are polled together, and otherwise at the end of
     the reactor turn.
 
-    :param flush: sends collected frames, and returns whether there were any.
+    :param fanout: has the collected frames.
     :param reactor: calls at the end of the reactor turn.
     :ivar delivery: the times from the arrival of input until its frames were sent, or queued for clients that read
         slowly. It has one of each time that frames are sent: that of the input that came first.
     """
 
-    def __init__(self, flush: Callable[[], bool], reactor: Any) -> None:
+    def __init__(self, fanout: Collected, reactor: Any) -> None:
         self.delivery = Histogram()
-        self._flush = flush
+        self._fanout = fanout
         self._reactor = reactor
-        self._end = EndOfReactorTurn(self._send, reactor)
+        self._end = EndOfReactorTurn(self._send_for_all, reactor)
+        self._additions = 0
         self._latest = ""
         self._size = 0
         self._since = NEVER
@@ -49,7 +64,7 @@ class FlushSchedule:
         """
         self._is_polled = False
         if self._is_put_off:
-            self._send()
+            self._send_for_all()
 
     def read(self, session_id: str, size: int, since: float = NEVER) -> float:
         """A chunk of ``size`` bytes of a session was routed; its frames are collected.
@@ -83,12 +98,39 @@ class FlushSchedule:
         self._since = min(since, self._since)
         self._send()
 
+    def back_pressure(self) -> Deferred[None] | None:
+        """To be asked after input of a session was served, while the fan-out is behind.
+
+        :returns: fires when the session may be served again; ``None``: now, because nothing was collected for it.
+        """
+        before, self._additions = self._additions, self._fanout.additions
+        return self._fanout.caught_up() if self._fanout.is_behind and before != self._additions else None
+
+    def _send_for_all(self) -> None:
+        """Send, and let nobody wait who asks next."""
+        self._send()
+        self._additions = self._fanout.additions
+
     def _send(self) -> float:
         self._size = 0
         self._is_put_off = False
-        since, self._since = self._since, NEVER
-        if self._flush() and since is not NEVER:
-            now: float = self._reactor.seconds()
-            self.delivery.observe(now - since)
-            return now
+        fanout, since = self._fanout, self._since
+        was_behind = fanout.is_behind
+        is_sent = fanout.flush()
+        if fanout.is_behind:
+            if not was_behind:
+                self._additions = -1
+                fanout.caught_up().addCallback(lambda _: self._sent(since))
+            return NEVER
+        if is_sent:
+            return self._sent(since)
+        self._since = NEVER
         return NEVER
+
+    def _sent(self, since: float) -> float:
+        self._since = NEVER
+        if since is NEVER:
+            return NEVER
+        now: float = self._reactor.seconds()
+        self.delivery.observe(now - since)
+        return now

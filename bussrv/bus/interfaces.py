@@ -380,10 +380,24 @@ class ISending(Interface):
     def send(session_id: str, frames: Sequence[bytes]) -> None:
         """Send one session frames of its wire format, after what was collected for it."""
 
-    def flush(since: float = NEVER) -> None:
+    is_behind: bool = Attribute("Whether what was routed and published is still being sent, because it is for many.")
+
+    def flush(since: float = NEVER) -> bool:
         """Send what was routed and published; to be called at the end of each chunk of input.
 
+        What is for many sessions of different groups is sent in slices.
+
         :param since: when the input arrived, in seconds of the reactor.
+        :returns: whether all of it is sent.
+        """
+
+    def caught_up() -> Deferred[None]:
+        """Fires when everything is sent that was routed and published, while :attr:`is_behind`."""
+
+    def back_pressure() -> Deferred[None] | None:
+        """To be asked after input of a session was served and flushed, while :attr:`is_behind`.
+
+        :returns: fires when its later input may be served: others still wait for what it sent. ``None``: now.
         """
 
     def flush_soon(session_id: str, size: int, since: float = NEVER) -> float:

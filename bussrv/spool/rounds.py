@@ -256,7 +256,8 @@ class Rounds:
     """The rounds of one spool.
 
     :param slices: tells those who wait, who may be many.
-    :param flush: is called at the end of a turn, before its rounds are made.
+    :param flush: is called at the end of a turn, before its rounds are made. It returns whether everything is handed
+        on; otherwise the turn goes on until it is, when what ``caught_up`` returns fires.
     :param address_of: finds the address of a writer: those of one address are one in turn.
     :param failed: is called when a taker or receiver has failed, and the exception is being handled. The others are
         told all the same.
@@ -269,7 +270,8 @@ class Rounds:
         slices: Slices,
         reactor: Any,
         *,
-        flush: Callable[[], object],
+        flush: Callable[[], bool],
+        caught_up: Callable[[], Deferred[None]],
         address_of: Callable[[str], str],
         failed: Callable[[], object],
     ) -> None:
@@ -278,6 +280,7 @@ class Rounds:
         self._slices = slices
         self._reactor = reactor
         self._flush = flush
+        self._caught_up = caught_up
         self._address_of = address_of
         self._failed = failed
         self._end_of_turn = EndOfReactorTurn(self._turn_ends, reactor)
@@ -328,9 +331,8 @@ class Rounds:
             self._flush()
 
     def cut(self, writer: str) -> None:
-        """What the writer changes from now on is not in one with anything before."""
-        if writer in self._turn:
-            self._flush()
+        """What the writer changes from now on is not in one with anything before, unless that is not handed on yet."""
+        if writer in self._turn and self._flush():
             self.turn += 1
             self._queue(self._turn.pop(writer))
             self._make()
@@ -356,7 +358,9 @@ class Rounds:
 
     def _turn_ends(self) -> None:
         self._expected = 0
-        self._flush()
+        if not self._flush():
+            self._caught_up().addCallback(lambda _: self._end_of_turn.wait())
+            return
         self.turn += 1
         turn, self._turn = self._turn, {}
         for each in turn.values():

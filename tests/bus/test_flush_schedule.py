@@ -14,7 +14,9 @@ class Passing:
         self.costs = 0.0
         self.sends = True
         self.clock = Clock()
-        self.turns = FlushSchedule(self.flush, self.clock)
+        self.additions = 0
+        self.is_behind = False
+        self.turns = FlushSchedule(self, self.clock)
 
     def flush(self):
         self.count += 1

@@ -25,6 +25,7 @@ def rounds_of(network: Network) -> Rounds:
         bus.slices,
         network.reactor,
         flush=bus.flush,
+        caught_up=bus.caught_up,
         address_of=lambda writer: writer[0],
         failed=lambda: pytest.fail("a taker failed"),
     )

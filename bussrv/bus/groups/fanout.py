@@ -3,15 +3,20 @@
 Sessions with one interest and one encoding form a *group*. A group is matched once, an object is framed once for each
 encoding, and all frames that a chunk of input brings to a group are joined once: its members are sent the very same
 bytes. A group is a stream, so order holds for each of its members.
+
+What is for many groups is framed and sent in slices, so that nobody else waits for all of it. What comes for a group
+meanwhile is sent after that; see :meth:`Fanout.flush`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
+from functools import partial
 from typing import Any
 
 from msgspec import Struct
+from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from zope.interface import implementer
 
@@ -22,6 +27,7 @@ from bussrv.bus.interfaces import IEncoding, ISessionLink
 from bussrv.counts.throttle import LOG_BURST, LOG_RATE, Throttle
 from bussrv.memory.bundle import Bundle, Joined
 from bussrv.policy.permissions.permissions import EVERYTHING, Permissions
+from bussrv.turns.slices import Slices
 from bussrv.values import Interest, ModeInterest
 from bussrv.wire import objects as wire
 
@@ -53,6 +59,9 @@ NO_FRAMES = NoFrames()
 ALL_AT_ONCE = 64 << 20
 """The most bytes that the sessions of a group together are sent in one go."""
 
+MANY = 64
+"""To more groups than that, frames are made and sent in slices."""
+
 
 class MemberOverride(Struct, gc=False):
     """An exception for one member of a group: it gets ``frame`` instead of the frames between two places.
@@ -65,6 +74,10 @@ class MemberOverride(Struct, gc=False):
     until: int
     frame: bytes | None
     on: int
+
+
+Piece = bytes | Joined | Callable[["Group"], Sequence[bytes]]
+"""A frame, several of them, or what makes some when they are sent."""
 
 
 class Group:
@@ -82,6 +95,7 @@ class Group:
     :ivar links: the link to each member, by session id.
     :ivar pending: frames collected for its members, except the session ``except_for``.
     :ivar has_joined: whether some of them are :class:`Joined` ones.
+    :ivar has_unmade: whether some of them are to be made.
     :ivar overrides: the member overrides, by session id.
     """
 
@@ -89,6 +103,7 @@ class Group:
         "encoding",
         "except_for",
         "has_joined",
+        "has_unmade",
         "hears_gaps",
         "interest",
         "links",
@@ -121,8 +136,8 @@ class Group:
         self.wants_broadcast = permitted(self.wants_addressed, permissions)
         self.vocabulary = vocabulary
         self.links: dict[str, ISessionLink] = {}
-        self.pending: list[bytes | Joined] = []
-        self.has_joined = False
+        self.pending: list[Piece] = []
+        self.has_joined = self.has_unmade = False
         self.except_for: str | None = None
         self.overrides: dict[str, list[MemberOverride]] = {}
 
@@ -136,12 +151,12 @@ class Group:
         """Whether its members want nothing, no answers either."""
         return isinstance(self.interest, ModeInterest) and self.interest.receive == "none"
 
-    def share(self, session_id: str) -> list[bytes | Joined]:
+    def share(self, session_id: str) -> list[Piece]:
         """The frames collected for one member."""
         pending = [] if session_id == self.except_for else self.pending
         if not pending:
             return [each.frame for each in self.overrides.get(session_id, ()) if each.frame is not None]
-        frames: list[bytes | Joined] = []
+        frames: list[Piece] = []
         begin = 0
         for each in self.overrides.get(session_id, ()):
             frames += pending[begin : each.until]
@@ -157,13 +172,27 @@ class Fanout:
     :param generation: ends when a group has other members.
     :param failed: called if the encoding of a group raised an exception, while that is handled. That group does not get
         the object; other groups do.
+    :param slices: those in which frames for many groups are sent; ``None``: all are sent at once.
     :ivar flushes: how often something may have been sent. Until it grows, groups that were opened stay open.
-    :ivar collected: the groups for which something was collected, for whatever session, since the last flush.
+    :ivar collected: the groups for which something was collected, for whatever session, since they were last flushed.
+    :ivar additions: grows whenever something is collected.
+    :ivar is_behind: whether a flush is not over: the rest of it follows in slices.
     """
 
-    def __init__(self, generation: Generation, failed: Callable[[Group], None] | None = None) -> None:
+    def __init__(
+        self,
+        generation: Generation,
+        failed: Callable[[Group], None] | None = None,
+        slices: Slices | None = None,
+    ) -> None:
         self._generation = generation
-        self.flushes = 0
+        self.flushes = self.additions = 0
+        self.is_behind = False
+        self._slices = slices
+        self._rest: Iterator[Group] = iter(())
+        self._catching_up: list[Deferred[None]] = []
+        # While many groups are sent: bundles by the pieces in them, which are kept so that no other has their ids.
+        self._bundles: dict[tuple[int, ...], tuple[Bundle, Sequence[object]]] | None = None
         self.collected: dict[Group, None] = {}
         # Groups of subscribers that were opened since the last flush; and by session, its group of them that was
         # opened last. Those of the list are not among these yet: mostly only one group is opened.
@@ -191,7 +220,7 @@ class Fanout:
         link = group.links.get(session_id)
         if link is None:
             return
-        frames = [*group.share(session_id), *further]
+        frames = [*self._made(group, group.share(session_id)), *further]
         self._caught_up(group, session_id)
         if frames:
             link.send(Bundle(frames, group.has_joined))
@@ -208,16 +237,51 @@ class Fanout:
             self.open(group, except_for)
             group.pending.append(frame)
 
-    def add_made(self, group: Group, make: Callable[[], list[bytes]]) -> None:
-        """Give the frames that ``make`` makes in the encoding of ``group`` to every member of it, unless it fails."""
+    def add_to_all(self, groups: Collection[Group], delivery: Delivery) -> None:
+        """Give ``delivery`` to every member of some groups. If they are many, it is encoded when it is sent."""
+        if len(groups) > MANY:
+            self._add_unmade(groups, partial(self._frames, delivery))
+            return
+        for group in groups:
+            self.add(group, delivery)
+
+    def add_made(self, groups: Collection[Group], make: Callable[[Group], Sequence[bytes]]) -> None:
+        """Give the frames that ``make`` makes in the encoding of each group to every member of it, unless it fails."""
+        if len(groups) > MANY:
+            self._add_unmade(groups, partial(self._made_by, make))
+            return
+        for group in groups:
+            self.add_frames(group, self._made_by(make, group))
+
+    def _add_unmade(self, groups: Iterable[Group], piece: Callable[[Group], Sequence[bytes]]) -> None:
+        for group in groups:
+            self.open(group, None)
+            group.pending.append(piece)
+            group.has_unmade = True
+
+    def _frames(self, delivery: Delivery, group: Group) -> Sequence[bytes]:
+        frame = self._frame(group, delivery)
+        return () if frame is None else (frame,)
+
+    def _made_by(self, make: Callable[[Group], Sequence[bytes]], group: Group) -> Sequence[bytes]:
         try:
-            frames = make()
+            frames = make(group)
             for each in frames:
                 _checked(each)
         except Exception:
             self.fail(group)
-            return
-        self.add_frames(group, frames)
+            return ()
+        return frames
+
+    def _made(self, group: Group, pieces: Sequence[Piece]) -> list[bytes | Joined]:
+        """Pieces of a group, with those frames that were not made yet."""
+        frames: list[bytes | Joined] = []
+        for each in pieces:
+            if isinstance(each, (bytes, Joined)):
+                frames.append(each)
+            else:
+                frames += each(group)
+        return frames
 
     def fail(self, group: Group) -> None:
         """The encoding of a group failed: the exception is being handled now."""
@@ -279,6 +343,7 @@ class Fanout:
 
         :returns: whether something had to be sent.
         """
+        self.additions += 1
         if group.pending and group.except_for == except_for:
             return False
         sends = bool(group.pending)
@@ -296,6 +361,7 @@ class Fanout:
         :param sender: empty if it is no session of this server.
         """
         collected = self.collected
+        self.additions += 1
         for group in groups:
             collected[group] = None
             group.except_for = sender if group.no_echo else None
@@ -328,8 +394,10 @@ class Fanout:
         if not pending:
             group.overrides = {}
             return
-        bundle = Bundle(pending, group.has_joined)
-        group.pending, group.overrides, group.has_joined = [], {}, False
+        bundle = self._bundle(group, self._made(group, pending) if group.has_unmade else pending)
+        group.pending, group.overrides, group.has_joined, group.has_unmade = [], {}, False, False
+        if not bundle.count:
+            return
         bundle.at_once = bundle.at_once and bundle.size * len(group.links) <= ALL_AT_ONCE
         # Copied, because members may leave meanwhile.
         if overrides or except_for in group.links:
@@ -339,14 +407,64 @@ class Fanout:
         for link in links:
             link.send(bundle)
 
+    def _bundle(self, group: Group, frames: Sequence[Any]) -> Bundle:
+        """The bundle of some frames: many groups may get the same ones."""
+        if self._bundles is None:
+            return Bundle(frames, group.has_joined)
+        key = tuple(map(id, frames))
+        known = self._bundles.get(key)
+        if known is None:
+            known = self._bundles[key] = Bundle(frames, group.has_joined), frames
+        return known[0]
+
     def flush(self) -> bool:
-        """Send all collected frames. :returns: whether there were any."""
+        """Send all collected frames. :returns: whether there were any, and all are sent.
+
+        If they are for many groups, the rest follows in slices. What is collected until then is sent in these, too. A
+        group has its frames in one piece, whatever it waited for.
+        """
         self.flushes += 1
+        if self.is_behind:
+            return False
+        groups = tuple(self.collected)
+        if len(groups) > MANY and self._slices is not None:
+            self.is_behind, self._rest = True, iter(groups)
+            self._slices.do(self._flush_some)
+            return not self.is_behind
         self._opened, self._opened_of = [], {}
-        dirty = tuple(self.collected)
-        for group in dirty:
+        for group in groups:
             self.flush_group(group)
-        return bool(dirty)
+        return bool(groups)
+
+    def _flush_some(self, until: float) -> bool:
+        """Send to some groups; see :data:`bussrv.turns.slices.Work`."""
+        assert self._slices is not None
+        self._bundles = {}
+        try:
+            for group in self._rest:
+                self.flush_group(group)
+                if self._slices.is_over(until):
+                    return True
+        except BaseException:
+            self._slices.do(self._flush_some)  # the others
+            raise
+        finally:
+            self._bundles = None
+        if self.collected:
+            self._rest = iter(tuple(self.collected))
+            return True
+        self._opened, self._opened_of = [], {}
+        self.is_behind = False
+        catching_up, self._catching_up = self._catching_up, []
+        for each in catching_up:
+            each.callback(None)
+        return False
+
+    def caught_up(self) -> Deferred[None]:
+        """:returns: fires when everything that is collected is sent, if a flush is not over."""
+        done: Deferred[None] = Deferred()
+        self._catching_up.append(done)
+        return done
 
 
 def _checked(frame: bytes | None) -> bytes | None:

@@ -14,7 +14,7 @@ are asked. Those that are subscribed to the service of a publication, by its nam
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from typing import Any
 
 from msgspec import Struct
@@ -345,7 +345,7 @@ class Receivers:
         """
         return self._members_on.on(service)
 
-    def subscribed_to(self, service: str) -> Iterable[Group]:
+    def subscribed_to(self, service: str) -> Collection[Group]:
         """The groups of the subscribers of a service, except members: by encoding, and by what they may know of."""
         groups = self._subscriber_groups[service].values() if service in self._subscriber_groups else ()
         filtering = self.filtering.on(service)

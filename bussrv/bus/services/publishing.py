@@ -6,7 +6,7 @@ from collections.abc import Sequence, Set
 from functools import partial
 from typing import Protocol, runtime_checkable
 
-from bussrv.bus.groups.fanout import Fanout
+from bussrv.bus.groups.fanout import Fanout, Group
 from bussrv.bus.groups.frames import Delivery
 from bussrv.bus.groups.receivers import Receivers
 from bussrv.bus.services.bridge import as_publication
@@ -92,8 +92,7 @@ class Publisher:
         """Give subscribers one publication. It is the last value of its service from now on."""
         self._last_values.put(publication.service, publication.payload, publication)
         self._traffic.add(publication.service, 1, len(publication.payload))
-        for group in self._receivers.subscribed_to(publication.service):
-            self._fanout.add(group, delivery)
+        self._fanout.add_to_all(self._receivers.subscribed_to(publication.service), delivery)
         if self._shares:
             self._shares.give(publication.service, delivery)
 
@@ -101,15 +100,7 @@ class Publisher:
         """Give subscribers publications that differ in nothing but their payloads."""
         service, payloads = publications[0].service, [each.payload for each in publications]
         self._traffic.add(service, len(payloads), self._last_values.put_batch(service, payloads, publications[-1]))
-        for group in self._receivers.subscribed_to(service):
-            encoding = group.encoding
-            if isinstance(encoding, BatchEncoding):
-                self._fanout.add_made(group, partial(encoding.encode_batch, service, payloads))
-            elif isinstance(encoding, RunEncoding):
-                self._fanout.add_made(group, partial(encoding.encode_run, publications))
-            else:
-                for each in publications:
-                    self._fanout.add(group, Delivery(b"", each.payload, each))
+        self._fanout.add_made(self._receivers.subscribed_to(service), partial(_encoded, publications, payloads))
         if self._shares:
             for each in publications:
                 self._shares.give(service, Delivery(b"", each.payload, each))
@@ -121,7 +112,20 @@ class Publisher:
         payloads, self._payloads = self._payloads, []
         service, content_type = self._topic
         self._traffic.add(service, len(payloads), self._last_values.put_batch(service, payloads, content_type))
-        for group in self._receivers.subscribed_to(service):
-            encoding = group.encoding
-            assert isinstance(encoding, BatchEncoding)
-            self._fanout.add_made(group, partial(encoding.encode_batch, service, payloads))
+        self._fanout.add_made(self._receivers.subscribed_to(service), partial(_batch, service, payloads))
+
+
+def _batch(service: str, payloads: Sequence[bytes], group: Group) -> Sequence[bytes]:
+    assert isinstance(group.encoding, BatchEncoding)
+    return group.encoding.encode_batch(service, payloads)
+
+
+def _encoded(publications: Sequence[Publication], payloads: Sequence[bytes], group: Group) -> Sequence[bytes]:
+    """The frames of publications that differ in nothing but their payloads."""
+    encoding = group.encoding
+    if isinstance(encoding, BatchEncoding):
+        return encoding.encode_batch(publications[0].service, payloads)
+    if isinstance(encoding, RunEncoding):
+        return encoding.encode_run(publications)
+    frames = [encoding.encode(Delivery(b"", each.payload, each)) for each in publications]
+    return [each for each in frames if each is not None]

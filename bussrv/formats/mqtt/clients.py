@@ -77,7 +77,13 @@ class Clients:
         self.encodings = Encodings(bus.counters, bus.utc)
         self._has_complained = False
         self.rounds = Rounds(
-            bus.spool, bus.slices, reactor, flush=bus.flush, address_of=self._address_of, failed=self._not_sent
+            bus.spool,
+            bus.slices,
+            reactor,
+            flush=bus.flush,
+            caught_up=bus.caught_up,
+            address_of=self._address_of,
+            failed=self._not_sent,
         )
         self.retaining: DurableRetained | None = None
         if bus.settings.mqtt_retain == "durable":

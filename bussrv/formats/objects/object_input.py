@@ -80,6 +80,8 @@ class ObjectInput:
         bus.slices.spend((sender.reactor.seconds() if sent_at is NEVER else sent_at) - begin)
         if has_partial or size >= LARGE_INPUT:
             sender.input.was_routed(size)
+        if bus.is_behind:
+            sender.input.wait_until_sent()
         return True
 
     def _serve_exchanges(self, sender: StreamProtocol, data: bytes, begin: float) -> bool:

@@ -263,6 +263,15 @@ class Input:
         else:
             self._bus.flush(since)
         self.was_routed(size)
+        if self._bus.is_behind:
+            self.wait_until_sent()
+
+    def wait_until_sent(self) -> None:
+        """What the client sent is for so many that it is still being sent: its later input waits."""
+        sent = None if self.state in _IS_BUSY or self.state in _HAS_ENDED else self._bus.back_pressure()
+        if sent is not None:
+            self.begin_work()
+            sent.addCallback(self.work_is_done)
 
     def was_routed(self, size: int) -> None:
         """So many bytes were read, and frames were sent: count what is left."""

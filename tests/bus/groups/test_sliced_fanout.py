@@ -1,0 +1,171 @@
+"""What is for many groups is sent in slices: the same bytes in the same order, however slices and input alternate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis.stateful import rule
+
+from bussrv.bus.groups import fanout
+from bussrv.formats.mqtt import publishing
+from bussrv.spool.entries import AppendToAll, Change
+from bussrv.turns.slices import Work
+from bussrv.wire.mqtt.packets import (
+    VERSION_5,
+    Packet,
+    Pingreq,
+    Pingresp,
+    Puback,
+    Publish,
+    Pubrec,
+    WantedFilter,
+)
+from bussrv.wire.mqtt.writer import encode
+from tests.bus.groups.test_fanout import EXAMPLES, Fanout
+from tests.bus.harness import BusHarness
+from tests.formats.mqtt.durable.test_sessions import durable
+from tests.formats.mqtt.peer import MqttPeer
+from tests.formats.network import Network
+
+
+class Steps:
+    """Slices that the test does, with one group each."""
+
+    def __init__(self) -> None:
+        self._work: Work | None = None
+
+    def do(self, work: Work, address: str = "") -> None:
+        self._work = work
+
+    def is_over(self, until: float) -> bool:
+        return True
+
+    def step(self) -> None:
+        work, self._work = self._work, None
+        if work is not None and work(0.0):
+            self._work = work
+
+
+class SlicedFanout(Fanout):
+    """The same histories, with one group a slice, whatever comes between slices."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._many = fanout.MANY
+        fanout.MANY = 0
+
+    def teardown(self) -> None:
+        super().teardown()
+        fanout.MANY = self._many
+
+    @property
+    def real(self) -> BusHarness:
+        return self._real
+
+    @real.setter
+    def real(self, harness: BusHarness) -> None:
+        self._real = harness
+        self._slices = harness.bus._fanout._slices = Steps()
+
+    @rule()
+    def flush_begins(self) -> None:
+        self.real.bus.flush()
+
+    @rule()
+    def a_slice_passes(self) -> None:
+        self._slices.step()
+
+    def flushes(self) -> None:
+        self.real.bus.flush()
+        while self.real.bus.is_behind:
+            self._slices.step()
+        super().flushes()
+
+
+SlicedFanout.TestCase.settings = settings(max_examples=EXAMPLES, stateful_step_count=40)
+TestSlicedFanout = SlicedFanout.TestCase
+
+
+def sliced(monkeypatch: pytest.MonkeyPatch) -> tuple[Network, Steps]:
+    """A server that sends to one group a slice, if something is for more than two."""
+    network, steps = Network(), Steps()
+    monkeypatch.setattr(fanout, "MANY", 2)
+    monkeypatch.setattr(network.bus._fanout, "_slices", steps)
+    return network, steps
+
+
+def subscribers(network: Network, qos: int, number: int = 6, kind: Any = MqttPeer) -> list[MqttPeer]:
+    """Clients whose subscriptions differ."""
+    peers: list[MqttPeer] = [kind(network, f"c{each}") for each in range(number)]
+    for each, peer in enumerate(peers, 1):
+        peer.subscribe(WantedFilter("tv/#", qos), number=each)
+    return peers
+
+
+def test_others_are_served_while_many_are_sent_something(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its publisher is not, until all of it is sent."""
+    network, steps = sliced(monkeypatch)
+    peers, publisher, other = subscribers(network, 0), MqttPeer(network, "pub"), MqttPeer(network, "other")
+    publisher.publish("tv/0")
+    while network.bus.is_behind:
+        steps.step()
+    assert [peer.messages() for peer in peers] == [[("tv/0", b"x")]] * len(peers)
+    publisher.connection.send(b"".join(encode(Publish("tv/1", each), VERSION_5) for each in (b"2", b"3")))
+    for number in range(1, len(peers) + 2):
+        steps.step()
+        waiting = [not peer.connection.transport.value() for peer in peers]
+        assert (sum(waiting), network.bus.is_behind) == (max(0, len(peers) - number), number <= len(peers))
+        publisher.send(Pingreq())
+        other.send(Pingreq())
+        assert other.received() == [Pingresp()]
+        assert bool(publisher.received()) is not network.bus.is_behind
+    for number, peer in enumerate(peers, 1):
+        messages = [each for each in peer.received() if isinstance(each, Publish)]
+        assert [each.payload for each in messages] == [b"2", b"3"]
+        assert {each.properties.subscription_identifiers for each in messages} == {(number,)}
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+@pytest.mark.parametrize("together", [1, publishing.MOST_TOGETHER])
+def test_a_message_is_acknowledged_when_all_queues_have_it(
+    monkeypatch: pytest.MonkeyPatch, qos: int, together: int
+) -> None:
+    network, steps = sliced(monkeypatch)
+    monkeypatch.setattr(publishing, "MOST_TOGETHER", together)
+    peers = subscribers(network, 2, kind=durable)
+    for peer in peers:
+        peer.connection.close()
+    publisher = durable(network, "pub")
+    publisher.publish("tv/1")
+    for number in range(1, 4):
+        publisher.send(Publish("tv/1", b"x", qos, id=number))
+    acknowledged: list[Packet] = []
+    for _ in range(5 * len(peers)):
+        network.reactor.advance(0)
+        acknowledged += publisher.received()
+        assert min(network.bus.queued[peer.session_id]() for peer in peers) >= len(acknowledged)
+        steps.step()
+    kind = Puback if qos == 1 else Pubrec
+    assert acknowledged == [kind(number) for number in range(1, 4)]
+
+
+def test_equal_messages_for_many_groups_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So they are one entry of the spool, though the subscriptions of the sessions differ."""
+    network, steps = sliced(monkeypatch)
+    monkeypatch.setattr(steps, "is_over", lambda until: False)
+    peers = [durable(network, f"c{each}") for each in range(20)]
+    for each, peer in enumerate(peers):
+        peer.subscribe(WantedFilter("tv", 1), WantedFilter(f"own/{each}", 1))
+        peer.connection.close()
+    changes: list[Change] = []
+    spool = network.bus.spool
+    append = spool.append_changes
+    monkeypatch.setattr(spool, "append_changes", lambda some, waiter: (changes.extend(some), append(some, waiter)))
+    MqttPeer(network, "pub").publish("tv", b"x", 1)
+    while network.bus.is_behind:
+        steps.step()
+    network.reactor.advance(0)
+    (change,) = [each for each in changes if isinstance(each, AppendToAll)]
+    assert (len(change.owners), len({id(each) for each in change.heads})) == (len(peers), 1)
