@@ -148,7 +148,7 @@ class Bus:
         self._origins = Origins(registry, self.access, server_id)
         self._flush_schedule = turns = FlushSchedule(fanout, reactor)
         self.delivery, self.totals, self.flush_soon = turns.delivery, Totals(), turns.read
-        self.poll_ends, self.back_pressure = turns.poll_ends, turns.back_pressure
+        self.poll_ends, self.back_pressure, self.caught_up = turns.poll_ends, turns.back_pressure, fanout.caught_up
         self._hosted = HostedSubscribers(shared, receivers, fanout, turns.wait)
         self._gaps = Gaps(shared, fanout=fanout, receivers=receivers, wake=turns.wait)
         self.own_topics = OwnTopics(shared, receivers, fanout, turns.wait)
@@ -597,7 +597,3 @@ class Bus:
     def is_behind(self) -> bool:
         """Whether what was routed and published is being sent to many; see :class:`IRouting`."""
         return self._fanout.is_behind
-
-    def caught_up(self) -> Deferred[None]:
-        """Fires when it is sent; see :class:`IRouting`."""
-        return self._fanout.caught_up()

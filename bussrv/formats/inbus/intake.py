@@ -11,6 +11,7 @@ import sys
 from contextlib import suppress
 from typing import Any
 
+from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import ISystemHandle
 from twisted.logger import Logger
 
@@ -45,6 +46,7 @@ class Intake:
         self._throughput = 0
         self._until: float | None = None
         self._lost = 0
+        self._is_waiting = False
 
     def open(self, port: Any) -> None:
         """The port is about to be read from."""
@@ -88,6 +90,19 @@ class Intake:
             self._until = None
             self._port.maxThroughput = self._throughput
             self.look()
+
+    def wait(self, sent: Deferred[None]) -> None:
+        """What came is for so many that it is still being sent: read nothing until then."""
+        if self._port is not None and not self._is_waiting:
+            self._is_waiting = True
+            self._port.maxThroughput = 0
+            self._port.pauseProducing()
+            sent.addCallback(self._go_on)
+
+    def _go_on(self, _: None) -> None:
+        self._is_waiting = False
+        if self._port is not None:
+            self._port.resumeProducing()
 
     def look(self) -> None:
         """Count the datagrams lost since the last time."""

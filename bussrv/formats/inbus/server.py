@@ -181,7 +181,8 @@ class InbusServer(DatagramProtocol):
     def _flush(self) -> None:
         self._collected = 0
         since, self._read_at = self._read_at, NEVER
-        self._bus.flush(since)
+        if not self._bus.flush(since):
+            self._intake.wait(self._bus.caught_up())
 
     def _sweep(self) -> None:
         """End every subscription and service that was not renewed within the lease."""

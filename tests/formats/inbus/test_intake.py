@@ -14,6 +14,7 @@ from bussrv.formats.inbus import intake as inbus_intake
 from bussrv.formats.inbus.drops import Drops
 from bussrv.formats.inbus.intake import SLICE, Intake
 from bussrv.wire import inbus
+from tests.bus.groups.test_sliced_fanout import sliced, subscribers
 from tests.formats.network import Network
 
 THROUGHPUT = 1 << 18
@@ -27,6 +28,13 @@ class Port:
 
     def __init__(self, handle: socket.socket) -> None:
         self.handle = handle
+        self.is_read = True
+
+    def pauseProducing(self) -> None:
+        self.is_read = False
+
+    def resumeProducing(self) -> None:
+        self.is_read = True
 
     def getHandle(self) -> socket.socket:
         return self.handle
@@ -81,6 +89,23 @@ def test_the_server_reads_a_slice_and_the_rest_in_the_next_turn(port: Port, monk
     assert port.maxThroughput == 0
     network.reactor.advance(0)
     assert port.maxThroughput == THROUGHPUT
+
+
+def test_nothing_is_read_until_what_came_is_sent_to_many(port: Port, monkeypatch: pytest.MonkeyPatch) -> None:
+    network, steps = sliced(monkeypatch)
+    peers = subscribers(network, 0)
+    server = network.udp.server
+    server.transport = port
+    monkeypatch.setattr(server._outlet, "watch", lambda told: None)
+    server.listening()
+    network.udp.publish("tv/1", b"x")
+    network.reactor.advance(0)
+    assert not port.is_read
+    while network.bus.is_behind:
+        assert not port.is_read
+        steps.step()
+    assert port.is_read
+    assert all(peer.messages() == [("tv/1", b"x")] for peer in peers)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux says what it lost")
