@@ -345,6 +345,14 @@ class BatchWriter:
             self._hold(at_once=True)
             raise
 
+    def hold(self) -> None:
+        """See at once that the lock is still held.
+
+        :raises Locked: if another server has the directory; this one writes nothing more.
+        :raises OSError, JournalError: if the directory is gone and cannot be made again.
+        """
+        self._hold(at_once=True)
+
     def _hold(self, *, at_once: bool) -> None:
         """See that the lock is still held. A server that lost it writes nothing more, even if the other has stopped."""
         if self._loser is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -73,15 +73,18 @@ class Sealer:
         """Whether the manifest is so long that a growing segment is sealed only once before it ends."""
         return self._file.is_long
 
-    def begin_anew_if_changed(self) -> str | None:
+    def begin_anew_if_changed(self, hold: Callable[[], None]) -> str | None:
         """Begin another manifest if another program changed it, or removed it. The changed one is kept aside.
 
+        :param hold: called after a change was seen and before anything is moved. It raises if another server has the
+            directory: then what was seen is the manifest of that one.
         :returns: what happened, as a sentence without its end; ``None``: nothing.
         :raises OSError: if the disk fails; it may be called again then.
         """
         found = self._file.change()
         if found is None:
             return None
+        hold()
         kept = set_aside(self._path, self._files)
         before, self._file = self._file, self._open(Manifest())
         if before.is_begun:

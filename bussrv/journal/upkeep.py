@@ -28,6 +28,7 @@ from bussrv.journal.ages import Ages
 from bussrv.journal.batch import PULSE, BatchWriter, ended_damage
 from bussrv.journal.files import FILES, SEALED, Files
 from bussrv.journal.header import MANIFEST, Damage
+from bussrv.journal.lock import Locked
 from bussrv.journal.manifest import MANIFEST_NAME, Manifest, Pruned, Seal, last_seq
 from bussrv.journal.manifest_file import read_manifest
 from bussrv.journal.sealing import MARKER, Reason, Sealer, in_words
@@ -294,6 +295,9 @@ class Upkeep:
             if not at_end:
                 self.watch.look(self._closed)
                 self._retention.look(writer, self._closed)
+        except Locked:
+            # The writer has said so, and nothing in the directory is the business of this server any more.
+            return
         except Exception as error:
             # Records are written after any failure of the upkeep.
             if not self._is_failing:
@@ -333,7 +337,7 @@ class Upkeep:
                 directory=self._directory,
             )
             self._closed = _closed_in(read_manifest(self._directory / MANIFEST_NAME))
-        changed = self._sealer.begin_anew_if_changed()
+        changed = self._sealer.begin_anew_if_changed(writer.hold)
         if changed is not None:
             log.critical(
                 "journal: another program changed the manifest of {directory}: {changed}; the next seal begins "

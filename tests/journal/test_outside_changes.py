@@ -168,6 +168,28 @@ def test_a_server_that_lost_its_directory_writes_nothing_more(tmp_path, monkeypa
     assert verify(directory).faults == []
 
 
+def test_the_manifest_of_another_server_stays_where_it_is(tmp_path, monkeypatch):
+    """Also if the upkeep looks at it before the writer looks at the lock, which it does once a second."""
+    monkeypatch.setattr(batch_module, "PULSE", HOUR)
+    monkeypatch.setattr(upkeep_module, "PULSE", 0.0)
+    directory = tmp_path / "journal"
+    late = Running(directory)
+    late.change_until((directory / MANIFEST_NAME).exists)
+    with capturedLogs() as logs:
+        directory.rename(tmp_path / "swapped")
+        other = Running(directory)
+        other.change_until((directory / MANIFEST_NAME).exists)
+        late.upkeep.do_due_work(late.writer)
+        assert late.writer.is_locked_out
+        late.close()
+        other.close()
+    assert not list(directory.glob("manifest.changed*"))
+    events = {each["event"] for each in logs}
+    assert "journal.locked-out" in events
+    assert not {"journal.manifest-removed", "journal.upkeep-failed"} & events
+    assert verify(directory).faults == []
+
+
 @pytest.fixture
 def fast(monkeypatch):
     """A second is short."""
@@ -343,6 +365,7 @@ KINDS = [
 ]
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("noticed", ["before a change", "after a change", "while nobody asks"])
 def test_what_other_programs_do_is_said_and_takes_nothing_away(tmp_path, monkeypatch, noticed):
     for module in (batch_module, upkeep_module):

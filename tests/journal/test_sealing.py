@@ -95,9 +95,9 @@ def test_a_disk_that_fails(tmp_path: Path) -> None:
 
 def test_a_manifest_that_somebody_removed(tmp_path: Path) -> None:
     mine = sealer(tmp_path)
-    assert not mine.begin_anew_if_changed()
+    assert not mine.begin_anew_if_changed(lambda: None)
     mine.seal([FIRST], closed=True)
     (tmp_path / MANIFEST_NAME).unlink()
-    assert mine.begin_anew_if_changed()
+    assert mine.begin_anew_if_changed(lambda: None)
     mine.seal([SECOND], closed=True)
     assert [type(entry.body) for entry in read(tmp_path).entries] == [KeyEntry, Seal]
