@@ -62,8 +62,9 @@ demo-cluster: $(DEV) ## three servers joined by NATS: what one publishes reaches
 demo-incident: $(RUN) ## an incident at three linked servers, and ten questions of an operator, each answered by a command
 	@exec $(BIN)/python -m examples.incident $(ARGS)
 
-check: $(DEV) ## run the tests that need neither Spark nor processes, in under a minute
-	TEST_SIZE=small $(BIN)/python -m pytest -m 'not spark and not processes and not long' $(ARGS)
+# Those of the slowest that take too long for it are marked `dear`.
+check: $(DEV) ## run the tests that need neither Spark nor processes and are not dear, in under a minute
+	TEST_SIZE=small $(BIN)/python -m pytest -m 'not spark and not processes and not dear and not long' --durations=5 --durations-min=0.5 $(ARGS)
 
 test: java $(DEV) ## run every test, the dearest at a fifth of their size (needs Java 17+)
 	$(BIN)/python -m pytest $(ARGS)

@@ -2,6 +2,7 @@
 
 from unicodedata import category, normalize
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -25,6 +26,7 @@ def is_taken(check, *arguments):
     return True
 
 
+@pytest.mark.dear
 def test_exactly_these_characters_are_refused_inside_new_names():
     for code in range(0x110000):
         name = f"a{chr(code)}b"

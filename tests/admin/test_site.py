@@ -149,6 +149,7 @@ def path_of(row: Route) -> str:
     return re.sub(r"\{\w+(\.\.\.)?\}", "x", row.path)
 
 
+@pytest.mark.dear
 def test_pages_of_other_sites_reach_nothing_but_the_page_itself() -> None:
     for row in ROUTES:
         for site, is_own in {

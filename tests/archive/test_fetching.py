@@ -275,6 +275,7 @@ def test_a_record_may_be_older_than_its_segment(here, place):
             assert snapshots_by_server(found, [moment]) == snapshots_by_server([here], [moment]), moment
 
 
+@pytest.mark.dear
 def test_the_past_is_the_same_there_as_here(tmp_path):
     """Of every record and every time, from as few segments as it takes."""
     here, place = tmp_path / "hall", Hooked(tmp_path / "there")

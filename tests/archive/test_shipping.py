@@ -168,6 +168,7 @@ class AnyOrder:
 STEPS = ("write", "idle", "day", "restart", "lose", "ship", "kill", "fail")
 
 
+@pytest.mark.dear
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.sampled_from(STEPS), max_size=25), st.data())
 def test_retention_never_removes_what_is_not_there(tmp_path_factory, steps, data):

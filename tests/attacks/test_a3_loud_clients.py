@@ -17,10 +17,10 @@ from bussrv.wire.objects import encode
 from tests.attacks.bystanders import Bystanders, Waits
 from tests.forked import ForkedServer
 from tests.hosts import HOSTS, listening_on, needs_host
-from tests.size import further, sized
+from tests.size import FULL, further, sized
 from tests.wire.test_websocket import CONTINUED, PING, REQUEST, frame
 
-SECONDS = 1.0
+SECONDS = 1.0 if FULL else 0.6
 MOST_LOOKS = 6
 """Other programs on the machine make bystanders wait, too, but not all the time. A server that does, does it always."""
 

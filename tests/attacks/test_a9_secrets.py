@@ -17,8 +17,8 @@ from tests.attacks.bystanders import scheduled, share
 from tests.forked import ForkedServer
 from tests.size import further, sized
 
-GUESSING = sized(300)
-RIGHT = sized(1000)
+GUESSING = sized(300, 10)
+RIGHT = sized(1000, 10)
 USERS = ("ann", "bob", "eve", "joe")
 ACCEPTED, UNCHECKED = map(spp.auth_result, (spp.AUTH_ACCEPTED, spp.AUTH_UNCHECKED))
 
@@ -178,5 +178,5 @@ def test_guesses_from_many_addresses_do_not_keep_a_user_out(server: RunningServe
 
 @pytest.mark.usefixtures("many_descriptors")
 def test_guesses_do_not_keep_a_user_out_at_the_same_address(server: RunningServer) -> None:
-    with Flood(server, ["127.0.0.2"], sized(300)):
+    with Flood(server, ["127.0.0.2"], sized(300, 10)):
         assert log_in_once(server, "127.0.0.2") < 5

@@ -17,11 +17,11 @@ import pytest
 from bussrv.wire.objects import BusObject, ObjectReader, encode
 from tests.attacks.bystanders import Bystanders
 from tests.forked import ForkedServer
-from tests.size import sized
+from tests.size import FULL, sized
 
-SERVICES = int(os.environ.get("BUSSRV_TEST_SERVICES", sized(30_000, 2)))
-SESSIONS = int(os.environ.get("BUSSRV_TEST_SESSIONS", sized(1500, 2)))
-SECONDS = 3.0
+SERVICES = int(os.environ.get("BUSSRV_TEST_SERVICES", sized(30_000, 4)))
+SESSIONS = int(os.environ.get("BUSSRV_TEST_SESSIONS", sized(1500, 4)))
+SECONDS = 3.0 if FULL else 1.0
 PAUSE = 0.05
 MOST_LOOKS = 3
 PATIENCE = 60.0

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from bussrv import events as ev
 from bussrv.audit.job import audit
 from bussrv.journal.record import Record
@@ -14,6 +16,8 @@ from tests.audit.frames import Rows, tables
 from tests.audit.journals import START, STEP, Writer, write_journal
 from tests.audit.oracles import sessions as oracle
 from tests.size import sized
+
+pytestmark = pytest.mark.dear
 
 COMPARED = ("begin", "end", "kept_until", "reason", "outcome", "back_address", "back_actor", "away_seconds")
 MIDDLE = START + 6 * STEP

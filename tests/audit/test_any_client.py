@@ -23,7 +23,7 @@ from tests.fuzz.targets import SOCKETS
 from tests.fuzz.whole import CHUNK, PEERS, Stranger, Whole
 from tests.size import sized
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.dear, pytest.mark.timeout(600)]
 
 HISTORIES = max(12, sized(60))  # in fewer, not every wire format has its share
 ACTIONS = 500

@@ -13,6 +13,8 @@ from tests.audit.journals import START, STEP, Writer, barn, day
 from tests.audit.oracles import boots as oracle
 from tests.size import sized
 
+pytestmark = pytest.mark.dear
+
 
 @dataclass
 class Answers:

@@ -24,7 +24,7 @@ from tests.audit.oracles import integrity
 from tests.inspection.journals import clean_journal
 from tests.journal.test_bounds import HARMS, append, last
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.dear, pytest.mark.timeout(120)]
 
 
 @pytest.fixture(autouse=True)

@@ -27,7 +27,7 @@ from tests.audit.ingested import Ingested, ingested
 from tests.audit.journals import compress
 from tests.size import FULL
 
-pytestmark = pytest.mark.timeout(1200)
+pytestmark = [pytest.mark.dear, pytest.mark.timeout(1200)]
 
 LONG_AGO = 1_500_000_000
 

@@ -25,7 +25,7 @@ from tests.audit.conftest import Rows, without_patience, without_report
 from tests.audit.source.growing import write_whole
 from tests.size import sample
 
-COMPUTED = {*sample(PUBLISHED, 3), "boots", "servers"}
+COMPUTED = {*sample(PUBLISHED, 6), "boots", "servers"}
 """The tables that Spark computes here; the last two are read by the queries of others. At full size it computes all."""
 
 

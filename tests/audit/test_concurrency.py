@@ -17,7 +17,7 @@ from tests.audit.oracles import concurrency as oracle
 from tests.audit.oracles import sessions as sessions_oracle
 from tests.size import sized
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.dear, pytest.mark.timeout(600)]
 
 HOUR = 3600 * 1_000_000
 MIDDLE = START + 6 * STEP

@@ -27,7 +27,7 @@ from tests.audit.placed import given, placed
 from tests.audit.plans import draw, write
 from tests.size import sized
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.dear, pytest.mark.timeout(600)]
 
 Rows = list[dict[str, Any]]
 WHOLE = Path(__file__).parents[2] / "docs" / "reference" / "journal-format" / "whole"

@@ -12,6 +12,8 @@ from bussrv.audit.spark.java import why_no_java
 from tests.audit.journals import day, write_journal
 from tests.tables import each_row
 
+pytestmark = pytest.mark.dear
+
 
 @each_row(
     "version, why",

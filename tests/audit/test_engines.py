@@ -45,7 +45,7 @@ from tests.audit.unruly import stormy, wild_journal
 from tests.audit.wild_records import MOMENT
 from tests.size import FULL, further
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.dear, pytest.mark.timeout(600)]
 
 VECTORS = Path(__file__).parents[1] / "vectors" / "journals"
 

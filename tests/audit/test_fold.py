@@ -27,6 +27,8 @@ from tests.audit.segment_cases import SEGMENT_CASES
 from tests.audit.unruly import stormy, wild_journal
 from tests.size import FULL, sized
 
+pytestmark = pytest.mark.dear
+
 
 @pytest.fixture(scope="module")
 def journals(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:

@@ -13,6 +13,8 @@ from tests.audit.journals import START, STEP, Writer
 from tests.audit.oracles import leases as oracle
 from tests.size import sized
 
+pytestmark = pytest.mark.dear
+
 ABOUT: dict[str, Any] = {
     "session": "hall-1.1",
     "protocol": "inbus",

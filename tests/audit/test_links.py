@@ -13,6 +13,8 @@ from tests.audit.journals import START, STEP, Writer
 from tests.audit.oracles import links as oracle
 from tests.size import sized
 
+pytestmark = pytest.mark.dear
+
 UP = ev.LinkUp(routing_id="attic")
 DOWN = ev.LinkDown(routing_id="attic", reason="connection-lost")
 SECONDS = STEP / 1_000_000

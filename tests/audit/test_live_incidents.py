@@ -6,6 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import asdict
@@ -19,6 +20,8 @@ from tests.audit.conftest import without_report
 from tests.audit.journals import write_journal
 from tests.incidents.histories import EVERY_KIND, HISTORIES, records
 from tests.size import sized
+
+pytestmark = pytest.mark.dear
 
 SERVERS = 30
 """An audit of one journal takes as long as one of thirty."""

@@ -35,7 +35,7 @@ from tests.audit.journals import change_line, day
 from tests.audit.journals import write_journal as write_lines_of
 from tests.inspection.journals import KEY, NEXT_KEY
 
-pytestmark = pytest.mark.timeout(1200)
+pytestmark = [pytest.mark.dear, pytest.mark.timeout(1200)]
 
 ReadTable = Callable[[Path, str], Rows]
 

@@ -22,7 +22,7 @@ from bussrv.synth.scripts import KINDS as ATTACKS
 from tests.audit.conftest import without_patience
 from tests.audit.journals import change_line
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.dear, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")

@@ -29,6 +29,8 @@ from tests.audit.test_docs import TEXT
 from tests.size import FULL, sample
 from tests.tables import check_each
 
+pytestmark = pytest.mark.dear
+
 FORMULA = '=HYPERLINK("http://evil.example","2")'
 TEXTS = {
     FORMULA: f"'{FORMULA}",

@@ -43,6 +43,8 @@ from tests.audit import report_facts
 from tests.size import sized
 from tests.tables import each_row
 
+pytestmark = pytest.mark.dear
+
 VOID = {"br", "link", "meta", "path"}
 MAKERS = [report_facts.nothing, report_facts.clean, report_facts.eventful, report_facts.terrible]
 

@@ -23,6 +23,8 @@ from bussrv.audit.report.questions import Tables
 from bussrv.audit.sql.database import Database
 from tests.audit.report_facts import BEGIN
 
+pytestmark = pytest.mark.dear
+
 SCHEMAS = {
     "findings": "severity string, kind string, server string, boot string, segment bigint, first_seq bigint, "
     "last_seq bigint, moment timestamp, session string, service string, file string, line bigint, message string",

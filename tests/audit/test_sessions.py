@@ -14,7 +14,7 @@ from tests.audit.journals import START, STEP, Writer, day
 from tests.audit.oracles import sessions as oracle
 from tests.size import sized
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.dear, pytest.mark.timeout(600)]
 
 MIDDLE = START + 6 * STEP
 

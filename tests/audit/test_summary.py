@@ -25,7 +25,7 @@ from tests.audit.conftest import Clean, Whole, without_report
 from tests.audit.journals import compress, day, write_journal
 from tests.audit.test_docs import documented
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.dear, pytest.mark.timeout(600)]
 
 
 @dataclass

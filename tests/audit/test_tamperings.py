@@ -20,6 +20,8 @@ from tests.tamperings.matrix import CELLS, Cell, judged, write_cells
 from tests.tamperings.of_manifests import SUPERSEDED
 from tests.tamperings.of_segments import REMOVED
 
+pytestmark = pytest.mark.dear
+
 Found = set[tuple[Any, ...]]
 
 

@@ -15,6 +15,8 @@ from tests.audit.journals import START, Writer
 from tests.audit.oracles import trouble as oracle
 from tests.size import sized
 
+pytestmark = pytest.mark.dear
+
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
 

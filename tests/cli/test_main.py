@@ -195,8 +195,8 @@ def test_unwritable_output_is_one_sentence_and_changes_nothing(tmp_path: Path) -
     # That there is no output is seen before any command begins.
     rows = [
         (f"{name} {redirected}", (PRINTING[name], redirected, said))
-        for redirected, said in ((">&-", CLOSED), (">/dev/full", FULL))
-        for name in names
+        for redirected, said, some in ((">&-", CLOSED, names if size.FULL else names[-1:]), (">/dev/full", FULL, names))
+        for name in some
     ]
     check_each([*rows, ("both", (PRINTING["a new token"], ">/dev/full 2>&1", ""))], check)
 
@@ -229,4 +229,4 @@ def test_a_working_directory_that_is_gone_is_one_sentence(tmp_path: Path) -> Non
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (status, "", 1)
         assert "starts from the working directory, which is gone" in done.stderr
 
-    check_each(RELATIVE.items(), check)
+    check_each(size.sample([*RELATIVE.items()], 3), check)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.docs.notebook import QUESTIONS, answers, read, stored
 
 
+@pytest.mark.dear
 def test_the_answers_are_those_of_the_notebook(tmp_path: Path) -> None:
     notebook = read(QUESTIONS)
     assert [*answers(notebook, tmp_path)] == stored(notebook)

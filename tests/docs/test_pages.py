@@ -98,6 +98,7 @@ def test_every_page_begins_with_its_readers() -> None:
             assert rest.startswith("For "), path
 
 
+@pytest.mark.dear
 def test_the_picture_of_the_imports_is_current() -> None:
     """``python docs/_ext/import_picture.py`` writes it."""
     drawn = runpy.run_path(str(ROOT / "docs/_ext/import_picture.py"))

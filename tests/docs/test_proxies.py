@@ -22,6 +22,7 @@ from bussrv.testing.server import PATIENCE, RunningServer
 from tests.certificates import self_signed
 from tests.docs.pages import blocks
 from tests.forked import ForkedServer
+from tests.size import further
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -103,7 +104,7 @@ def asked(port: int, path: str, host: str, **headers: str) -> tuple[int, HTTPSCo
 PROXIES = {"nginx": (), "haproxy": ("--admin", "haproxy:tcp:0:interface=127.0.0.1")}
 
 
-@pytest.mark.parametrize("program", PROXIES)
+@pytest.mark.parametrize("program", further(PROXIES))
 def test_the_page_and_its_streams_pass(program: str, chromium: Browser, tmp_path: Path) -> None:
     (config,) = blocks(PAGE, program)
     with ForkedServer(tmp_path / "journal", [*OPTIONS, *PROXIES[program]]) as server, ExitStack() as stack:

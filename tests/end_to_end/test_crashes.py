@@ -36,7 +36,7 @@ from tests.journal.without_seals import faults_without_seals
 from tests.size import sized
 
 SIDE_BY_SIDE = 2
-KILLS = sized(50) // SIDE_BY_SIDE * SIDE_BY_SIDE
+KILLS = sized(50, 10) // SIDE_BY_SIDE * SIDE_BY_SIDE
 PATIENCE = 20.0
 TORN = 0.3
 """How often a line is left unfinished, as by a machine that went down, too; the process alone hardly ever does so."""

@@ -119,6 +119,7 @@ def test_below_the_cap_nothing_is_lost_however_late_it_is_read(kind: str) -> Non
     assert numbers_received(kind, scene.slow) == list(range(scene.published))
 
 
+@pytest.mark.dear
 def test_coalescing_keeps_the_newest_state_and_no_more() -> None:
     scene = Scene("spp", slow_spp="coalesce")
     assert scene.memory_of(TURNS)[1] < SPARE

@@ -5,6 +5,8 @@ import base64
 import json
 from collections.abc import Callable
 
+import pytest
+
 from bussrv.wire import inbus
 from bussrv.wire.mqtt.packets import NO_PROPERTIES, VERSION_5, Properties, WantedFilter
 from tests.formats.mqtt.peer import MqttPeer
@@ -119,6 +121,7 @@ def received(network: Network, name: str, publish: Callable[[], None]) -> list[b
     return [payload for fields, payload in member.received() if "type" in fields]
 
 
+@pytest.mark.dear
 @each_row(("source", "to", "kind"), MATRIX)
 def test_the_whole_matrix(source: str, to: str, kind: str) -> None:
     content_type, payload = PAYLOADS[kind]

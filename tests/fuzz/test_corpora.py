@@ -16,6 +16,7 @@ from tests.size import sample
 SECONDS = 60
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("name", TARGETS)
 def test_every_input_that_was_kept(name: str) -> None:
     inputs = [*seeds(name), *kept(name)]

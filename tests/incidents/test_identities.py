@@ -147,6 +147,7 @@ def test_a_client_that_says_another_id_each_time_takes_no_room() -> None:
     assert (len(model.ids._ids), model.ids._held, model.not_kept) == (1, 1, {})
 
 
+@pytest.mark.dear
 def test_ids_take_little_memory_under_attack(monkeypatch: pytest.MonkeyPatch) -> None:
     """Thousands of ids, each of them contested again and again, cannot hold more than their share."""
     monkeypatch.setattr(tables, "MOST_IDS", 1_000)

@@ -75,6 +75,7 @@ def test_an_incident_of_each_kind_ends(kind: int) -> None:
     assert [each.what for each in sums.incidents(now + SECOND)] == ([before[0].what] if goes_on else [])
 
 
+@pytest.mark.dear
 def test_an_attack_from_everywhere_takes_little_memory() -> None:
     """Each address and each name is used once: the heavy one among them is not the one that is dropped."""
     judge = Judge()

@@ -254,6 +254,7 @@ def test_verify_misses_nothing_when_retention_removes_more(house: House, monkeyp
     assert verify(house.directory, house.key.public).faults == []
 
 
+@pytest.mark.dear
 def test_verify_while_a_server_writes(house: House, key: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Segments end, are compressed and are removed while it looks."""
     monkeypatch.setattr(module, "PATIENCE", 20.0)

@@ -203,6 +203,7 @@ def test_the_writer_does_not_wait_for_what_takes_long(tmp_path):
     assert verify(tmp_path).faults == []
 
 
+@pytest.mark.dear
 def test_a_copy_that_could_not_begin_ends_in_no_other_file(tmp_path):
     """Its descriptor may be that of a segment by then."""
     two_segments(tmp_path)

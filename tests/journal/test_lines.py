@@ -122,6 +122,7 @@ HARMS: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("block", [400, 64 << 10])
 @pytest.mark.parametrize("harm", HARMS)
 def test_a_damaged_line_costs_one_record_whatever_it_says(

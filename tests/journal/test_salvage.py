@@ -314,6 +314,7 @@ def go_on(directory, damage, state):
     return recovered
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize(("kind", "number", "harm"), CASES)
 def test_damage_is_named_and_left_and_a_salvage_goes_on_after_it(tmp_path, kind, number, harm):
     story_of(tmp_path, kind)

@@ -32,6 +32,7 @@ def differences(root: Path, cells: Iterable[Cell], expected: Outcomes) -> Iterat
             yield cell, found, wanted
 
 
+@pytest.mark.dear
 def test_some_of_the_matrix_is_judged_as_the_page_says(expected: Outcomes, tmp_path: Path) -> None:
     assert list(differences(tmp_path, SOME, expected)) == []
 

@@ -142,6 +142,7 @@ def test_what_is_not_sealed_may_be_a_fault(fresh: Fresh, kind: str) -> None:
 # A line is changed.
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_byte_of_any_line(fresh: Fresh, kind: str) -> None:
     choose = random.Random(kind)
@@ -238,6 +239,7 @@ def is_beyond_notice(kind: str, copy: Copy, number: int, original: list[bytes]) 
     )
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("kind", ["signed", "compressed", "chain"])
 @pytest.mark.parametrize("name", OF_ANY_LINE)
 def test_snapshots_and_headers(fresh: Fresh, kind: str, name: str) -> None:
@@ -267,6 +269,7 @@ def test_a_segment_is_gone(fresh: Fresh, kind: str) -> None:
             assert "the segment is missing, with the records" in fault.message
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("kind", ["signed", "growing", "chain"])
 def test_a_segment_is_cut(fresh: Fresh, kind: str) -> None:
     """At each line, and in the middle of each."""
@@ -433,6 +436,7 @@ def test_compressed_and_as_it_was_and_not_the_same(fresh: Fresh) -> None:
 # Who forges knows how it is done.
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("kind", ["signed", "compressed", "growing", "unsigned", "chain"])
 def test_a_record_is_forged_and_the_chain_made_anew(fresh: Fresh, kind: str) -> None:
     for number, index in list(places(fresh(kind)))[::3]:

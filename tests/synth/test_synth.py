@@ -42,6 +42,7 @@ def test_the_same_seed_gives_the_same_days():
     assert first == second != other
 
 
+@pytest.mark.dear
 def test_as_many_events_as_are_asked_for_at_the_pace_of_a_server(long_days):
     found, world = long_days
     assert world.written == len(found)
@@ -129,6 +130,7 @@ def without_faults(tmp_path_factory):
     return [(record.time, record.event) for record in read_journal(clean)]
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("kind", KINDS)
 def test_faults_are_where_they_are_said_to_be(tmp_path, without_faults, kind):
     distorted = tmp_path / "distorted"

@@ -121,6 +121,7 @@ def kept(ranking: Ranking) -> list[int]:
     return [len(each.rows) for block in ranking._levels[-1].blocks for each in intervals_of(block)]
 
 
+@pytest.mark.dear
 def test_the_busiest_hundred_of_thirty_days_of_hours_are_kept() -> None:
     """Of 100 sessions five are new each hour. With the rings of figures, and what has not ended yet: under 4 MiB."""
     size = 0
@@ -150,6 +151,7 @@ def test_where_names_take_the_room_old_hours_have_fewer_rows() -> None:
     assert (min(rows), {*rows}, rows) == (LEAST_ROWS, {LEAST_ROWS, MOST_ROWS // 2, MOST_ROWS}, sorted(rows))
 
 
+@pytest.mark.dear
 def test_intervals_are_bounded_whatever_the_names_are() -> None:
     ranking, drawn = Ranking(100_000), random.Random(1)
     for number in range(100):

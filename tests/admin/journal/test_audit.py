@@ -95,6 +95,7 @@ def test_a_fifo_makes_nobody_wait(reader: AuditReader) -> None:
     assert view(reader).trouble is not None
 
 
+@pytest.mark.dear
 def test_it_reads_what_the_audit_writes(reader: AuditReader, tmp_path: Path) -> None:
     write_journal(tmp_path / "hall", events=500, attacks=["password-guessing"], faults=["session-never-closed"])
     verdict = audit(None, [tmp_path / "hall"], tmp_path / "out", every=7)

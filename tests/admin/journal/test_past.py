@@ -72,6 +72,7 @@ def pages(journal: Path, session: str, limit: int, steps: int) -> Iterator[list[
         yield [bytes(each) for each in items]
 
 
+@pytest.mark.dear
 def test_a_history_is_every_record_about_the_session(journal: Path, histories: dict[str, list[bytes]]) -> None:
     draw = random.Random(5)
     for session in draw.sample(sorted(histories), 12):

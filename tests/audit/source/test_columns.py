@@ -20,6 +20,8 @@ from bussrv.journal.record import Record
 from tests.audit.source.growing import write_whole
 from tests.docs.golden import OLDER, PLACE, UPGRADED
 
+pytestmark = pytest.mark.dear
+
 
 def rows_of(directory: Path) -> list[dict[str, Any]]:
     journal = JournalReading(str(directory), ReadOptions((str(directory),)))

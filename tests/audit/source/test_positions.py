@@ -23,6 +23,8 @@ from bussrv.journal.segment import first_seq, list_segments
 from tests.audit.journals import change_line, day, write_journal
 from tests.audit.source.growing import Growing, seqs_of, write_whole
 
+pytestmark = pytest.mark.dear
+
 
 class Reader:
     """Reads a journal in parts, as a stream does.

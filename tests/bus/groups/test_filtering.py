@@ -140,6 +140,7 @@ class Filtering(RuleBasedStateMachine):
                 assert group.services == set(self.wanted[each][0])
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("most_shared", [0, 2, 64])
 def test_sessions_with_filters(most_shared: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_SHARED", most_shared)

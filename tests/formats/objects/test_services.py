@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from twisted.internet.error import ConnectionLost
 from twisted.internet.task import Clock
 
@@ -256,6 +257,7 @@ def be_closed(network: Network, service: Member) -> None:
 WAYS = [leave, lose, unregister, unregister_all, say_rubbish, be_closed]
 
 
+@pytest.mark.dear
 @each_row("way", WAYS, ids=lambda way: way.__name__)
 @each_row("id_", IDS)
 @each_row("vocabulary", VOCABULARIES)
@@ -574,6 +576,7 @@ WORDS_OF_SERVERS = [
 ]
 
 
+@pytest.mark.dear
 @each_row("event", [spelt for word in WORDS_OF_SERVERS for spelt in (word, word.title(), word.upper())])
 @each_row("to", [False, True], ids=["to all", "to one"])
 def test_only_servers_tell_members_of_servers_and_each_other(event: str, to: bool) -> None:

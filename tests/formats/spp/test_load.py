@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 
+import pytest
+
 from bussrv.wire import inbus, spp
 from bussrv.wire.objects import encode
 from tests.formats.network import DatagramPort, Member, Network, Watcher
@@ -119,6 +121,7 @@ def test_spp_loses_nothing_and_what_inbus_drops_is_counted() -> None:
     assert len(network.journal.records) < 3 * (WATCHERS + SUBSCRIBERS) + 1000
 
 
+@pytest.mark.dear
 def test_coalescing_gives_only_stalled_clients_the_newest_state() -> None:
     network = Network(slow_spp="coalesce", max_outbound=10_000)
     member, watchers = provider_and_watchers(network)

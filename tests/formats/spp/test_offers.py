@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 from weakref import ref
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from twisted.internet.task import Clock
@@ -240,6 +241,7 @@ def test_views_that_nobody_has_are_few() -> None:
     assert len(scene.offers._views) == MOST_UNUSED
 
 
+@pytest.mark.dear
 def test_a_view_does_not_keep_those_that_its_clients_had_before() -> None:
     """Each reload of the policy makes one."""
     scene = Scene()

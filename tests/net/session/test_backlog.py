@@ -65,6 +65,7 @@ def test_a_chunk_is_never_copied() -> None:
         assert piece.obj is shared.joined
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("newest", [False, True])
 def test_giving_up_takes_few_steps_and_collects_few_objects(newest: bool) -> None:
     later: list[Iterator[None]] = []

@@ -439,6 +439,7 @@ def test_a_large_payload_of_who_has_not_subscribed_is_not_kept() -> None:
     assert [len(payload) for _, payload in client.received()] == [LARGE]
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("name", ["objects", "business", "spp", "websocket"])
 def test_a_gone_connection_is_no_work_for_the_garbage_collector(name: str) -> None:
     network = Network()

@@ -111,6 +111,7 @@ class Verified:
         return {"subject": ((("commonName", "ann"),),)}
 
 
+@pytest.mark.dear
 @each_row("name", JOIN)
 def test_endless_certificate_logins_do_not_fill_the_journal(name: str) -> None:
     network = Network(journal_session_rate=1000, journal_session_burst=10_000)

@@ -35,6 +35,7 @@ def test_a_hash_of_known_input_is_the_one_of_the_standard() -> None:
     assert made.digest.hex().startswith("fdbabe1c9d3472007856e7190d01e9fe7c6ad7cbc8237830e77376634b373162")
 
 
+@pytest.mark.dear
 def test_each_hash_has_its_own_salt_and_costs_something() -> None:
     one, two = hash_secret(b"same"), hash_secret(b"same")
     assert one.salt != two.salt
@@ -158,6 +159,7 @@ def test_the_command_follows_a_symbolic_link(monkeypatch: pytest.MonkeyPatch, tm
     assert USERS_FILE.read(tmp_path / "etc" / "users").keys() == {"ann"}
 
 
+@pytest.mark.dear
 def test_the_command_asks_twice_at_a_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

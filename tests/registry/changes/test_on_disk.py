@@ -100,6 +100,7 @@ class Boot:
         self.outstanding -= 1
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("seed", range(8))
 def test_the_registry_is_what_the_journal_says(tmp_path, seed):
     disk, outcomes = Disk(), set()

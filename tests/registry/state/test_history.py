@@ -205,6 +205,7 @@ def at(house: House, headers: list[tuple[int, int]], time: int) -> Snapshot:
     return house.states[next(found, len(house.records))]
 
 
+@pytest.mark.dear
 def test_the_registry_at_a_thousand_moments(long: House) -> None:
     assert len(long.records) > 3000
     paths = list_segments(long.directory)

@@ -199,6 +199,7 @@ def refusal(arguments: Sequence[str], variables: Mapping[str, str], monkeypatch:
     return str(caught.value)
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize(("option", "text", "said"), BAD)
 def test_a_bad_value_is_named_with_its_place(
     option: str, text: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

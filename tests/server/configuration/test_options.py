@@ -98,6 +98,7 @@ def refusal(options: dict[str, Any]) -> str | None:
     return None
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize(
     ("option", "first"),
     [
@@ -217,6 +218,7 @@ BAD_DATAGRAMS = {
 TABLE = [("objects", *each) for each in BAD_STREAMS.items()] + [("inbus", *each) for each in BAD_DATAGRAMS.items()]
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize(("option", "endpoint", "said"), TABLE, ids=[ascii(each[1])[:40] for each in TABLE])
 def test_no_endpoint_gives_a_traceback(
     option: str, endpoint: str, said: str, keys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from twisted.logger import (
@@ -187,6 +188,7 @@ UNTHROTTLED = {
 }
 
 
+@pytest.mark.dear
 def test_what_others_cause_is_logged_at_a_limited_rate() -> None:
     calls = list(log_calls())
     assert len(calls) > 8

@@ -23,6 +23,7 @@ def check_sentence(verdict: Verdict, words: str) -> None:
     assert "the trial cannot go on" not in verdict.sentence
 
 
+@pytest.mark.dear
 @each_row("fault", FAULTS, ids=[each.name for each in FAULTS])
 def test_a_broken_plugin_is_failed_in_one_sentence(fault: Fault) -> None:
     check_sentence(judge_one(BY_NAME[fault.promise], lines.adapter(), lines.finding(module_with(fault))), fault.words)
@@ -47,6 +48,7 @@ def test_no_promise_is_without_a_plugin_that_breaks_it() -> None:
     assert {each.promise for table in tables for each in table} == BY_NAME.keys()
 
 
+@pytest.mark.dear
 def test_without_a_fault_it_passes() -> None:
     verdicts = [judge_one(each, lines.adapter(), lines.finding(lines.fresh())) for each in PROMISES if not each.is_real]
     assert [each.sentence for each in verdicts if each.outcome == "broken"] == []

@@ -2,6 +2,7 @@
 
 import tracemalloc
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -112,6 +113,7 @@ def part(origin, number, place, whole, body, boot=BOOT):
     return Frame(origin, boot, number, 1, place, [whole], body)
 
 
+@pytest.mark.dear
 def test_parts_that_never_end_take_no_more_memory_than_said():
     """Of many origins, in tiny parts, and of runs that change: and what one object costs does not grow."""
     arrivals = Arrivals(1 << 20)

@@ -1,11 +1,14 @@
 """What is published in any format on one server reaches the subscribers of every format on another one of the net."""
 
+import pytest
+
 from tests.bus.links.fabric import Fabric
 from tests.formats.test_bridge import MATRIX, PAYLOADS, as_sent_by_inbus, fits, publisher, received
 from tests.tables import each_row
 from tests.uplink.memory_net import uplinked
 
 
+@pytest.mark.dear
 @each_row(("source", "to", "kind"), [row for row in MATRIX if row[2] != "JSON"])
 def test_every_format_reaches_every_format(source: str, to: str, kind: str) -> None:
     content_type, payload = PAYLOADS[kind]

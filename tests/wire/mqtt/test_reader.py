@@ -211,6 +211,7 @@ def _steps(stream, size):
     return calls
 
 
+@pytest.mark.dear
 @each_row(
     "make",
     [

@@ -15,7 +15,7 @@ from bussrv.wire.mqtt.reader import MqttReader
 from bussrv.wire.mqtt.writer import encode
 from tests.forked import ForkedServer
 from tests.formats.mqtt.durable.clients import Publisher, Subscriber
-from tests.size import sized
+from tests.size import FULL, sized
 
 pytestmark = pytest.mark.processes
 
@@ -23,7 +23,7 @@ SESSIONS = sized(10_000, 40)
 PUBLISHERS = 20
 ON_A_TOPIC = 16
 OUTSTANDING = 10
-KILLS = 3
+KILLS = 3 if FULL else 2
 OPTIONS = ("--mqtt", "tcp:0:interface=127.0.0.1", "--max-spool-total", str(4 << 30))
 AT_A_TIME = 50
 

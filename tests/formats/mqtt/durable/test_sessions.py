@@ -277,6 +277,7 @@ def test_there_are_not_too_many(limits: dict[str, int]) -> None:
     assert present(durable(network)), "its own client may come back"
 
 
+@pytest.mark.dear
 @each_row("begins_anew", [False, True])
 def test_who_only_comes_and_goes_fills_no_journal(begins_anew: bool) -> None:
     network = Network(journal_session_rate=1000, journal_session_burst=10_000)

@@ -117,6 +117,7 @@ def _calls(intruder: Intruder, data: bytes) -> int:
     return steps(lambda: intruder.connection.send_bytes(data))
 
 
+@pytest.mark.dear
 @each_row(("vocabulary", "size", "make"), _growing())
 def test_the_work_grows_with_the_size_of_the_input_and_no_faster(vocabulary: Vocabulary, size: int, make: Make) -> None:
     small = _calls(Scene().intruder(vocabulary), make(size)(vocabulary))
@@ -139,6 +140,7 @@ def test_questions_without_reading_cost_nothing_past_the_limit(vocabulary: Vocab
     assert cost(200) <= 1.5 * cost(50)
 
 
+@pytest.mark.dear
 def test_objects_cost_the_same_for_any_number_of_services() -> None:
     def seconds(services: int) -> float:
         intruder = Scene().intruder(OBJECTS)
@@ -185,6 +187,7 @@ def _long(number: int) -> str:
     return f"{number:x}" * 10_000
 
 
+@pytest.mark.dear
 @each_row("vocabulary", VOCABULARIES, ids=lambda vocabulary: vocabulary.name)
 @each_row(
     "make",
