@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol
 
 from bussrv.journal.batch import BatchEntry, BatchWriter, Rotation, make_entry
 from bussrv.journal.files import Files
@@ -18,6 +19,7 @@ from bussrv.registry.state.fold import RegistryFold
 from bussrv.synth.attacker import Attack
 from bussrv.synth.faults import Distortion, InjectedFault
 from bussrv.synth.world import UPTIME, World
+from bussrv.turns.clock import Clock
 
 BEGIN = 1_793_491_200_000_000
 """When the first boot is: 2026-11-01, UTC microseconds."""
@@ -64,30 +66,49 @@ def write_journal(
     :raises OSError: if it cannot be written.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    keeper = _Keeper(directory, key, UpkeepPolicy(compress=compress), rotation or Rotation())
+    keeper = JournalKeeper(directory, key, UpkeepPolicy(compress=compress), rotation)
     distortion = Distortion(faults, EACH, events, seed, keeper.write)
-    keeper.world = World(server, seed, BEGIN, distortion.write, uptime, attacks)
-    made = keeper.world.run(events)
+    keeper.world = world = World(server, seed, BEGIN, distortion.write, uptime, attacks)
+    made = world.run(events)
     keeper.close()
     return [*distortion.faults, *made]
 
 
-class _Keeper:
-    """Writes what a world says, each boot as a server of its own would."""
+class Told(Protocol):
+    """Whose journal it is, as of what is written next."""
 
-    world: World
+    @property
+    def server(self) -> str:
+        """The routing id of the server."""
+
+    @property
+    def boot(self) -> str:
+        """The id of the boot."""
+
+    @property
+    def clock(self) -> Clock:
+        """The time."""
+
+
+class JournalKeeper:
+    """Writes what it is told, each boot as a server of its own would.
+
+    :ivar world: whose journal it is; to be set before anything is written.
+    """
+
+    world: Told
 
     def __init__(
         self,
         directory: Path,
-        key: PrivateKey | None,
-        policy: UpkeepPolicy,
-        rotation: Rotation,
+        key: PrivateKey | None = None,
+        policy: UpkeepPolicy | None = None,
+        rotation: Rotation | None = None,
     ) -> None:
         self._directory = directory
         self._key = key
-        self._policy = policy
-        self._rotation = rotation
+        self._policy = policy or UpkeepPolicy()
+        self._rotation = rotation or Rotation()
         self._files = _Unsynced()
         self._entries: list[BatchEntry] = []
         self._boot = ""
@@ -95,6 +116,7 @@ class _Keeper:
         self._upkeep: Upkeep | None = None
 
     def write(self, stamped: Sequence[Stamped]) -> None:
+        """Write events that belong together."""
         if self.world.boot != self._boot:
             self._commit()
             self._begin_boot()
@@ -103,6 +125,7 @@ class _Keeper:
             self._commit()
 
     def close(self) -> None:
+        """Write and seal the rest."""
         self._commit()
         if self._writer is not None and self._upkeep is not None:
             self._writer.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from twisted.internet.defer import Deferred, succeed
@@ -21,6 +22,7 @@ from bussrv.registry.state.state import RegistryState
 from bussrv.server.running.journal import NoJournal
 from bussrv.settings import Settings
 from bussrv.spool.interfaces import ISpool
+from bussrv.synth.journal import JournalKeeper
 from bussrv.testing.spool import PromptSpool
 from bussrv.turns.clock import Clock
 
@@ -34,6 +36,30 @@ class _Held(NamedTuple):
     stamped: Sequence[Stamped]
     waiter: Waiter | None
     due: float | None
+
+
+class _Told:
+    """Whose journal is written, and when, as the record has it that comes next."""
+
+    record: Record
+
+    @property
+    def server(self) -> str:
+        return self.record.server
+
+    @property
+    def boot(self) -> str:
+        return self.record.boot
+
+    @property
+    def clock(self) -> Clock:
+        return self
+
+    def utc(self) -> int:
+        return self.record.time
+
+    def mono(self) -> int:
+        return self.record.mono
 
 
 class SteeredJournal(MemoryJournal):
@@ -87,6 +113,16 @@ class SteeredJournal(MemoryJournal):
     def events(self, *kinds: type[Event]) -> list[Event]:
         """The events of these kinds that are durable; without kinds: all."""
         return [each.event for each in self.records if not kinds or isinstance(each.event, kinds)]
+
+    def write_to(self, directory: Path) -> None:
+        """Write everything that is durable into a directory, as a journal with chains and seals."""
+        directory.mkdir(parents=True, exist_ok=True)
+        keeper = JournalKeeper(directory)
+        keeper.world = told = _Told()
+        for each in self.records:
+            told.record = each
+            keeper.write([Stamped(each.time, each.mono, each.event)])
+        keeper.close()
 
     # The test steers.
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -47,6 +48,9 @@ HOST = "10.0.0.1"
 """The host of clients: not one of the loopback interface, which has no limits for one address."""
 
 SERVER_HOST = "127.0.0.1"
+
+SERVER_ID = "hall"
+"""The server's routing id, unless its settings have another one."""
 
 CLIENT_FORMATS = ("objects", "business", "spp", "inbus", "websocket")
 """The wire formats of which there are clients."""
@@ -83,6 +87,8 @@ class MemoryServer:
     :param formats: further wire formats, such as the one that the test is for: instances of
         :class:`bussrv.plugin.WireFormat`. They need not be installed.
     :param services: further services of the server itself.
+    :param beside: another server in memory. Time passes for both, and each can link with the other: its option ``link``
+        has the ``server-id`` of the other one as the host, as in ``tcp:hall:7890``.
     :ivar clock: the reactor of the server.
     :raises ConfigError: has a sentence for each setting that is wrong.
     """
@@ -93,14 +99,17 @@ class MemoryServer:
         *,
         formats: Iterable[IWireFormat] = (),
         services: Iterable[IHostedService] = (),
+        beside: MemoryServer | None = None,
     ) -> None:
-        self.clock = MemoryReactor()
+        own_id = str((settings or {}).get("server-id", SERVER_ID))
+        self.clock: MemoryReactor = MemoryReactor(own_id, None if beside is None else beside.clock)
         self._formats = [*OWN_FORMATS, *formats]
         self._services = [*OWN_SERVICES, *services]
         self.settings: dict[str, Any] = {each.name: _in_memory(each) for each in self._formats}
-        self.settings |= {"server-id": "hall", **(settings or {})}
+        self.settings |= {"server-id": SERVER_ID, **(settings or {})}
         self._place = MemoryPlace(self.clock)
         self._boots = itertools.count(1)
+        self._prefix = "" if beside is None else f"{own_id}-"  # Of ids, which differ from those of the other server.
         self._connections: list[Connection] = []
         self._ports = itertools.count(40_000)
         self._start()
@@ -115,8 +124,8 @@ class MemoryServer:
             clock=self.clock,
             services=self._services,
             place=self._place,
-            boot=f"boot-{boot}",
-            fresh_id=lambda: f"id-{boot}-{next(made)}",
+            boot=f"{self._prefix}boot-{boot}",
+            fresh_id=lambda: f"{self._prefix}id-{boot}-{next(made)}",
         )
         self._service.startService()
         self.settle()
@@ -180,6 +189,16 @@ class MemoryServer:
     def events(self, *kinds: type[Event]) -> list[Event]:
         """The events of these kinds that are in the journal; without kinds: all."""
         return self.journal.events(*kinds)
+
+    def write_journal(self, directory: Path) -> None:
+        """Write the journal, of all boots, into a directory, as a server would have written it: with chains and seals.
+
+        ``bussrv verify``, ``bussrv audit`` and what else reads journals can be tried with it.
+
+        :raises OSError: it cannot be written.
+        :raises JournalError: there is a journal already.
+        """
+        self.journal.write_to(directory)
 
     # Its life.
 

@@ -9,13 +9,16 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
+from twisted.internet import error
 from twisted.internet.address import IPv4Address, IPv6Address, UNIXAddress
 from twisted.internet.defer import Deferred, maybeDeferred, succeed
 from twisted.internet.error import CannotListenError
-from twisted.internet.interfaces import IListeningPort
+from twisted.internet.interfaces import IConnector, IListeningPort
 from twisted.internet.task import Clock
+from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from bussrv.addresses import UNIX, peer_text
@@ -23,6 +26,8 @@ from bussrv.embedding.pipe import ROOM, Pipe
 
 FIRST_FREE = 49_152
 """The first port that is given to who asks for any."""
+
+LOOPBACK = "127.0.0.1"
 
 MOST_TURNS = 10_000
 """After so many turns without a pause, what happens is taken for endless."""
@@ -34,14 +39,23 @@ Address = IPv4Address | IPv6Address | UNIXAddress
 class MemoryReactor(Clock):
     """A reactor that the test drives; all that it asks of one is :meth:`advance`.
 
+    :param beside: another one: time passes for both, and each can connect to the ports of the other.
     :ivar ports: those that are open, by kind (``TCP``, ``UDP`` or ``UNIX``) and number or path.
+    :ivar name: by which reactors beside it connect to its ports.
     :ivar receivers: are given the datagrams that are sent to an address, by its host and port.
     :ivar started: the time of day at its second 0, in UTC microseconds. A test that sets the clock of the machine
         changes this.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "", beside: MemoryReactor | None = None) -> None:
         super().__init__()
+        self.name = name
+        self._all = [self]
+        self._cables: list[Cable] = []
+        if beside is not None:
+            self._all = beside._all
+            self._all.append(self)
+            self.rightNow = beside.rightNow
         self.ports: dict[tuple[str, int | str], StreamPort | DatagramPort] = {}
         self.started = 1_700_000_000_000_000
         self.receivers: dict[tuple[str, int], Callable[[bytes], object]] = {}
@@ -58,10 +72,16 @@ class MemoryReactor(Clock):
         while (due := self.next_due()) is not None and due <= end:
             turns = 0 if due > self.rightNow else turns + 1
             if turns > MOST_TURNS:
-                raise RuntimeError(f"{MOST_TURNS} turns without a pause, the next would call {self.calls[0]}")
-            self.rightNow = max(self.rightNow, due)
-            self.turn()
-        self.rightNow = end
+                calls = [call for each in self._all for call in each.calls]
+                raise RuntimeError(f"{MOST_TURNS} turns without a pause, the next would call {calls[0]}")
+            self._set(max(self.rightNow, due))
+            for each in tuple(self._all):
+                each.turn()
+        self._set(end)
+
+    def _set(self, now: float) -> None:
+        for each in self._all:
+            each.rightNow = now
 
     def turn(self) -> None:
         """One turn of the reactor: do what is due when it begins."""
@@ -72,13 +92,15 @@ class MemoryReactor(Clock):
                 call.func(*call.args, **call.kw)
 
     def next_due(self) -> float | None:
-        """When the next call is due, in seconds; ``None``: there is none."""
-        return min((each.getTime() for each in self.calls), default=None)
+        """When the next call is due, here or at a reactor beside it, in seconds; ``None``: there is none."""
+        return min((call.getTime() for each in self._all for call in each.calls), default=None)
 
     def forget(self) -> None:
-        """Forget all calls and ports, as if the process had been killed."""
-        self.calls.clear()
+        """Forget all calls, ports and connections, as if the process had been killed."""
+        self.calls = []  # Another list: clients may still cancel calls of the old one.
         self.ports.clear()
+        for each in tuple(self._cables):
+            each.lose(self)
 
     def utc(self) -> int:
         """The time of day, UTC microseconds."""
@@ -147,6 +169,23 @@ class MemoryReactor(Clock):
         pipe.connect(found.factory.buildProtocol(peer))
         return pipe
 
+    def connectTCP(  # noqa: N802
+        self,
+        host: str,
+        port: int,
+        factory: Any,
+        timeout: float = 30,
+        bindAddress: tuple[str, int] | None = None,  # noqa: N803
+    ) -> Cable:
+        """Connect to a port of this reactor, or of one beside it.
+
+        :param host: the name of the reactor; any other one is this reactor.
+        """
+        there = next((each for each in self._all if each.name == host), self)
+        cable = Cable(self, there, port, factory)
+        self.callLater(0, cable.connect)
+        return cable
+
     def _address(self, kind: Any, port: int, interface: str) -> Address:
         made = IPv6Address if ":" in interface else IPv4Address
         if port == 0:
@@ -163,6 +202,81 @@ class MemoryReactor(Clock):
         self.ports[port.key] = port
         port.startListening()
         return port
+
+
+@implementer(IConnector)
+class Cable:
+    """A connection between two servers, or from a server to a port of its own.
+
+    :param factory: makes the protocol of the end that connects.
+    """
+
+    def __init__(self, here: MemoryReactor, there: MemoryReactor, port: int, factory: Any) -> None:
+        self._here, self._there, self._port, self._factory = here, there, port, factory
+        self._ends: list[tuple[MemoryReactor, Pipe]] = []
+        self._is_stopped = False
+
+    def connect(self) -> None:
+        """Connect, or fail if nobody listens there."""
+        found = self._there.ports.get(("TCP", self._port))
+        if self._is_stopped:
+            return
+        self._factory.startedConnecting(self)
+        if not isinstance(found, StreamPort):
+            self._factory.clientConnectionFailed(self, Failure(error.ConnectionRefusedError()))
+            return
+        near, far = IPv4Address("TCP", LOOPBACK, FIRST_FREE - 1), IPv4Address("TCP", LOOPBACK, self._port)
+        ends = [Pipe(self._here, far, near), Pipe(self._there, near, far)]
+        self._ends = list(zip((self._here, self._there), ends, strict=True))
+        for (reactor, pipe), other in zip(self._ends, reversed(ends), strict=True):
+            reactor._cables.append(self)
+            pipe.wake = partial(self._wake, pipe, other)
+        ends[1].connect(found.factory.buildProtocol(near))
+        ends[0].connect(self._factory.buildProtocol(far))
+
+    def _wake(self, pipe: Pipe, other: Pipe) -> None:
+        # In a later turn, as with sockets.
+        self._here.callLater(0, self._carry, pipe, other)
+
+    def _carry(self, pipe: Pipe, other: Pipe) -> None:
+        data = pipe.take()
+        if data:
+            other.send(data)
+        if not pipe.is_open:
+            other.leave()
+            self._forget()
+
+    def _forget(self) -> None:
+        ends, self._ends = self._ends, []
+        for reactor, _ in ends:
+            reactor._cables.remove(self)
+
+    def lose(self, killed: MemoryReactor) -> None:
+        """One end was killed: the other one loses the connection."""
+        ends = self._ends
+        self._forget()
+        for reactor, pipe in ends:
+            pipe.wake = _nothing
+            if reactor is killed:
+                pipe.break_off()
+            else:
+                reactor.callLater(0, pipe.abort)
+
+    def disconnect(self) -> None:
+        """Do not connect, or no longer."""
+        self._is_stopped = True
+        for _, pipe in self._ends[:1]:
+            pipe.loseConnection()
+
+    stopConnecting = disconnect  # noqa: N815
+
+    def getDestination(self) -> IPv4Address:  # noqa: N802
+        """Where it leads."""
+        return IPv4Address("TCP", LOOPBACK, self._port)
+
+
+def _nothing() -> None:
+    """Nobody is told."""
 
 
 class _Port:

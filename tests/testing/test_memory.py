@@ -6,15 +6,18 @@ import re
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 
 import pytest
 from twisted.internet.task import LoopingCall, deferLater
 
 from bussrv import events as ev
+from bussrv.audit.job import audit
 from bussrv.client.errors import TimedOut
 from bussrv.client.events import Message
 from bussrv.errors import ConfigError
+from bussrv.journal.verify import verify
 from bussrv.plugin import WireFormat
 from bussrv.testing.memory import Connection, MemoryServer
 from bussrv.testing.reactor import MemoryReactor
@@ -166,6 +169,42 @@ def test_a_format_of_ones_own_is_served_without_an_installation() -> None:
         client, events = server.connect("lines"), server.client().subscribe("door")
         client.send_each(b"PUB door open\n")
         assert [each.payload for each in events.take() if isinstance(each, Message)] == [b"open"]
+
+
+def test_linked_servers_crash_link_again_and_pass_the_audit(tmp_path: Path) -> None:
+    hall = MemoryServer({"objects": 7890, "link-allow": ["127.0.0.1"]})
+    cellar = MemoryServer({"server-id": "cellar", "link": ["tcp:hall:7890"]}, beside=hall)
+    hall.advance(1)
+    hall.client().publish("lamp", b"on")
+    cellar.client("spp")
+    hall.advance(1)
+    assert "lamp" in cellar.state.services
+    cellar.crash()
+    hall.advance(1)
+    cellar.restart()
+    hall.advance(5)
+    assert [type(each) for each in hall.events(ev.LinkUp, ev.LinkDown)] == [ev.LinkUp, ev.LinkDown, ev.LinkUp]
+    assert "lamp" in cellar.state.services
+    hall.crash()
+    cellar.advance(1)
+    assert "lamp" not in cellar.state.services
+    hall.restart()
+    cellar.advance(30)
+    assert isinstance(hall.events()[-1], ev.LinkUp)
+    journals = []
+    for each in (hall, cellar):
+        each.stop()
+        journals.append(tmp_path / str(each.settings["server-id"]))
+        each.write_journal(journals[-1])
+        assert verify(journals[-1], to_the_end=True).faults == []
+    found = audit(None, journals, tmp_path / "audit")
+    assert (found.is_intact, found.summary["records"]) == (True, sum(len(each.events()) for each in (hall, cellar)))
+
+
+def test_nobody_listens_where_a_server_dials() -> None:
+    with MemoryServer({"link": ["tcp:nowhere:7890"], "max-link-delay": 2.0}) as server:
+        server.advance(60)
+        assert server.events(ev.LinkUp) == []
 
 
 def test_what_never_ends_is_an_error_of_the_test() -> None:
