@@ -203,6 +203,34 @@ def test_handlers_run_side_by_side(server: RunningServer) -> None:
     assert most == 20
 
 
+def test_requests_wait_in_order_and_no_more_than_some(server: RunningServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others are refused. What was accepted is answered, also if the service ends meanwhile."""
+    monkeypatch.setattr("bussrv.client.shell.service.MAX_ACCEPTED", 3)
+    handled: list[bytes] = []
+
+    async def work() -> None:
+        begun, go_on = asyncio.Event(), asyncio.Event()
+
+        async def slow(request: Any) -> bytes:
+            handled.append(request.payload)
+            begun.set()
+            await go_on.wait()
+            return bytes(request.payload)
+
+        async with SHELLS["aio"](url(server, "objects")) as bus, SHELLS["aio"](url(server, "objects")) as asker:
+            async with bus.serve("queue", slow, concurrency=1):
+                asked = [asyncio.create_task(asker.request("queue", b"%d" % number)) for number in range(6)]
+                for each in asked[4:]:
+                    with pytest.raises(BusError) as refused:
+                        await each
+                    assert refused.value.reason == "too-many-requests"
+                assert (begun.is_set(), handled) == (True, [b"0"])
+                asyncio.get_running_loop().call_soon(go_on.set)  # Leaving has begun then.
+            assert [(await each).payload for each in asked[:4]] == handled == [b"0", b"1", b"2", b"3"]
+
+    run(work())
+
+
 def test_handlers_that_block_run_side_by_side(server: RunningServer) -> None:
     together = threading.Barrier(40)
 
