@@ -35,6 +35,7 @@ def need(condition: object, what: str) -> None:
 
 def parse_key(text: str) -> tuple[str, bytes, int, bytes]:
     """The name, the id, the type and the bytes of a verifier key."""
+    need(text.count("+") > 1, f"not a verifier key: {text!r}")
     name, shown, encoded = text.split("+", 2)
     key = base64.b64decode(encoded, validate=True)
     own = sha256(name.encode() + b"\n" + key).digest()[:4]

@@ -28,6 +28,8 @@ SHOWN = (
     "incident",
     "kind",
     "note",
+    "witness",
+    "size",
     "rule",
     "reason",
     "until",
