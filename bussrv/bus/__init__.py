@@ -15,6 +15,7 @@
   reactor turn
 - ``generation``: how long plans of the routing are right
 - ``interfaces``: the interfaces of the bus: what wire formats ask of it, and what it asks of them
+- ``link_clocks``: clocks of linked servers: how far each is ahead, measured by pings
 - ``origins``: where an object comes from, and what all objects of a session have in common
 - ``send_rights``: whether a session may do something
 - ``shared``: values that the parts of a bus share

@@ -18,6 +18,7 @@ from bussrv.bus.groups.frames import Delivery
 from bussrv.bus.groups.receivers import Receivers
 from bussrv.bus.interest.interests import Kind, is_request
 from bussrv.bus.interfaces import IBus, IReloadable, ISessionLink, Shown, Withdrawn
+from bussrv.bus.link_clocks import LinkClocks
 from bussrv.bus.links.gaps import Gaps
 from bussrv.bus.links.links import Links
 from bussrv.bus.links.lost import LostLinks
@@ -185,6 +186,7 @@ class Bus:
             rights=rights,
             uses=self.uses,
         )
+        self.link_clocks = LinkClocks(server_id, clock, new_id, links.all, self.tell)
         self.taps, self.service_traffic = Taps(shared), ServiceTraffic()
         parts = RoutingParts(
             audience=self.audience,
@@ -291,8 +293,7 @@ class Bus:
 
     def registry_changed(self, stamped: Stamped) -> None:
         """Keep all that the bus knows of sessions and services in step; see :class:`IRegistryObserver`."""
-        event = stamped.event
-        session_id = event.session
+        event, session_id = stamped.event, stamped.event.session
         if session_id is None:
             return
         if isinstance(event, ev.ServiceUnregistered):

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from twisted.internet.defer import Deferred
 
     from bussrv.bus.groups.frames import Delivery
+    from bussrv.bus.link_clocks import LinkClocks
     from bussrv.bus.links.facts import LinkFacts
     from bussrv.bus.links.lost import LostLink
     from bussrv.bus.links.paths import Paths
@@ -568,6 +569,7 @@ class IBus(ISessions, IRouting, IPermissions, IForwarding, IHosting, ISending):
     )
     exchanges: IExchanges = Attribute("The :class:`IExchanges`.")
     links: ILinks = Attribute("The :class:`ILinks`.")
+    link_clocks: LinkClocks = Attribute("The :class:`bussrv.bus.link_clocks.LinkClocks` of linked servers.")
     slices: Slices = Attribute(
         "The :class:`bussrv.turns.slices.Slices`: whatever may take long is done a slice at a time."
     )

@@ -45,7 +45,7 @@ def failing(server: AdministeredServer, figures: Figures, peers: Iterable[Peer])
         if check.status != "ok" and name not in NOT_TROUBLES
     }
     found |= {About("link", each.server): _link(each) for each in missing_links(server)}
-    return found | _clocks(others(peers, server.boot))
+    return found | _clocks_of_links(server) | _clocks(others(peers, server.boot))
 
 
 def _link(missing: MissingLink) -> Failing:
@@ -63,15 +63,36 @@ def _clocks(peers: Iterable[Peer]) -> dict[About, Failing]:
         answered = each.answered
         if answered is None or answered.summary is None or answered.ahead is None:
             continue
-        doubt, ahead = (answered.round_trip or 0.0) / 2, answered.ahead
-        if abs(ahead) - doubt >= STEP:
-            said = f"it is {abs(ahead):.1f} s {'ahead' if ahead > 0 else 'behind'}, give or take {doubt:.1g} s"
+        said = _said(answered.ahead, answered.round_trip or 0.0)
+        if said is not None:
             found[About("clock", answered.summary.server)] = Failing(said, address=each.url)
     return found
 
 
+def _clocks_of_links(server: AdministeredServer) -> dict[About, Failing]:
+    """The same of servers that are linked and say their time over the link."""
+    found = {}
+    for link in server.bus.links.all():
+        clock = server.bus.link_clocks.of(link.session_id)
+        said = None if clock is None else _said(clock.ahead, clock.round_trip)
+        if said is not None:
+            found[About("clock", link.server_id)] = Failing(said, address=link.peer)
+    return found
+
+
+def _said(ahead: float, round_trip: float) -> str | None:
+    """How far a clock is ahead; ``None``: perhaps it is not, or by little."""
+    doubt = round_trip / 2
+    if abs(ahead) - doubt < STEP:
+        return None
+    return f"it is {abs(ahead):.1f} s {'ahead' if ahead > 0 else 'behind'}, give or take {doubt:.1g} s"
+
+
 INTERVAL = 2.0
 """Seconds between two looks."""
+
+LOOKS = 5
+"""So many looks are between two questions for the times of linked servers."""
 
 _SECOND = 1_000_000
 
@@ -104,7 +125,7 @@ class IncidentWatch:
         self._sums = Sums(server.bus.server_id, self.known.over)
         self._directory = None if server.place is None else server.place.directory
         self._seq = self._figures.seq
-        self._more = 0
+        self._more = self._looks = 0
         self._looking = LoopingCall(self._look)
         self._looking.clock = server.reactor
         self._take_registry(are_hidden)
@@ -155,6 +176,9 @@ class IncidentWatch:
 
     def _look(self) -> None:
         now = self._server.bus.utc()
+        if self._looks % LOOKS == 0:
+            self._server.bus.link_clocks.ask()
+        self._looks += 1
         self._troubles.look(failing(self._server, self._figures, self._peers()))
         self._sums.forget(now - QUIET * _SECOND)
         self._troubles.forget(now - QUIET * _SECOND)

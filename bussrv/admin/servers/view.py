@@ -15,6 +15,7 @@ from bussrv.admin.servers.facts import LinkSummary, ServerSummary, Status
 from bussrv.admin.servers.peers import Peer, others
 from bussrv.admin.servers.summary import summary
 from bussrv.bus.interfaces import IBus
+from bussrv.bus.link_clocks import ClockAhead
 from bussrv.journal.record import format_time
 from bussrv.registry.state.session import SERVER_ROLE
 
@@ -74,7 +75,7 @@ class ServerItem(Struct, frozen=True, kw_only=True):
     :ivar lost_objects: objects of other servers that were lost on their way to it, since its start.
     :ivar clock_ahead: the seconds that its clock is ahead of that of the server that answers, give or take half of
         ``round_trip``.
-    :ivar round_trip: the seconds that its answer took.
+    :ivar round_trip: the seconds that its answer took: to the question, or to a ping over the link.
     """
 
     server: str | None
@@ -146,7 +147,9 @@ async def _net(call: Call) -> NetView:
     items = [_here(here), *_peers(peers)]
     named = {each.server for each in items}
     told = {here.server: here.links, **_links_of(peers)}
-    items += [_linked(name, known.sessions.get(name)) for name in _names(told, known) if name not in named]
+    clocks = {each.server_id: bus.link_clocks.of(each.session_id) for each in bus.links.all()}
+    names = [name for name in _names(told, known) if name not in named]
+    items += [_linked(name, known.sessions.get(name), clocks.get(name)) for name in names]
     return NetView(
         here=here.server,
         servers=items,
@@ -190,8 +193,10 @@ def _figures(found: ServerSummary) -> dict[str, Any]:
     return {**{name: getattr(found, name) for name in same}, **rates}
 
 
-def _linked(name: str, sessions: int | None) -> ServerItem:
-    return ServerItem(server=name, source="link", status="not-asked", sessions=sessions)
+def _linked(name: str, sessions: int | None, clock: ClockAhead | None) -> ServerItem:
+    ahead, trip = (None, None) if clock is None else (clock.ahead, clock.round_trip)
+    about: dict[str, Any] = {"clock_ahead": ahead, "round_trip": trip}
+    return ServerItem(server=name, source="link", status="not-asked", sessions=sessions, **about)
 
 
 def _links_of(peers: Iterable[Peer]) -> dict[str, list[LinkSummary]]:

@@ -14,14 +14,11 @@ from bussrv.bus.links.paths import RemoteSession
 from bussrv.policy.permissions.permissions import Action
 
 
-class Link(LinkFacts, eq=False):
+class Link(LinkFacts, eq=False, kw_only=True):
     """A link that is up.
 
     :ivar group: a group of that session alone. It has the objects and advertisements that wait to be sent.
     :ivar notify: the event that advertises members to the other server; it depends on the dialect.
-    :ivar tells_all: whether the other server advertises every session that it can reach, and remembers the
-        objects that it forwarded. One that does not is a route-only server: only ``route`` says which servers have an
-        object.
     :ivar denied: the actions and targets that the other server was not allowed: what it may not tell of.
     :ivar is_released: whether this server ends it for good: then it is not missed.
     :ivar takes_names: whether services may be advertised to the other server several at once.
@@ -33,7 +30,6 @@ class Link(LinkFacts, eq=False):
 
     group: Group
     notify: str
-    tells_all: bool = False
     advertised: dict[str, RemoteSession] = field(default_factory=dict)
     denied: set[tuple[Action, str]] = field(default_factory=set)
     is_full: bool = False

@@ -13,7 +13,8 @@
     <> routing/announcement/interest    what one wants of objects for everybody: bussrv.bus.links.interest_fields
     <> every other object, with the ``route`` it has, to which each server adds itself
 
-Requests to this server itself (``ping``, ``routing/neighbors``) are answered to the first id of ``route``.
+Requests to this server itself (``ping``, ``routing/neighbors``) are answered to the first id of ``route``. A ``pong``
+has the ``time`` of day; see :mod:`bussrv.bus.link_clocks`.
 """
 
 from __future__ import annotations
@@ -218,7 +219,11 @@ class ServerLink:
         if not is_addressed and (head.to is not None or len(route) > 1):
             return False
         if head.event == "ping":
-            self._answer(obj, route, {"event": "pong", "routing-id": self._bus.server_id})
+            time = self._bus.link_clocks.now()
+            self._answer(obj, route, {"event": "pong", "routing-id": self._bus.server_id, "time": time})
+        elif head.event == "pong" and is_addressed and len(route) == 1:
+            fields = obj.fields()
+            self._bus.link_clocks.hear(self._protocol.session_id, fields.get("in-reply-to"), fields.get("time"))
         elif head.event == "routing/neighbors":
             sees = self._protocol.permissions().sees_session
             neighbors = [each for each in self._bus.links.neighbors() if sees(each)]

@@ -17,7 +17,7 @@ from bussrv.incidents.judging import GRAVE, Incident, is_incident
 from bussrv.incidents.sums import Sums
 from bussrv.incidents.tally import QUIET
 from bussrv.incidents.words import WELL
-from bussrv.journal.record import Record
+from bussrv.journal.record import Record, format_time
 from bussrv.journal.recovery import Recovered
 from tests.admin.scene import BEARER, Admin
 from tests.admin.servers.test_asking import SUMMARY
@@ -185,6 +185,32 @@ def test_the_clock_of_another_server_is_an_incident() -> None:
     assert (shown["subject"], shown["address"], shown["what"]) == (
         "attic", "https://attic.example:7280", "it is 3.0 s behind, give or take 0.5 s"
     )  # fmt: skip
+
+
+def test_the_clock_of_a_linked_server_is_an_incident() -> None:
+    """It says its time over the link, so nobody has to name its admin interface."""
+    server = Watched()
+    attic = server.server("attic", directory=True)
+    for ahead, is_one in ((1.5, False), (-3.0, True)):
+        attic.heads()
+        server.pass_time(SETTLED)
+        assert any(each["event"] == "ping" for each in attic.heads())
+        server.bus.link_clocks.ask()
+        (ping,) = attic.heads()
+        about = {"in-reply-to": ping["id"], "to": server.server_id, "route": ["attic"]}
+        attic.send({"event": "pong", "time": format_time(server.bus.utc() + int(ahead * 1e6)), **about})
+        shown = next(each for each in net(server) if each["server"] == "attic")
+        assert (shown["clock_ahead"], shown["round_trip"]) == (ahead, 0.0)
+        server.pass_time(SETTLED + 4)
+        assert [each["kind"] for each in server.items()] == ["clock"] * is_one
+    (found,) = server.items()
+    assert (found["subject"], found["what"]) == ("attic", "it is 3.0 s behind, give or take 0 s")
+    assert found["address"] == "127.0.0.1:4711"
+
+
+def net(server: Watched) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = server.client().ask("/api/v1/net").json["servers"]
+    return found
 
 
 def known_of(*rows: Incident) -> KnownIncidents:
