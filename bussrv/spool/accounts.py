@@ -6,6 +6,7 @@ They are counted in memory and follow the file: a change that is not committed i
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -100,6 +101,35 @@ class Accounts:
         """An owner has so many more entries, bytes, and entries that were dropped."""
         self._add(account, entries, size, dropped)
         self._undo.note(self._add, account, -entries, -size, -dropped)
+
+    def add_to_all(self, accounts: Sequence[Account | None], size: int) -> bytearray:
+        """Each owner that has room gets one entry more, of so many bytes. ``None``: there is no owner.
+
+        :returns: 1 for each that got it.
+        """
+        limits, by_address, got = self._settings, self._by_address, bytearray(len(accounts))
+        if self.total + size * len(accounts) > limits.max_spool_total:
+            return got  # There is no room for all. Who has some is seen one by one.
+        most_entries, most, most_of_address = limits.max_spool_entries, limits.max_spool, limits.max_spool_per_address
+        for place, account in enumerate(accounts):
+            if account is None or account.entries >= most_entries or account.bytes + size > most:
+                continue
+            key = account.address_key
+            if by_address[key] + size > most_of_address and not self._is_exempt(account.address):
+                continue
+            account.entries += 1
+            account.bytes += size
+            by_address[key] += size
+            got[place] = 1
+        self.total += size * sum(got)
+        self._changed.update([each.owner for each in accounts if each is not None])
+        self._undo.note(self._take_from_all, accounts, bytes(got), size)
+        return got
+
+    def _take_from_all(self, accounts: Sequence[Account | None], got: bytes, size: int) -> None:
+        for account, has_got in zip(accounts, got, strict=True):
+            if account is not None and has_got:
+                self._add(account, -1, -size, 0)
 
     def take_changed(self) -> dict[str, int]:
         """How many entries each owner has that changed since this was called last; 0: it has none, or is gone."""

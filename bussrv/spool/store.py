@@ -348,8 +348,9 @@ class SpoolStore:
     def _append_to_all(self, change: AppendToAll, numbers: list[int]) -> int:
         accounts = [*map(self._accounts.find, change.owners)]
         size = ENTRY_BYTES + max(map(len, change.heads)) + len(change.payload)
-        waits, all_dropped = bytearray(len(accounts)), 0
-        for place, account in enumerate(accounts):
+        waits, all_dropped = self._accounts.add_to_all(accounts, size), 0
+        for place in [each for each, has_got in enumerate(waits) if not has_got]:
+            account = accounts[place]
             if account is None:
                 all_dropped += 1
                 continue
