@@ -5,38 +5,53 @@ While it is open, clients on the port of WebSocket may speak MQTT, too.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from twisted.internet.defer import Deferred
 
 from bussrv.formats.mqtt.over_websocket import MqttSocketProtocol
-from bussrv.formats.mqtt.protocol import MqttFactory, MqttProtocol, Parts
+from bussrv.formats.mqtt.protocol import MqttFactory, MqttProtocol
 from bussrv.formats.mqtt.publishing import Publishing
 from bussrv.formats.mqtt.requests import Requests
 from bussrv.formats.mqtt.subscribing import Subscribing
 from bussrv.plugin import IBus, StreamListener
 from bussrv.wire.mqtt.over_websocket import SUBPROTOCOL
-from bussrv.wire.mqtt.packets import Publish, Pubrel, Subscribe, Unsubscribe
+from bussrv.wire.mqtt.packets import Packet, Publish, Pubrel, Subscribe, Unsubscribe
 
 
-def parts_of(connection: MqttProtocol) -> Parts:
+class MqttParts:
     """The parts of a connection."""
-    requests = Requests(connection)
-    publishing, subscribing = Publishing(connection, requests), Subscribing(connection, requests)
-    serve: dict[type, Callable[[Any], object]] = {
-        Publish: publishing.receive,
-        Pubrel: publishing.release,
-        Subscribe: subscribing.subscribe,
-        Unsubscribe: subscribing.unsubscribe,
-    }
-    return Parts(serve, requests.end)
+
+    __slots__ = ("_publishing", "_subscribing", "requests")
+
+    def __init__(self, connection: MqttProtocol) -> None:
+        self.requests = Requests(connection)
+        self._publishing = Publishing(connection, self.requests)
+        self._subscribing = Subscribing(connection, self.requests)
+
+    def serve(self, packet: Packet) -> bool:
+        """Serve a packet, if it is one for them. :returns: whether it is."""
+        if isinstance(packet, Publish):
+            self._publishing.receive(packet)
+        elif isinstance(packet, Pubrel):
+            self._publishing.release(packet)
+        elif isinstance(packet, Subscribe):
+            self._subscribing.subscribe(packet)
+        elif isinstance(packet, Unsubscribe):
+            self._subscribing.unsubscribe(packet)
+        else:
+            return False
+        return True
+
+    def end(self) -> None:
+        """The session is closed."""
+        self.requests.end()
 
 
 def make_factory(bus: IBus, reactor: Any) -> MqttFactory:
     """The factory of connections."""
-    return MqttFactory(bus, reactor, parts_of)
+    return MqttFactory(bus, reactor, MqttParts)
 
 
 class MqttListener(StreamListener):

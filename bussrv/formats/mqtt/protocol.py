@@ -6,9 +6,9 @@ connection of a client with a durable session has another one until the client i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Protocol
 
 from twisted.internet.defer import Deferred, gatherResults
 
@@ -65,15 +65,14 @@ def _nothing_waits() -> None:
     pass
 
 
-class Parts(NamedTuple):
-    """What serves the client besides its connection.
+class Parts(Protocol):
+    """What serves the client besides its connection; see :class:`bussrv.formats.mqtt.port.MqttParts`."""
 
-    :ivar serve: serves the kinds of packets that it serves.
-    :ivar end: is told that the session is closed.
-    """
+    def serve(self, packet: Packet) -> bool:
+        """Serve a packet, if it is one for them. :returns: whether it is."""
 
-    serve: Mapping[type, Callable[[Any], object]]
-    end: Callable[[], object]
+    def end(self) -> object:
+        """The session is closed."""
 
 
 class MqttProtocol(StreamProtocol):
@@ -82,7 +81,7 @@ class MqttProtocol(StreamProtocol):
     :cvar LINK: the class of its link.
     :ivar version: 4 or 5; 0: the client has not said it yet.
     :ivar client_id: empty until the client has said it, and may have it.
-    :ivar parts: see :class:`Parts`.
+    :ivar parts: see :class:`Parts`; ``None``: its session is not open yet.
     :ivar durable: its durable session, if it has one and is let in.
     :ivar begun: the identifiers of messages of QoS 2 that the client has begun and not ended.
     """
@@ -91,7 +90,7 @@ class MqttProtocol(StreamProtocol):
     LINK: ClassVar[type[MqttLink]] = MqttLink
     factory: MqttFactory
     link: MqttLink
-    parts = Parts({}, _nothing_waits)  # until its session is open
+    parts: Parts | None = None
     version = 0
     client_id = ""
     durable: MqttSession | None = None
@@ -126,10 +125,15 @@ class MqttProtocol(StreamProtocol):
         """The link to the client."""
         link = self.LINK(self, self.encoding(), self.settings.max_outbound, backlog, self.bus.streams.outflow)
         link.encodings = self.clients.encodings
-        link.make_outgoing = lambda: Outgoing(self._receive_maximum, self.held_memory(link.discard))
-        # Later: messages are being given to others.
-        link.too_much_waits = partial(self.reactor.callLater, 0, self._acknowledges_too_little)
+        link.make_outgoing, link.too_much_waits = self._make_outgoing, self._too_much_waits
         return link
+
+    def _make_outgoing(self) -> Outgoing:
+        return Outgoing(self._receive_maximum, self.held_memory(self.link.discard))
+
+    def _too_much_waits(self) -> None:
+        # Later: messages are being given to others.
+        self.reactor.callLater(0, self._acknowledges_too_little)
 
     def _acknowledges_too_little(self) -> None:
         session, most = self.bus.registry.state.sessions.get(self.session_id), self.settings.max_outbound
@@ -157,10 +161,9 @@ class MqttProtocol(StreamProtocol):
 
     def received(self, event: Packet) -> None:
         """A packet came. The reader has seen to it that CONNECT comes first, and once."""
-        serve = self.parts.serve.get(type(event))
-        if serve is not None:
-            serve(event)
-        elif isinstance(event, packets.Puback | packets.Pubrec | packets.Pubcomp):
+        if self.parts is not None and self.parts.serve(event):
+            return
+        if isinstance(event, packets.Puback | packets.Pubrec | packets.Pubcomp):
             self._acknowledged(event)
         elif isinstance(event, packets.Pingreq):
             self.say(packets.Pingresp())
@@ -191,6 +194,7 @@ class MqttProtocol(StreamProtocol):
 
     async def _join(self, asked: packets.Connect) -> None:
         self._stop_waiting()
+        self._stop_waiting = _nothing_waits
         self.version = asked.version
         try:
             await self._let_in(asked)
@@ -424,7 +428,8 @@ class MqttProtocol(StreamProtocol):
         self._stop_waiting()
         if self.link.outgoing is not None:
             self.link.outgoing.clear()
-        self.parts.end()
+        if self.parts is not None:
+            self.parts.end()
         self.clients.left(self.client_id, self)
 
 

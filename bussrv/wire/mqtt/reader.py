@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Literal, TypeAlias
 
 from bussrv.errors import RemoteProtocolError
@@ -91,7 +90,7 @@ class MqttReader(StreamReader[Packet]):
         self._version = version
         self._first_bytes = _FIRST_OF_ALL if version is None else _FIRST_BYTES[side, version]
         self._max_packet = max_packet
-        self._ahead: deque[Publish] = deque()
+        self._ahead: list[Publish] = []  # the next one last: a deque takes ten times as much memory while it is empty
 
     def limit(self, max_packet: int) -> None:
         """From now on packets have at most so many bytes."""
@@ -100,8 +99,8 @@ class MqttReader(StreamReader[Packet]):
     def next_event(self) -> Packet | None:
         """The next packet; see :meth:`StreamReader.next_event`."""
         if not self._ahead and self._version is not None and self._error is None and len(self.buffer):
-            self._ahead.extend(self._read_ahead(self._version))
-        return self._ahead.popleft() if self._ahead else super().next_event()
+            self._ahead = self._read_ahead(self._version)[::-1]
+        return self._ahead.pop() if self._ahead else super().next_event()
 
     def take_alike(self, first: Publish, most: int) -> list[Publish]:
         """``first``, which :meth:`next_event` returned last, and the packets after it that are alike: they differ in
@@ -113,11 +112,11 @@ class MqttReader(StreamReader[Packet]):
         if first.retain or first.properties is not NO_PROPERTIES or not first.payload:
             return taken
         while ahead and len(taken) < most:
-            packet = ahead[0]
+            packet = ahead[-1]
             is_alike = packet.topic == first.topic and packet.qos == first.qos and bool(packet.payload)
             if not is_alike or packet.retain or packet.properties is not NO_PROPERTIES:
                 break
-            taken.append(ahead.popleft())
+            taken.append(ahead.pop())
         return taken
 
     def _read_ahead(self, version: int) -> list[Publish]:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from twisted.logger import capturedLogs
 
+from bussrv.formats.mqtt.port import MqttParts
 from bussrv.formats.mqtt.protocol import MqttProtocol
 from bussrv.formats.mqtt.requests import MOST_KEPT, REPLIES, Requests
 from bussrv.policy.permissions.file import parse_policy
@@ -54,9 +55,8 @@ def requests_of(asker: End) -> Requests:
     assert isinstance(asker, MqttEnd)
     protocol = asker.peer.connection.protocol
     assert isinstance(protocol, MqttProtocol)
-    requests = protocol.parts.end.__self__  # type: ignore[attr-defined]
-    assert isinstance(requests, Requests)
-    return requests
+    assert isinstance(protocol.parts, MqttParts)
+    return protocol.parts.requests
 
 
 def timer_of(asker: End) -> Any:
