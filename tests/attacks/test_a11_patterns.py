@@ -73,7 +73,7 @@ def send_fresh_types(sender: ObjectsClient, to: dict[str, Any], numbers: Iterato
         sender.send(about)
 
 
-@pytest.mark.parametrize("subscription", [modes, rules])
+@pytest.mark.parametrize("subscription", further([modes, rules]))
 @pytest.mark.parametrize("to", further([{}, {"to": SHARED}]), ids=["to all", "addressed"])
 def test_nobody_waits_for_patterns_of_others(tmp_path: Path, subscription: Any, to: dict[str, Any]) -> None:
     with (

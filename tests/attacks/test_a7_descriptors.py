@@ -12,6 +12,7 @@ from bussrv.testing.server import RunningServer
 from bussrv.wire.objects import encode
 from tests.attacks.bystanders import Bystanders
 from tests.attacks.test_a5_memory import member
+from tests.size import further
 
 FILES = 200
 
@@ -53,7 +54,7 @@ def test_with_few_files_sessions_are_fewer_the_journal_goes_on(tmp_path: Path, m
         assert not any("degraded" in line or "cannot be written" in line for line in server.lines)
 
 
-@pytest.mark.parametrize("left", [10, 3], ids=["connections are closed", "connections wait"])
+@pytest.mark.parametrize("left", further([10, 3]), ids=["connections are closed", "connections wait"])
 def test_a_server_out_of_descriptors_says_so_once_and_rests(tmp_path: Path, left: int) -> None:
     with RunningServer(tmp_path / "journal") as server, ExitStack() as stack, Bystanders(server) as bystanders:
         soft, hard = resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE)

@@ -23,6 +23,7 @@ from bussrv.wire import spp
 from tests.attacks.failing_disk import FAULTS, FailingDisk, read_only
 from tests.end_to_end.failed_disk import assert_failed_twice
 from tests.end_to_end.linked import tracebacks
+from tests.forked import ForkedServer
 from tests.hosts import HOSTS, listening_on, needs_host
 from tests.size import further
 
@@ -121,7 +122,8 @@ def run(tmp_path: Path, host: str) -> Callable[..., None]:
     ) -> None:
         journal = tmp_path / "journal"
         always = ["--services", "off", "--journal-min-free", "1", *listening_on(host)]
-        with RunningServer(journal, [*always, *options], environment) as server, ExitStack() as stack:
+        start = RunningServer if environment else ForkedServer
+        with start(journal, [*always, *options], environment) as server, ExitStack() as stack:
             clients = Clients(server, host, stack)
             kept = ["tv"]
             for number in range(2):

@@ -28,6 +28,8 @@ from tests.journal.support import FakeClock
 from tests.journal.test_witnesses import KEY, MINUTE, ONE, TWO, Server, honest
 from tests.tamperings.copies import Copy
 
+pytestmark = pytest.mark.dear
+
 QUORUM = Quorum((ONE.verifier, TWO.verifier), 2)
 NOW = FakeClock().utc() + 10 * GRACE
 OURS = {"not-witnessed", "other-history", "broken-tree", "bad-manifest"}

@@ -55,7 +55,7 @@ def providing(server: RunningServer, command: list[str]) -> Iterator[None]:
 @pytest.mark.skipif(MISSING, reason=REASON)
 def test_a_message_of_mosquitto_comes_to_mosquitto(tmp_path: Path) -> None:
     listening, publishing = TALK.splitlines()
-    with RunningServer(tmp_path / "journal", options=options()) as server:
+    with ForkedServer(tmp_path / "journal", options=options()) as server:
         port = str(server.port("mqtt"))
         words = [*listening.replace("1883", port).replace("'", "").split(), "-C", "1", "-d"]
         with subprocess.Popen(["stdbuf", "-oL", *words], stdout=subprocess.PIPE, text=True) as process:
@@ -105,5 +105,5 @@ def test_a_program_answers_requests_over_mqtt(server: RunningServer) -> None:
 
 def test_clients_over_websocket_are_served_as_the_page_says(tmp_path: Path) -> None:
     options = OVER_WEBSOCKET.replace(":1883", ":0").replace("7892", "0").split()[3:]
-    with RunningServer(tmp_path / "journal", options=options) as server, Paho(server, "websocket", "page") as page:
+    with ForkedServer(tmp_path / "journal", options=options) as server, Paho(server, "websocket", "page") as page:
         assert page.code == 0

@@ -19,6 +19,7 @@ from bussrv.uplink.nats.settings import PASSWORD
 from examples.demo.cluster import main
 from tests.docs.commands import says
 from tests.docs.pages import blocks, page, rows
+from tests.forked import ForkedServer
 from tests.uplink.nats_cluster import NatsCluster
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(120)]
@@ -56,7 +57,7 @@ def test_the_commands_of_the_page(nats: NatsCluster, place: Path, tmp_path: Path
             options = server.replace("unix:/run/bussrv/servers", socket).replace(
                 "--server-id hall", f"--server-id {name}"
             )
-            running.append(RunningServer(tmp_path / name, options.split()[3:]))
+            running.append(ForkedServer(tmp_path / name, options.split()[3:]))
             uplinks.append(RunningUplink(*command.replace("unix:/run/bussrv/servers", socket).split()[2:]))
         uplinks[0].wait_for("cellar has joined")
         assert says("\n".join(uplinks[0].lines), "\n".join(shown))

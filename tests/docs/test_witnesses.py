@@ -11,10 +11,10 @@ import pytest
 
 from bussrv.cli.commands.operate.witness import witness as command
 from bussrv.events import SealRefused, SealWitnessed, event_name
-from bussrv.testing.server import RunningServer
 from tests.docs.commands import examples, says
 from tests.docs.pages import blocks, rows
 from tests.docs.test_how_to import ENVIRONMENT
+from tests.forked import ForkedServer
 from tests.witness.test_program import running
 from tests.witness.test_witnessed import await_line, cosigned_sizes
 
@@ -36,7 +36,7 @@ def test_a_journal_is_cosigned_as_the_page_says(tmp_path: Path) -> None:
     keygen, start = begin.replace("/etc/bussrv/hall.key", str(tmp_path / "hall.key")).splitlines()
     journal = tmp_path / "bussrv-journal"
     shell(keygen, tmp_path)
-    with RunningServer(journal, options_of(start)) as server:
+    with ForkedServer(journal, options_of(start)) as server:
         assert server.stop() == 0
     key = shell(show, tmp_path).strip()
     keygen, serve = attend.splitlines()
@@ -48,7 +48,7 @@ def test_a_journal_is_cosigned_as_the_page_says(tmp_path: Path) -> None:
     with running(tmp_path, log_keys=[key]) as witness:
         (option, value) = options_of(ask)[-2:]
         wanted = re.sub(r"\S+ \S+", f"http://127.0.0.1:{witness.port} {witness.keys[0].text}", value)
-        with RunningServer(journal, [*options_of(start), option, wanted]) as server:
+        with ForkedServer(journal, [*options_of(start), option, wanted]) as server:
             await_line(server, "the witness attic.example/w1 cosigned")
             assert server.stop() == 0
         assert len(cosigned_sizes(journal, witness.keys)) == 1
@@ -57,7 +57,7 @@ def test_a_journal_is_cosigned_as_the_page_says(tmp_path: Path) -> None:
     shell(keygen, tmp_path)
     free = ("--witness-listen", "tcp:0:interface=127.0.0.1")
     named = [key if each.startswith("hall.example/journal+") else each for each in options_of(start)]
-    with RunningServer(tmp_path / "barn", [*named, *free]) as server:
+    with ForkedServer(tmp_path / "barn", [*named, *free]) as server:
         await_line(server, "verifier key barn.example/w1+")
         assert server.stop() == 0
     assert (tmp_path / "barn.witness").is_dir()

@@ -31,7 +31,7 @@ def test_paho_speaks_over_websocket_as_over_tcp(tmp_path: Path, version: int) ->
     """With a server that is started as users start it."""
     journal, large = tmp_path / "journal", os.urandom(200_000)
     with (
-        RunningServer(journal, ["--mqtt", "0", "--websocket", "0"]) as server,
+        ForkedServer(journal, ["--mqtt", "0", "--websocket", "0"]) as server,
         Paho(server, "websocket", "page", version) as page,
         Paho(server, "mqtt", "wired", version) as wired,
     ):

@@ -15,6 +15,7 @@ from bussrv import events as ev
 from bussrv.errors import JournalError, JournalUnavailable
 from bussrv.journal import batch as batch_module
 from bussrv.journal import upkeep as upkeep_module
+from bussrv.journal import verify as verify_module
 from bussrv.journal.batch import BatchWriter
 from bussrv.journal.files import PRIVATE, Files
 from bussrv.journal.lock import JournalLock, Locked
@@ -370,6 +371,8 @@ KINDS = [
 def test_what_other_programs_do_is_said_and_takes_nothing_away(tmp_path, monkeypatch, noticed):
     for module in (batch_module, upkeep_module):
         monkeypatch.setattr(module, "PULSE", 0.01)
+    # Nobody is about to seal anything when the journal is verified.
+    monkeypatch.setattr(verify_module, "PATIENCE", 0.0)
     monkeypatch.setattr(batch_module, "CHECKED", HOUR if noticed == "after a change" else 0)
 
     def check(row):

@@ -144,6 +144,7 @@ def test_each_of_three_reaches_each(nats_cluster: NatsCluster) -> None:
         assert hear(source, target, b"hello") == [b"hello"]
 
 
+@pytest.mark.long
 def test_a_killed_leader_is_replaced_and_returns(nats_cluster: NatsCluster) -> None:
     make_stream(nats_cluster)
     killed = nats_cluster.leader

@@ -16,6 +16,7 @@ from bussrv.journal.manifest_file import read_manifest
 from bussrv.testing.server import RunningServer
 from bussrv.transparency.notes import VerifierKey
 from bussrv.transparency.witnessing import cosignatures_in
+from tests.forked import ForkedServer
 from tests.witness.test_program import COMMAND, running
 
 pytestmark = pytest.mark.processes
@@ -52,14 +53,14 @@ def test_seals_are_cosigned_and_an_older_disk_is_refused(tmp_path: Path) -> None
     journal, key = tmp_path / "journal", tmp_path / "hall.key"
     generate(key)
     signed = ("--journal-key", str(key), "--journal-origin", "hall.example/journal")
-    with RunningServer(journal, signed) as server:
+    with ForkedServer(journal, signed) as server:
         server.stop()
     log = told("checkpoint", str(journal), "--verifier-key")
     with running(tmp_path, log_keys=[log]) as witness:
         options = (*signed, "--witness", f"http://127.0.0.1:{witness.port} {witness.keys[0].text}")
 
         def run(awaited: str) -> None:
-            with RunningServer(journal, options) as server:
+            with ForkedServer(journal, options) as server:
                 await_line(server, awaited)
                 assert server.stop() == 0
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bussrv.testing.server import RunningServer
+from tests.forked import ForkedServer
 
 COMMAND = shutil.which("schemathesis", path=Path(sys.executable).parent)
 
@@ -25,7 +25,7 @@ STREAMS = "^/api/v1/(events|live|tap)$"
 @pytest.mark.timeout(600)
 @pytest.mark.skipif(COMMAND is None, reason="schemathesis is not installed")
 def test_it_answers_as_its_description_says(tmp_path: Path) -> None:
-    with RunningServer(tmp_path / "journal", ROOM) as server:
+    with ForkedServer(tmp_path / "journal", ROOM) as server:
         token = (tmp_path / "journal.admin-token").read_text().strip()
         host, port = server.addresses["admin"]
         command = [

@@ -24,7 +24,6 @@ from bussrv.journal.reading import read_journal
 from bussrv.journal.record import encode
 from bussrv.journal.segment import list_segments
 from bussrv.registry.state.history import snapshots
-from bussrv.testing.server import RunningServer
 from bussrv.transparency.checkpoints import parse_checkpoint
 from tests.admin.test_running import get
 from tests.attacks.bystanders import Bystanders
@@ -173,7 +172,7 @@ def test_a_server_tells_of_its_past(journal: Path, histories: dict[str, list[byt
 @pytest.mark.timeout(300)
 def test_bystanders_do_not_wait_for_readers_of_the_journal(tmp_path: Path) -> None:
     assert main(["journal", "synth", str(tmp_path / "journal"), "--events", "300000"]) == 0
-    with RunningServer(tmp_path / "journal") as server, Bystanders(server) as bystanders:
+    with ForkedServer(tmp_path / "journal") as server, Bystanders(server) as bystanders:
         with bystanders.during() as waits:
             for path in ("/api/v1/sessions/none/history", "/api/v1/registry?at=250000"):
                 assert get(server, path)[0] in (200, 503)

@@ -113,7 +113,7 @@ def test_what_the_policy_denies_is_refused_and_counted(guarded: ForkedServer, br
     ("service", "user", "secret", "sentence"),
     [
         ("radio", "ann", "ann", "not-allowed"),
-        ("tv", "ann", "wrong", "the server does not take the uplink: "),
+        pytest.param("tv", "ann", "wrong", "the server does not take the uplink: ", marks=pytest.mark.long),
     ],
 )
 def test_an_uplink_that_may_not_subscribe_ends(

@@ -9,8 +9,8 @@ from pathlib import Path
 from types import TracebackType
 
 from bussrv.client.aio import Bus, connect
-from bussrv.testing.server import RunningServer
 from bussrv.testing.uplink import RunningUplink
+from tests.forked import ForkedServer
 
 
 class Site:
@@ -36,7 +36,7 @@ class Site:
         """The first time on a free port, then on the same."""
         ports = ["--objects", str(self._port)]
         names = ["--server-id", self.name, "--servers", "0", "--link-allow", "127.0.0.1"]
-        self.server = RunningServer(self._directory / "journal", [*names, *ports, "--mqtt", "0", "--admin", "off"])
+        self.server = ForkedServer(self._directory / "journal", [*names, *ports, "--mqtt", "0", "--admin", "off"])
         self._port = self.server.port("objects")
 
     def start_uplink(self, *further: str) -> None:

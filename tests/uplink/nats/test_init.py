@@ -75,7 +75,7 @@ def test_a_new_server_joins_a_net(
     async def test(port: int, cellar: Site) -> None:
         tls = Tls(ca=hall / texts.AUTHORITY)
         async with (
-            connect(f"buss://localhost:{port}", user="ann", secret=secret, tls=tls) as ann,
+            connect(f"buss://localhost:{port}", user="ann", secret=secret, tls=tls, timeout=PATIENCE) as ann,
             cellar.client() as other,
             ann.serve("door", answer),
             other.serve("gate", answer),

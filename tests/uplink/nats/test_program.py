@@ -147,6 +147,7 @@ def counted(site: Site, what: str) -> int:
     return int(site.uplink.lines[-1].partition(f"{what} ")[2].partition(",")[0])
 
 
+@pytest.mark.long
 def test_of_a_node_that_is_killed_each_loss_is_counted(tmp_path: Any, nats_cluster: NatsCluster) -> None:
     with joined(tmp_path, "ab", [[url] for url in nats_cluster.urls[:2]]) as (a, b):
         stream: list[Stream] = []
@@ -375,6 +376,7 @@ POISON += [b"HPUB bus.%%b.reg.b %d %d\r\n%bx\r\n" % (len(HEADERS), len(HEADERS) 
 POISON += [b"PUB bus.%b.beat.c 27\r\n" + b'{"boot":"c","n":1,"x":"yyy"}'[:27] + b"\r\n", b"PUB bus.%b.ask.a 0\r\n\r\n"]
 
 
+@pytest.mark.long
 def test_what_strangers_publish_stops_nobody(tmp_path: Any, nats_server: NatsCluster) -> None:
     """Neither those who hear it, nor those who read it later from where NATS keeps it."""
     with joined(tmp_path, "ab", nats_server.urls) as (a, b):
