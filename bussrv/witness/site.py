@@ -11,7 +11,6 @@ from collections import Counter
 from typing import Any
 
 from twisted.internet.interfaces import IAddress
-from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 from twisted.protocols.policies import ProtocolWrapper, WrappingFactory
 from twisted.python.failure import Failure
@@ -20,6 +19,7 @@ from twisted.web.server import NOT_DONE_YET, Request, Site
 
 from bussrv.counts.throttle import LOG_BURST, LOG_RATE, Throttle
 from bussrv.transparency.witnessing import CONFLICT, INCONSISTENT, SIZE_TYPE, Rejection, parse_submission
+from bussrv.turns.threads import Threads
 from bussrv.witness.witness import Witness
 
 MOST_BODY = 1 << 18
@@ -86,7 +86,8 @@ class WitnessResource(Resource):
     def __init__(self, witness: Witness, reactor: Any) -> None:
         super().__init__()
         self._witness = witness
-        self._reactor = reactor
+        # One, since a witness judges one submission after the other, and others need the processor.
+        self._thread = Threads(reactor, "bussrv-witness", 1)
         self._waiting = 0
         self._warnings = Throttle(LOG_RATE, LOG_BURST, reactor.seconds)
         self.counts: Counter[int] = Counter()
@@ -108,8 +109,7 @@ class WitnessResource(Resource):
             return self._answer(request, 503, "too many submissions wait\n")
         body = b"" if request.content is None else request.content.read()
         self._waiting += 1
-        done = deferToThreadPool(self._reactor, self._reactor.getThreadPool(), self._cosigned, body)
-        done.addBoth(self._finish, request)
+        self._thread(self._cosigned, body).addBoth(self._finish, request)
         return NOT_DONE_YET
 
     def _cosigned(self, body: bytes) -> str:

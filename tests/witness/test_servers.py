@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import http.client
 import os
 import re
 import shutil
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,12 +18,14 @@ from bussrv.journal.files import Files
 from bussrv.journal.keys import generate, read_private
 from bussrv.server.running.cosigning import directory
 from bussrv.transparency.cosignatures import SigningKey, has_ml_dsa, signed_by
-from bussrv.transparency.notes import COSIGNATURE, ED25519, ML_DSA_44, VerifierKey, parse_key, parse_note
-from bussrv.transparency.witnessing import CONFLICT, Rejection
+from bussrv.transparency.notes import COSIGNATURE, ED25519, ML_DSA_44, Note, VerifierKey, parse_key, parse_note
+from bussrv.transparency.witnessing import CONFLICT, Rejection, Submission
 from bussrv.witness.memory import WitnessMemory
 from bussrv.witness.witness import Witness
 from tests.admin.test_running import get
+from tests.attacks.bystanders import Bystanders
 from tests.forked import ForkedServer, refused
+from tests.size import sized
 from tests.witness.logs import Log
 from tests.witness.test_witnessed import await_line, cosigned_sizes, events, told
 
@@ -140,6 +144,37 @@ def test_a_reload_names_other_journals(tmp_path: Path) -> None:
         run_hall(tmp_path, attic, journal, "the witness attic.example/w1 cosigned")
         attic.stop()
     assert directory(tmp_path / "attic").is_dir()
+
+
+def test_a_flood_of_submissions_makes_no_client_wait(tmp_path: Path) -> None:
+    """A stranger has a checkpoint that is signed, and repeats it as often as possible, as large as possible."""
+    log = Log(entries=[b"%d" % number for number in range(9)])
+    note = log.checkpoint(9)
+    heavy = Submission(3, (bytes(32),) * 63, Note(note.text, note.signatures * 64)).encode()
+    answered: list[int] = []
+
+    def flood(port: int) -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+        for _ in range(sized(40, 20)):
+            connection.request("POST", "/add-checkpoint", heavy)
+            answer = connection.getresponse()
+            answer.read()
+            answered.append(answer.status)
+        connection.close()
+
+    with Attic(tmp_path, "--witness-for", log.key.verifier.text) as attic, Bystanders(attic) as bystanders:
+        port = int(attic.asked_as.partition(" ")[0].rpartition(":")[2])
+
+        def attack() -> None:
+            threads = [threading.Thread(target=flood, args=(port,)) for _ in range(10)]
+            for each in threads:
+                each.start()
+            for each in threads:
+                each.join()
+
+        bystanders.expect_no_wait(attack, bystanders.watch(0.5), 3)
+    assert set(answered) <= {409, 503}
+    assert 409 in answered
 
 
 def test_a_server_that_cannot_be_a_witness_says_why(tmp_path: Path) -> None:
