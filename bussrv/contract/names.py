@@ -84,9 +84,9 @@ from bussrv.spool.entries import RemoveUpTo as RemoveUpTo
 from bussrv.spool.entries import Replace as Replace
 from bussrv.spool.entries import Written as Written
 from bussrv.spool.interfaces import ISpool as ISpool
-from bussrv.spool.rounds import Receiver as Receiver
+from bussrv.spool.merging import Receiver as Receiver
+from bussrv.spool.merging import ToAll as ToAll
 from bussrv.spool.rounds import Rounds as Rounds
-from bussrv.spool.rounds import ToAll as ToAll
 from bussrv.turns.reactor_turn import EndOfReactorTurn as EndOfReactorTurn
 from bussrv.turns.slices import Slices as Slices
 from bussrv.turns.slices import by_steps as by_steps

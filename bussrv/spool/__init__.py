@@ -10,9 +10,11 @@ for the first time.
 - ``file``: the file of a spool: opened for one server, checked, set aside if it is damaged
 - ``forgetting``: removing what is kept for a person, also while a server uses the spool
 - ``interfaces``: the requests that wire formats may make of a spool
+- ``merging``: what one writer changes in a turn, put together into few changes
 - ``rounds``: what many writers change, in rounds of bounded size, and the writers in turn
 - ``spool``: one thread, one commit for everything that queued up meanwhile
-- ``store``: owners and entries as tables: each change, each reading
+- ``store``: a spool as transactions: changes, readings, what expires, and the file tidied up
+- ``tables``: owners and entries as tables: each change of them
 - ``undo``: what takes changes in memory back
 
 Tests: ``tests/spool``.

@@ -10,16 +10,17 @@ What is published in a turn may get its changes at the end of it, when the bus h
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any
 
 from msgspec import Struct
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from bussrv.spool.entries import Append, AppendToAll, Change, Put, Written
+from bussrv.spool.entries import Append, Change, Written
 from bussrv.spool.interfaces import ISpool
+from bussrv.spool.merging import ADDING, Alone, Changes, Made, Receiver, Taker, ToAll
 from bussrv.turns.in_turn import InTurn
 from bussrv.turns.reactor_turn import EndOfReactorTurn
 from bussrv.turns.slices import Slices, by_steps
@@ -27,15 +28,6 @@ from bussrv.turns.slices import Slices, by_steps
 MOST_CHANGES = 256
 """A round begins nothing further when it has so many changes, and there is no further round while the spool has so many
 to write: two full ones at most."""
-
-FEW = 16
-"""Entries for fewer owners are added one by one, also if they have their payload in common."""
-
-MOST_OWNERS = 1024
-"""So many owners at most have entries in common. For more there are several changes."""
-
-OWNERS_A_CHANGE = 4
-"""Entries in common count as a change for each so many owners, and one more."""
 
 MOST_BYTES = 1 << 20
 """The same for the bytes of entries."""
@@ -55,171 +47,6 @@ MOST_EXPECTED = 1 << 16
 RETRY = 1.0
 """After so many seconds a change that failed is tried again, if it has to be made."""
 
-Taker = Callable[[int], object]
-"""Is told the number of an entry that is durable; 0: it was dropped, or could not be written."""
-
-
-_ADDING = Append, AppendToAll, Put
-
-
-class Receiver(Protocol):
-    """Gets an entry of its own of those that are added for many.
-
-    :ivar owner: its owner in the spool.
-    """
-
-    owner: str
-
-    def written(self, entry: ToAll, number: int) -> object:
-        """Its entry is durable. The number is 0 if it could not be written, or was dropped alone."""
-
-
-class ToAll(Struct, eq=False):
-    """An entry for each of many owners. If it has no room there, or its owner is gone, it is dropped.
-
-    :ivar head: what precedes the payload.
-    :ivar payload: if others have the same object, it is kept once.
-    :ivar receivers: more may be added until the turn is over: see :attr:`Rounds.turn`.
-    """
-
-    kind: str
-    head: bytes
-    payload: bytes
-    receivers: list[Receiver]
-    expires: int | None = None
-
-
-class _Alone(Struct, eq=False):
-    """The receiver of an entry that is added alone."""
-
-    owner: str
-    taker: Taker
-
-    def written(self, entry: Any, number: int) -> object:
-        return self.taker(number)
-
-
-class _Made(Struct, eq=False):
-    """A change for a round.
-
-    :ivar receivers: who is told the numbers of its entries.
-    :ivar entries: what each of them was sent.
-    """
-
-    change: Change
-    receivers: Sequence[Receiver] = ()
-    entries: Sequence[Any] = ()
-
-    @property
-    def count(self) -> int:
-        """What it counts."""
-        return 1 + (len(self.receivers) // OWNERS_A_CHANGE if isinstance(self.change, AppendToAll) else 0)
-
-    @property
-    def size(self) -> int:
-        """The bytes of entries that it writes."""
-        return len(self.change.payload) if isinstance(self.change, _ADDING) else 0
-
-
-class _Together(Struct, eq=False):
-    """Entries with the same payload, each for another owner."""
-
-    receivers: list[Receiver] = []
-    entries: list[ToAll] = []
-
-    def made(self) -> Iterator[_Made]:
-        """The changes, as few as can be."""
-        if len(self.receivers) < FEW:
-            for receiver, each in zip(self.receivers, self.entries, strict=True):
-                payload = each.head + each.payload
-                entry = Append(
-                    owner=receiver.owner, kind=each.kind, payload=payload, expires=each.expires, or_drop=True
-                )
-                yield _Made(entry, [receiver], [each])
-            return
-        for begin in range(0, len(self.receivers), MOST_OWNERS):
-            receivers = self.receivers[begin : begin + MOST_OWNERS]
-            entries = self.entries[begin : begin + MOST_OWNERS]
-            to_all = AppendToAll(
-                owners=tuple([each.owner for each in receivers]),
-                kind=entries[0].kind,
-                heads=tuple([each.head for each in entries]),
-                payload=entries[0].payload,
-                expires=entries[0].expires,
-            )
-            yield _Made(to_all, receivers, entries)
-
-
-class _Merging:
-    """Puts together what has the same payload. The entries of each owner stay in their order."""
-
-    def __init__(self) -> None:
-        self._places: list[_Together | _Made] = []
-        self._last: dict[str, int] = {}  # by owner, the place of its last entry
-        self._latest: dict[tuple[int, str, int | None], int] = {}  # by what they have in common, their last place
-
-    def put(self, part: ToAll | _Made) -> None:
-        """The next one."""
-        if isinstance(part, _Made):
-            if isinstance(part.change, Append):
-                self._last[part.change.owner] = len(self._places)
-            self._places.append(part)
-            return
-        in_common, last = (id(part.payload), part.kind, part.expires), self._last
-        place = self._latest.get(in_common, -1)
-        if place < 0 or any(last.get(each.owner, -1) >= place for each in part.receivers):
-            place = self._latest[in_common] = len(self._places)
-            self._places.append(_Together())
-        together = self._places[place]
-        assert isinstance(together, _Together)
-        together.receivers += part.receivers
-        together.entries += [part] * len(part.receivers)
-        last.update(dict.fromkeys([each.owner for each in part.receivers], place))
-
-    def made(self) -> Iterator[_Made]:
-        """The changes."""
-        for each in self._places:
-            if isinstance(each, _Made):
-                yield each
-            else:
-                yield from each.made()
-
-
-class _Changes(Struct, eq=False):
-    """The changes of one writer in one turn of the reactor.
-
-    :ivar parts: those of the turn that is not over.
-    :ivar changes: all of them when it is.
-    :ivar count: how many changes and entries they are.
-    :ivar size: the bytes of payloads.
-    :ivar is_whole: whether they go into one round.
-    :ivar begun: how many of them are in rounds.
-    :ivar waiting: who is told when all of them are durable.
-    :ivar failure: why some of them were not made.
-    """
-
-    writer: str
-    parts: list[ToAll | _Made] = []
-    changes: list[_Made] = []
-    count: int = 0
-    size: int = 0
-    is_whole: bool = False
-    begun: int = 0
-    waiting: list[Deferred[None]] = []
-    failure: Exception | None = None
-
-    def end_turn(self) -> None:
-        """Nothing more comes in this turn."""
-        merging = _Merging()
-        for each in self.parts:
-            merging.put(each)
-            self.count += len(each.receivers) if isinstance(each, ToAll) else 1
-        self.parts = []
-        self.changes += merging.made()
-        self.size += sum(
-            {id(each.change.payload): each.size for each in self.changes if isinstance(each.change, _ADDING)}.values()
-        )
-
 
 class _Round(Struct, eq=False):
     """A round. The spool's waiter.
@@ -232,9 +59,9 @@ class _Round(Struct, eq=False):
     """
 
     rounds: Rounds
-    changes: list[_Made] = []
-    parts: list[_Changes] = []
-    ended: list[_Changes] = []
+    changes: list[Made] = []
+    parts: list[Changes] = []
+    ended: list[Changes] = []
     count: int = 0
     size: int = 0
     numbers: tuple[int, ...] | None = None
@@ -248,7 +75,7 @@ class _Round(Struct, eq=False):
         """They were not made."""
         for each in self.parts:
             each.failure = each.failure or fail
-        self.numbers = (0,) * sum(isinstance(each.change, _ADDING) for each in self.changes)
+        self.numbers = (0,) * sum(isinstance(each.change, ADDING) for each in self.changes)
         self.rounds.settled()
 
 
@@ -284,9 +111,9 @@ class Rounds:
         self._address_of = address_of
         self._failed = failed
         self._end_of_turn = EndOfReactorTurn(self._turn_ends, reactor)
-        self._turn: dict[str, _Changes] = {}
-        self._writers: dict[str, deque[_Changes]] = {}  # what is to be put into rounds
-        self._last: dict[str, _Changes] = {}  # the last of each writer that nobody was told of yet
+        self._turn: dict[str, Changes] = {}
+        self._writers: dict[str, deque[Changes]] = {}  # what is to be put into rounds
+        self._last: dict[str, Changes] = {}  # the last of each writer that nobody was told of yet
         self._little: InTurn[str] = InTurn()
         self._much: InTurn[str] = InTurn()
         self._is_for_much = False
@@ -308,7 +135,7 @@ class Rounds:
 
     def append(self, writer: str, entry: Append, taker: Taker) -> None:
         """Add an entry."""
-        self._of(writer).parts.append(_Made(entry, [_Alone(entry.owner, taker)], [entry]))
+        self._of(writer).parts.append(Made(entry, [Alone(entry.owner, taker)], [entry]))
 
     def append_to_all(self, writer: str, entry: ToAll) -> None:
         """Add an entry for each of many owners."""
@@ -316,7 +143,7 @@ class Rounds:
 
     def change(self, writer: str, change: Change) -> None:
         """Make a change."""
-        self._of(writer).parts.append(_Made(change))
+        self._of(writer).parts.append(Made(change))
 
     def change_with_all(self, writer: str, change: Change) -> None:
         """Make a change together with all others of the writer since :meth:`cut`, or the beginning of the turn."""
@@ -337,10 +164,10 @@ class Rounds:
             self._queue(self._turn.pop(writer))
             self._make()
 
-    def _of(self, writer: str) -> _Changes:
+    def _of(self, writer: str) -> Changes:
         found = self._turn.get(writer)
         if found is None:
-            found = self._turn[writer] = _Changes(writer)
+            found = self._turn[writer] = Changes(writer)
             self._end_of_turn.wait()
         return found
 
@@ -367,7 +194,7 @@ class Rounds:
             self._queue(each)
         self._make()
 
-    def _queue(self, changes: _Changes) -> None:
+    def _queue(self, changes: Changes) -> None:
         writer = changes.writer
         changes.end_turn()
         self._count += changes.count
@@ -426,7 +253,7 @@ class Rounds:
                 del self._writers[writer]
         return made
 
-    def _take(self, changes: _Changes, made: _Round) -> bool:
+    def _take(self, changes: Changes, made: _Round) -> bool:
         """Put changes into a round. :returns: whether they are all in rounds now."""
         until = made.count + A_TURN
         for each in islice(changes.changes, changes.begun, None):
@@ -462,7 +289,7 @@ class Rounds:
             settled = self._told.popleft()
             numbers = iter(settled.numbers or ())
             for made in settled.changes:
-                first = next(numbers) if isinstance(made.change, _ADDING) else 0
+                first = next(numbers) if isinstance(made.change, ADDING) else 0
                 for place, receiver in enumerate(made.receivers):
                     self._tell(receiver, made.entries[place], first and first + place)
                     yield
@@ -476,7 +303,7 @@ class Rounds:
         except Exception:
             self._failed()
 
-    def _tell_ended(self, changes: _Changes) -> Iterator[None]:
+    def _tell_ended(self, changes: Changes) -> Iterator[None]:
         if self._last.get(changes.writer) is changes:
             del self._last[changes.writer]
         for each in changes.waiting:

@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bussrv.errors import SpoolUnavailable
-from bussrv.spool import rounds as spool_rounds
+from bussrv.spool import merging
 from bussrv.spool.entries import Append, Change, Claim, Written
 from bussrv.spool.interfaces import SpoolWaiter
-from bussrv.spool.rounds import A_TURN, MOST_CHANGES, Rounds, ToAll
+from bussrv.spool.merging import ToAll
+from bussrv.spool.rounds import A_TURN, MOST_CHANGES, Rounds
 from tests.formats.network import Network
 
 
@@ -169,7 +170,7 @@ def test_entries_in_common_are_those_that_each_was_sent(sends: list[Any], most: 
     receivers = [Receiver(str(number)) for number in range(40)]
     network.bus.spool.write([Claim(owner=each.owner, address="10.0.0.1") for each in receivers])
     rounds = rounds_of(network)
-    with patch.object(spool_rounds, "MOST_OWNERS", 16 + most):
+    with patch.object(merging, "MOST_OWNERS", 16 + most):
         for (writer, payload, is_same, numbers, is_all), then in sends:
             chosen = receivers if is_all else [receivers[number] for number in numbers]
             if writer == "b":  # Another writer's are in order among themselves only.

@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from bussrv import events as ev
 from bussrv.formats.mqtt import publishing
-from bussrv.spool import rounds
+from bussrv.spool import merging
 from bussrv.wire.mqtt import packets
 from bussrv.wire.mqtt.packets import VERSION_5, Properties, WantedFilter
 from tests.formats.mqtt.durable.clients import Publisher, Subscriber
@@ -25,7 +25,7 @@ from tests.journal.support import fold
 
 TOPIC = "tv"
 TOGETHER = publishing.MOST_TOGETHER
-FEW = rounds.FEW
+FEW = merging.FEW
 
 
 class Client:
@@ -79,7 +79,7 @@ class DurableSessions(RuleBasedStateMachine):
     @initialize(qos=st.sampled_from([1, 2]), together=st.sampled_from([1, TOGETHER]), few=st.sampled_from([1, FEW]))
     def begin(self, qos: int, together: int, few: int) -> None:
         publishing.MOST_TOGETHER = together
-        rounds.FEW = few
+        merging.FEW = few
         self.network = Network(mqtt_session_expiry=1000)
         self.qos = qos
         self.has_failed = False
@@ -165,7 +165,7 @@ class DurableSessions(RuleBasedStateMachine):
             assert each.is_away != client.is_connected or client.peer is None or not client.is_present
 
     def teardown(self) -> None:
-        publishing.MOST_TOGETHER, rounds.FEW = TOGETHER, FEW
+        publishing.MOST_TOGETHER, merging.FEW = TOGETHER, FEW
         if not hasattr(self, "network"):
             return
         spool = self.network.bus.spool
