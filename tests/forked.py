@@ -18,6 +18,7 @@ import struct
 import subprocess
 import sys
 import threading
+import warnings
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -101,6 +102,7 @@ class ForkedProcess:
     """
 
     stdout: TextIO
+    stderr: TextIO
 
     def __init__(self, status: socket.socket) -> None:
         self._status = status
@@ -145,18 +147,22 @@ class ForkedServer(RunningServer):
     """A server that is not started as a user would, but is one from then on."""
 
     def _spawn(self, command: list[str], environment: Mapping[str, str]) -> ForkedProcess:  # type: ignore[override]
-        return _forked(command[len(TWISTD) :], environment)
+        return forked(command[len(TWISTD) :], environment)
 
 
 def forked_module(name: str, *arguments: str) -> ForkedProcess:
     """``python -m`` with the name of a module and arguments. Its standard error is that of this process."""
-    return _forked(arguments, os.environ, name, 2)
+    return forked(arguments, os.environ, name, 2)
 
 
-def _forked(
+def forked(
     arguments: Sequence[str], environment: Mapping[str, str], module: str = "", errors: int | None = None
 ) -> ForkedProcess:
-    """:param errors: a descriptor for standard error; by default it goes where standard output does."""
+    """A process of the nursery in this directory.
+
+    :param module: what is run instead of ``twistd``, as by ``python -m``.
+    :param errors: a descriptor for standard error; by default it goes where standard output does.
+    """
     readable, writable = os.pipe()
     try:
         said = writable if errors is None else errors
@@ -264,9 +270,13 @@ def main(channel: socket.socket) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while (asked := _request(channel)) is not None:
         request, (status, log, errors) = asked
+        if request["module"]:
+            import_module(request["module"])
         if _is_server(status, log, errors):
             _become(request, log, errors)
             if request["module"]:
+                # It is imported, too, so that the next one need not be.
+                warnings.simplefilter("ignore", RuntimeWarning)
                 runpy.run_module(request["module"], run_name="__main__")
             else:
                 sys.modules["twisted.scripts.twistd"].run()

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from types import TracebackType
 
 COMMAND = (sys.executable, "-c", "import sys; from bussrv.cli.main import main; sys.exit(main())", "uplink")
@@ -22,9 +23,12 @@ class RunningUplink:
     def __init__(self, *arguments: str) -> None:
         self.lines: list[str] = []
         self._said = threading.Condition()
-        self.process = subprocess.Popen([*COMMAND, *arguments], stderr=subprocess.PIPE, text=True)
+        self.process = self._spawn(arguments)
         self._reading = threading.Thread(target=self._read, name="uplink-log", daemon=True)
         self._reading.start()
+
+    def _spawn(self, arguments: Sequence[str]) -> subprocess.Popen[str]:
+        return subprocess.Popen([*COMMAND, *arguments], stderr=subprocess.PIPE, text=True)
 
     def _read(self) -> None:
         assert self.process.stderr is not None

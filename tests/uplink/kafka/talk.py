@@ -6,8 +6,8 @@ from aiokafka.structs import ConsumerRecord
 
 from bussrv.client.aio import Subscription
 from bussrv.client.events import Gap, Message
-from bussrv.testing.uplink import RunningUplink
 from tests.forked import ForkedServer
+from tests.forked_uplink import ForkedUplink
 from tests.uplink.kafka.broker import Broker
 
 PATIENCE = 30.0
@@ -17,9 +17,9 @@ def address(server: ForkedServer) -> str:
     return f"bus://127.0.0.1:{server.port('objects')}"
 
 
-def joined(server: ForkedServer, broker: Broker, prefix: str, *arguments: str) -> RunningUplink:
+def joined(server: ForkedServer, broker: Broker, prefix: str, *arguments: str) -> ForkedUplink:
     """An uplink that runs, and has subscribed."""
-    return RunningUplink(broker.url, "--bus", address(server), "--id", "hall", "--prefix", prefix, *arguments)
+    return ForkedUplink(broker.url, "--bus", address(server), "--id", "hall", "--prefix", prefix, *arguments)
 
 
 def headers_of(record: ConsumerRecord) -> dict[str, bytes]:

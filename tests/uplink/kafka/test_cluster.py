@@ -14,10 +14,10 @@ import pytest
 from aiokafka.errors import AuthenticationFailedError, KafkaConnectionError
 
 from bussrv.errors import ConfigError
-from bussrv.testing.uplink import RunningUplink
 from bussrv.uplink.kafka.cluster import ClientTls, Cluster, Sasl, parse
 from bussrv.uplink.kafka.faults import lasting
 from tests.certificates import Authority
+from tests.forked_uplink import ForkedUplink
 from tests.journal.kept import Kept
 from tests.uplink.kafka.broker import Broker
 
@@ -65,7 +65,7 @@ def test_events_go_over_tls(secure: Broker, authority: Authority, place: Path, j
         str(pair.key),
     )
     # The broker creates the topic.
-    with RunningUplink(secure.url, "--events", "--journal", str(journal), *files, "--metrics", "0") as uplink:
+    with ForkedUplink(secure.url, "--events", "--journal", str(journal), *files, "--metrics", "0") as uplink:
         assert "127.0.0.1:" in uplink.wait_for("metrics on")
         uplink.wait_for("after record 0")
         server.end()

@@ -19,13 +19,13 @@ from bussrv.journal.batch import Rotation
 from bussrv.journal.chain import line_hash
 from bussrv.journal.reading import read_end
 from bussrv.journal.upkeep import UpkeepPolicy
-from bussrv.testing.uplink import RunningUplink
 from bussrv.uplink.figures import Figures
 from bussrv.uplink.kafka.cluster import Cluster
 from bussrv.uplink.kafka.events import Destination, EventsFigures, EventsSender
 from bussrv.uplink.kafka.sealed import SealedJournal
 from bussrv.uplink.lines import Lines
 from tests.forked import ForkedServer
+from tests.forked_uplink import ForkedUplink
 from tests.journal.kept import Kept
 from tests.size import sized
 from tests.uplink.kafka.broker import END_TRANSACTION, PRODUCE, Broker
@@ -135,14 +135,14 @@ def test_an_uplink_that_is_killed_leaves_no_gap(broker: Broker, journal: Path) -
     draw = random.Random(40)
     for _ in range(KILLS):
         before = len(values(broker, "killed"))
-        with RunningUplink(broker.url, "--events", "--journal", str(journal), "--topic", "killed") as uplink:
+        with ForkedUplink(broker.url, "--events", "--journal", str(journal), "--topic", "killed") as uplink:
             until(lambda before=before: len(values(broker, "killed")) > before)
             until(lambda: draw.random() < 0.3)
             uplink.kill()
         write(server, 300)
     written = 3000 + 300 * KILLS
     sealed = lines_of(journal)[:written]
-    with RunningUplink(broker.url, "--events", "--journal", str(journal), "--topic", "killed") as uplink:
+    with ForkedUplink(broker.url, "--events", "--journal", str(journal), "--topic", "killed") as uplink:
         until(lambda: len(values(broker, "killed")) >= written)
         assert uplink.stop() == 0
     assert values(broker, "killed") == sealed
@@ -293,11 +293,11 @@ def test_the_topic_follows_a_server_through_a_crash(broker: Broker, tmp_path: Pa
             for each in range(200):
                 client.register(f"service/{number}/{each}")
 
-    uplink: RunningUplink | None = None
+    uplink: ForkedUplink | None = None
     for number in range(3):
         with ForkedServer(journal, options) as server:
             if uplink is None:
-                uplink = RunningUplink(broker.url, "--events", "--journal", str(journal), "--topic", "follows")
+                uplink = ForkedUplink(broker.url, "--events", "--journal", str(journal), "--topic", "follows")
             talk(server, number)
             if number == 1:
                 server.process.kill()

@@ -9,8 +9,8 @@ from pathlib import Path
 from types import TracebackType
 
 from bussrv.client.aio import Bus, connect
-from bussrv.testing.uplink import RunningUplink
 from tests.forked import ForkedServer
+from tests.forked_uplink import ForkedUplink
 
 
 class Site:
@@ -40,7 +40,7 @@ class Site:
         self._port = self.server.port("objects")
 
     def start_uplink(self, *further: str) -> None:
-        self.uplink = RunningUplink(*self._options, *further, "--bus", f"bus://127.0.0.1:{self.server.port('servers')}")
+        self.uplink = ForkedUplink(*self._options, *further, "--bus", f"bus://127.0.0.1:{self.server.port('servers')}")
 
     def client(self) -> Bus:
         """A client of the server, for ``async with``; it comes back when the server does."""

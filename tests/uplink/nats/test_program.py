@@ -16,8 +16,8 @@ from nats.js.errors import APIError, NotFoundError
 from bussrv.cli.failure import TAKEN_OVER
 from bussrv.client.aio import Bus
 from bussrv.client.events import Gap, Message
-from bussrv.testing.uplink import RunningUplink
 from bussrv.uplink.nats.directory_stream import DirectoryStream
+from tests.forked_uplink import ForkedUplink
 from tests.uplink.nats.site import Site, joined
 from tests.uplink.nats_cluster import NatsCluster
 
@@ -176,7 +176,7 @@ def test_of_a_node_that_is_killed_each_loss_is_counted(tmp_path: Any, nats_clust
 
 def test_it_stops_while_it_waits_for_its_server_or_for_nats(nats_server: NatsCluster) -> None:
     for url in (nats_server.urls[0], "nats://127.0.0.1:1"):
-        with RunningUplink(url, "--bus", "bus://127.0.0.1:1") as uplink:
+        with ForkedUplink(url, "--bus", "bus://127.0.0.1:1") as uplink:
             uplink.wait_for("is lost")
             assert uplink.stop() == 0
 
