@@ -65,6 +65,7 @@ __all__ = (
     "ReceiveBuffer",
     "StreamLink",
     "StreamReader",
+    "decode_text",
     # Publications, and the names of services.
     "MAX_SERVICE_NAME",
     "OCTET_STREAM",
@@ -177,9 +178,10 @@ if not TYPE_CHECKING:  # Or type checkers would believe in any name.
 
 @implementer(IPlugin, IWireFormat)
 class WireFormat:
-    """A wire format by the name of the module that serves it.
+    """A wire format by the name of the module, or of the class of protocols, that serves it.
 
-    :param module: its full name; it has a function ``listen(bus, endpoint, reactor)``, as in :class:`IWireFormat`.
+    :param module: its full name; it has a function ``listen(bus, endpoint, reactor)``, as in :class:`IWireFormat`. Or
+        the full name of a class derived from :class:`StreamProtocol`, which then serves each connection.
     """
 
     def __init__(self, name: str, *, module: str, default_endpoint: str, summary: str) -> None:
@@ -190,7 +192,12 @@ class WireFormat:
 
     def listen(self, bus: IBus, endpoint: str, reactor: Any) -> IListener:
         """Import the module and let it make what serves the format."""
-        listener: IListener = namedAny(self._module).listen(bus, endpoint, reactor)
+        served = namedAny(self._module)
+        if isinstance(served, type):
+            from bussrv.contract.names import StreamFactory, StreamListener
+
+            return StreamListener(StreamFactory(served, bus, reactor), endpoint, reactor)
+        listener: IListener = served.listen(bus, endpoint, reactor)
         return listener
 
 

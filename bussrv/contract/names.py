@@ -105,3 +105,4 @@ from bussrv.wire.objects import decode_fields as decode_fields
 from bussrv.wire.objects import encode_metadata as encode_metadata
 from bussrv.wire.reader import ReceiveBuffer as ReceiveBuffer
 from bussrv.wire.reader import StreamReader as StreamReader
+from bussrv.wire.reader import decode_text as decode_text

@@ -76,6 +76,23 @@ class ReceiveBuffer:
         self.skip(size)
         return taken
 
+    def take_until(self, end: bytes, most: int, *others: bytes) -> bytes | None:
+        """Take what comes before ``end``, and drop ``end``; ``None``: it has not come yet.
+
+        :param most: how many bytes may come before it.
+        :param others: that end it as well, if they come first.
+        :raises RemoteProtocolError: ``packet-too-large``: there are more.
+        """
+        ends = [(self.find(each, most + len(each)), len(each)) for each in (end, *others)]
+        size, length = min((each for each in ends if each[0] >= 0), default=(-1, 0))
+        if size < 0:
+            if len(self) >= most + len(end):
+                raise RemoteProtocolError("packet-too-large", f"at most {most} bytes come before {end!r}")
+            return None
+        taken = self.take(size)
+        self.skip(length)
+        return taken
+
     def skip(self, size: int) -> None:
         """Drop the first ``size`` bytes, which must be there."""
         self._start += size
@@ -85,6 +102,18 @@ class ReceiveBuffer:
             # An idle connection must not keep the memory of its last message.
             self._data = b""
             self._start = 0
+
+
+def decode_text(data: bytes, what: str) -> str:
+    """Text that a client sent.
+
+    :param what: it is called in the error.
+    :raises RemoteProtocolError: ``bad-utf8``: it is not UTF-8.
+    """
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise RemoteProtocolError("bad-utf8", f"{what} is not UTF-8: {error.reason} at byte {error.start}") from error
 
 
 class StreamReader(Generic[Event]):

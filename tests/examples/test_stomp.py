@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from bussrv.plugin import WireFormat
 from bussrv.testing.conformance.judging import PROMISES, judge_one
 from tests.size import FULL
 from tests.testing.conformance import lines
@@ -21,9 +22,8 @@ MOST_LINES = 250
 
 def test_the_package_has_at_most_250_lines() -> None:
     files = [*PACKAGE.glob("bussrv_stomp/*.py"), *PACKAGE.glob("twisted/**/*.py")]
-    text = "\n".join(each.read_text("utf-8") for each in files)
     assert len(files) == 5
-    assert sum(bool(line.strip()) for line in text.splitlines()) <= MOST_LINES
+    assert sum(len(each.read_text("utf-8").splitlines()) for each in files) <= MOST_LINES
 
 
 @pytest.mark.processes
@@ -86,18 +86,14 @@ def test_the_kit_finds_input_that_nobody_counts(name: str, monkeypatch: pytest.M
     from bussrv_stomp import protocol
     from bussrv_stomp.adapter import StompAdapter
 
+    stomp: Any = WireFormat("stomp", module="bussrv_stomp.protocol.StompProtocol", default_endpoint="off", summary="-")
+
     class Careless(protocol.StompProtocol):
         def make_reader(self) -> Any:
             return Hidden(super().make_reader())
 
-    def listen(bus: Any, endpoint: str, reactor: Any) -> Any:
-        return protocol.StreamListener(protocol.StreamFactory(Careless, bus, reactor), endpoint, reactor)
-
     (promise,) = (each for each in PROMISES if each.name == name)
-    for function, outcome in ((protocol.listen, "kept"), (listen, "broken")):
-        made: Any = lines.Format({"listen": function})
-        made.name = "stomp"
-        found = judge_one(
-            promise, StompAdapter(), lambda each, made=made: made if each == "stomp" else lines.installed(each)
-        )
+    for kind, outcome in ((protocol.StompProtocol, "kept"), (Careless, "broken")):
+        monkeypatch.setattr(protocol, "StompProtocol", kind)
+        found = judge_one(promise, StompAdapter(), lambda each: stomp if each == "stomp" else lines.installed(each))
         assert found.outcome == outcome, found.sentence

@@ -313,3 +313,65 @@ def test_patterns_that_give_nothing_are_a_bug_of_the_plugin() -> None:
     (failure,) = [each["log_failure"] for each in logged if "log_failure" in each]
     assert failure.getErrorMessage() == "StreamLink is no IFilteringLink, so its client cannot subscribe to patterns"
     assert network.registry.state.subscriptions == {}
+
+
+def test_time_that_a_client_has_ends_its_session_unless_renewed() -> None:
+    network = Network()
+    beats, others = list[float](), len(network.reactor.getDelayedCalls())
+
+    class Timed(page()["LinesProtocol"]):  # type: ignore[misc]
+        def opened(self) -> None:
+            self.expect_input(10, "subscribe-timeout")
+            self.repeat(4, lambda: beats.append(network.reactor.seconds()))
+
+        async def pub(self, name: str, text: str) -> None:
+            self.expect_input(float(text), "keep-alive-timeout", renewed=True)
+
+    late, quiet, talking, left = (Person(network, Timed) for _ in range(4))
+    left.ask("PUB time 6")
+    left.connection.close()
+    quiet.ask("PUB time 0")
+    talking.ask("PUB time 6")
+    for _ in range(3):
+        network.reactor.advance(4)
+        network.reactor.advance(0)
+        talking.ask("HELLO")
+    assert [each.connection.is_open for each in (late, quiet, talking)] == [False, True, True]
+    network.reactor.pump([6, 0])
+    assert [each.connection.is_open for each in (quiet, talking)] == [True, False]
+    assert [each.reason for each in network.events(ev.SessionClosed)] == [
+        *("client-closed", "subscribe-timeout", "keep-alive-timeout")
+    ]
+    assert beats.count(0) == 4
+    assert beats.count(4.0) == 3
+    quiet.connection.close()
+    assert len(network.reactor.getDelayedCalls()) == others
+
+
+def test_a_refusal_that_ends_the_session_is_its_fault() -> None:
+    network = Network()
+
+    class Strict(page()["LinesProtocol"]):  # type: ignore[misc]
+        async def answer(self, work: Any) -> None:
+            try:
+                await work
+            except Refused as refusal:
+                self.end_over(refusal)
+
+        async def sub(self, name: str, _: str) -> None:
+            await self.subscribe(name, {"id": "7"})
+            self.send_state(name)
+
+        def farewell(self, reason: str) -> None:
+            self.say(f"{reason}: {self.fault}")
+
+    publisher, person = Person(network, Strict), Person(network, Strict)
+    publisher.ask("PUB door open")
+    assert person.ask("SUB door") == ["door open"]
+    assert person.ask("SUB nothing") == []
+    (told,) = person.ask("PUB bus/clock noon")
+    assert told.startswith("# reserved-name: names that begin with bus/")
+    assert not person.connection.is_open
+    assert network.bus.counters["reserved-name"] == 1
+    publisher.connection.send_bytes(b"x" * 1001)
+    assert publisher.connection.take() == b"# packet-too-large: a line has at most 1000 bytes\n"

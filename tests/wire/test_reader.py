@@ -1,9 +1,11 @@
 """The buffer under every reader, held against plain bytes."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bussrv.wire.reader import ReceiveBuffer
+from bussrv.errors import RemoteProtocolError
+from bussrv.wire.reader import ReceiveBuffer, decode_text
 from tests.tables import each_row
 
 steps = st.lists(
@@ -95,3 +97,34 @@ def test_what_was_taken_is_not_kept():
         buffer.take(1000)
     buffer.feed(b"")
     assert len(buffer._data) == 0
+
+
+@given(st.lists(few), st.integers(0, 6), st.sampled_from([(b"a",), (b"ab",), (b"aa", b"b"), (b"bbb", b"ab")]))
+def test_what_comes_before_an_end_is_taken_once_it_is_there(pieces, most, ends):
+    buffer, whole, taken, told = ReceiveBuffer(), b"", [], []
+    for piece in pieces:
+        buffer.feed(piece)
+        whole += piece
+        try:
+            while (found := buffer.take_until(ends[0], most, *ends[1:])) is not None:
+                taken.append(found)
+        except RemoteProtocolError as error:
+            told.append(error.reason)
+            break
+    assert told in ([], ["packet-too-large"])
+    if told:
+        assert len(buffer) >= most + len(ends[0])
+        assert all(buffer.find(each, most + len(each)) < 0 for each in ends)
+    assert all(len(each) <= most and not any(end in each for end in ends) for each in taken)
+    rest, place = buffer.peek(len(buffer)), 0
+    for each in taken:
+        assert whole.startswith(each, place)
+        place += len(each) + next(len(end) for end in ends if whole.startswith(end, place + len(each)))
+    assert whole[place:] == rest
+
+
+def test_text_that_is_none_is_an_error_that_names_it():
+    assert decode_text("ü".encode(), "a name") == "ü"
+    with pytest.raises(RemoteProtocolError, match=r"a name is not UTF-8: .* at byte 1") as caught:
+        decode_text(b"a\xff", "a name")
+    assert caught.value.reason == "bad-utf8"

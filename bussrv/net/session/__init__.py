@@ -10,6 +10,7 @@
 - ``input_states``: the states of input, and what leads from one to another
 - ``long_answer``: made and sent a slice at a time, and no faster than the client takes them
 - ``protocol``: the base of all stream formats: each connection is one session; its begin, and the hooks of wire formats
+- ``timers``: what a session waits for and repeats, until its end
 
 Tests: ``tests/net/session``.
 """

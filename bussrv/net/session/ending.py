@@ -44,6 +44,9 @@ class EndingConnection(failing.FailingConnection, Protocol):
     def close_session(self, reason: str) -> None:
         """The session ends on the bus."""
 
+    def end_timers(self) -> None:
+        """Nothing is expected of the client any more."""
+
     def closed(self, reason: str) -> None:
         """The session has ended."""
 
@@ -120,6 +123,7 @@ class Ending:
         else:
             self._bus.send(session_id, [])  # what was collected for the client, while it may be sent
             self.end_services(session_id, reason, partial(self._close_on_bus, connection, reason))
+        connection.end_timers()
         failing.ask(connection, connection.closed, reason)
 
     def _close_on_bus(self, connection: EndingConnection, reason: str) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, ClassVar, Protocol
 
 from twisted.internet.defer import Deferred
@@ -26,6 +26,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from bussrv.addresses import address_key, peer_text
+from bussrv.bus.groups.frames import Delivery
 from bussrv.bus.interfaces import IBus, IEncoding
 from bussrv.errors import NotAllowed, OverLimit, Refused, RemoteProtocolError
 from bussrv.events import LimitReached
@@ -39,12 +40,13 @@ from bussrv.net.session.identification import Identification
 from bussrv.net.session.input import FREE_INPUT, Input, Reader
 from bussrv.net.session.input_states import State
 from bussrv.net.session.long_answer import LongAnswer
+from bussrv.net.session.timers import Timers
 from bussrv.net.transport.complaints import Complaints
 from bussrv.policy.logins.credentials import Credentials, Proof
 from bussrv.policy.permissions.permissions import NOTHING, Action, Permissions
 from bussrv.registry.changes import rules
 from bussrv.settings import Settings
-from bussrv.values import Publication, Traffic, check_publication, quoted
+from bussrv.values import OCTET_STREAM, Publication, Traffic, check_publication, quoted
 
 
 class PortConnections(Protocol):
@@ -74,6 +76,7 @@ class StreamProtocol(TwistedProtocol):
     :ivar factory: the factory that made it.
     :ivar session_id: the id of its session, once that is open.
     :ivar traffic: the counts of objects and bytes of the session, for the journal.
+    :ivar fault: what the client did wrong, as a sentence: of malformed input, or as :meth:`end_over` was given it.
     :ivar input: what the client sends.
     :ivar link: sends to the client. A client that is not admitted has none.
     :ivar identification: who the client has proved to be.
@@ -81,6 +84,7 @@ class StreamProtocol(TwistedProtocol):
 
     FORMAT: ClassVar[str]
     LAST_WORDS: ClassVar[float] = 5.0
+    fault = ""
     LINK: ClassVar[type[StreamLink]] = StreamLink
     dialed = is_admitted = is_link = False
     factory: PortConnections
@@ -105,9 +109,11 @@ class StreamProtocol(TwistedProtocol):
         """How objects and publications are encoded for the client.
 
         Sessions whose encodings are equal get the same bytes, which are made once. So let it be hashable, equal to
-        those that make the same bytes, and never changed.
+        those that make the same bytes, and never changed. By default that of a subscription without options.
         """
-        raise NotImplementedError
+        if type(self).encoding_for is StreamProtocol.encoding_for:
+            raise NotImplementedError
+        return self.encoding_for({})
 
     def encoding_for(self, options: dict[str, Any]) -> IEncoding:
         """How the publications of a subscription with options are encoded; by default like all others.
@@ -132,6 +138,37 @@ class StreamProtocol(TwistedProtocol):
         """The link: it sends frames to the client."""
         kind = self.LINK if type(self).personal is StreamProtocol.personal else PersonalLink
         return kind(self, self.encoding(), self._bus.settings.max_outbound, backlog, self._bus.streams.outflow)
+
+    @cached_property
+    def _timers(self) -> Timers:
+        return Timers(self.end, self.is_unserved, self.reactor)
+
+    def expect_input(self, seconds: float, reason: str, *, renewed: bool = False) -> None:
+        """Give the client so many seconds, after which its session ends for ``reason``; 0: it has any time.
+
+        Only the time counts in which the server waits for the client. The last call counts.
+
+        :param renewed: whether the time begins anew with all that the client sends.
+        """
+        self._timers.expect(seconds, reason)
+        vars(self).pop("dataReceived", None)
+        if renewed and seconds:
+            self.dataReceived = self._renew  # type: ignore[method-assign]
+
+    def _renew(self, data: bytes) -> None:
+        self._timers.renew()
+        type(self).dataReceived(self, data)
+
+    def repeat(self, seconds: float, call: Callable[[], object]) -> None:
+        """Call now, and again and again after so many seconds, until the session is closed."""
+        self._timers.repeat(seconds, call)
+
+    def end_timers(self) -> None:
+        """The session is closed: nothing is expected any more, and nothing repeated."""
+        vars(self).pop("dataReceived", None)
+        timers = vars(self).pop("_timers", None)
+        if timers is not None:
+            timers.end()
 
     def opened(self) -> None:
         """Called when the session is open. A client with a TLS certificate may have logged in by it already."""
@@ -245,6 +282,7 @@ class StreamProtocol(TwistedProtocol):
         """The client sent something malformed: its session ends."""
         self._bus.counters[error.reason] += 1
         self.factory.complaints.malformed(self.session_id, peer_text(self.transport.getPeer()), error)
+        self.fault = error.message
         try:
             self.malformed(error)
         except Exception:
@@ -326,6 +364,23 @@ class StreamProtocol(TwistedProtocol):
         :raises Refused: ``internal-error``: the hosted service failed.
         """
         return self._bus.last(service, self.permissions())
+
+    def send_state(self, service: str, content_type: str = OCTET_STREAM) -> None:
+        """Send the client the present state of a service, as a publication; nothing if there is none.
+
+        To be called right after :meth:`subscribe`, with no ``await`` in between. Then nothing is missing before the
+        first update, and nothing comes twice.
+
+        :raises Refused: ``internal-error``: the hosted service failed.
+        """
+        state = self.state_of(service)
+        subscription = self._bus.registry.state.subscription(self.session_id, service)
+        options = None if subscription is None else subscription.options
+        encoding = self.encoding_for(options) if options else self.encoding()
+        delivery = Delivery(b"", state, Publication(service, content_type, state))
+        frame = encoding.encode(delivery) if state else None
+        if frame is not None:
+            self.send([frame])
 
     async def until_ready(self, service: str) -> None:
         """Wait until the present state of a service can be made in little time. The session may end meanwhile."""
@@ -466,6 +521,11 @@ class StreamProtocol(TwistedProtocol):
         gone = self.gone()
         self._ending.end(self, reason, most)
         return gone
+
+    def end_over(self, refusal: Refused) -> Deferred[None]:
+        """End the session, as :meth:`end` does, in a format that ends it with each refusal."""
+        self.fault = refusal.message
+        return self.end(refusal.reason)
 
     def evict(self, reason: str) -> Deferred[None]:
         """End the session, and tell the client why, if the wire format has a message for that."""

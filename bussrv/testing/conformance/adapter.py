@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import count
 from typing import Any, ClassVar, TypeAlias
 
 from msgspec import Struct
@@ -83,6 +84,13 @@ class Reaction(Struct, frozen=True):
 Said: TypeAlias = Published | Confirmed | Refused | Asked | Answered | Reaction
 
 
+def events_of(reader: Any, data: bytes) -> Iterator[Any]:
+    """The events of a reader, one of :class:`bussrv.plugin.StreamReader`, when the next bytes have come."""
+    reader.feed(data)
+    while (found := reader.next_event()) is not None:
+        yield found
+
+
 class Client:
     """One client of the format: makes the bytes that it sends, and reads those that it is sent.
 
@@ -91,6 +99,7 @@ class Client:
     ``ValueError``.
 
     :param login: who the client says it is when it joins; ``None``: it does not say.
+    :ivar numbers: that differ, for messages that bear one.
     :ivar address: the host and port of the client, for formats whose messages state them. The kit sets it.
     """
 
@@ -98,6 +107,7 @@ class Client:
 
     def __init__(self, login: Login | None = None) -> None:
         self.login = login
+        self.numbers = count(1)
 
     def join(self) -> bytes:
         """The first message, which also says who the client is; empty: it has nothing to say."""

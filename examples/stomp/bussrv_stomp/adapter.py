@@ -1,10 +1,9 @@
 """How a client of STOMP speaks, for the kit that judges formats."""
 
 from collections.abc import Iterator
-from itertools import count
 from typing import ClassVar
 
-from bussrv.testing.conformance.adapter import Adapter, Client, Confirmed, Login, Published, Refused, Said
+from bussrv.testing.conformance.adapter import Adapter, Client, Confirmed, Login, Published, Refused, Said, events_of
 from bussrv_stomp.frames import FrameReader, encode
 
 
@@ -12,14 +11,13 @@ class StompClient(Client):
     def __init__(self, login: Login | None = None) -> None:
         super().__init__(login)
         self._frames = FrameReader(1 << 20)
-        self._receipts = count()
 
     def join(self) -> bytes:
         login = {} if self.login is None else {"login": self.login.user, "passcode": self.login.secret}
         return encode("CONNECT", {"accept-version": "1.2", "host": "kit", **login})
 
     def _request(self, what: str, command: str, **headers: str) -> bytes:
-        return encode(command, {**headers, "receipt": f"{what} {next(self._receipts)}"})
+        return encode(command, {**headers, "receipt": f"{what} {next(self.numbers)}"})
 
     def subscribe(self, service: str) -> bytes:
         return self._request("subscribe", "SUBSCRIBE", id=f"of {service}", destination=service)
@@ -28,11 +26,10 @@ class StompClient(Client):
         return self._request("unsubscribe", "UNSUBSCRIBE", id=f"of {service}")
 
     def publish(self, service: str, payload: bytes) -> bytes:
-        return encode("SEND", {"destination": service, "receipt": f"publish {next(self._receipts)}"}, payload)
+        return encode("SEND", {"destination": service, "receipt": f"publish {next(self.numbers)}"}, payload)
 
     def read(self, data: bytes) -> Iterator[Said]:
-        self._frames.feed(data)
-        while (frame := self._frames.next_event()) is not None:
+        for frame in events_of(self._frames, data):
             if frame.command == "MESSAGE":
                 yield Published(frame.headers["destination"], frame.body)
             elif frame.command == "ERROR":

@@ -7,10 +7,10 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from bussrv.plugin import Refused, RemoteProtocolError, StreamReader
+from bussrv.plugin import Refused, RemoteProtocolError, StreamReader, decode_text
 
 BAD = "malformed-packet"
-MAX_HEAD, MAX_UNSIZED = 1 << 13, 1 << 16  # bytes of a head, and of a body without content-length
+MAX_HEAD = 1 << 13  # bytes
 _ESCAPES = {"\\": "\\\\", "\r": "\\r", "\n": "\\n", ":": "\\c"}
 _MEANINGS = {escape: character for character, escape in _ESCAPES.items()}
 
@@ -30,50 +30,45 @@ class FrameReader(StreamReader[Frame]):
     def __init__(self, max_body: int) -> None:
         super().__init__()
         self._max_body = max_body
-        self._head: tuple[str, dict[str, str]] | None = None
+        self._head: Frame | None = None  # the frame whose body has not come yet
 
     def read_event(self) -> Frame | None:
         if self._head is None:
             while blank := len(start := self.buffer.peek(MAX_HEAD)) - len(start.lstrip(b"\r\n")):
                 self.buffer.skip(blank)  # Between frames, the end of a line is a heart-beat.
-            self._head = self._read_head()
-        size = None if self._head is None else self._body_size(self._head[1].get("content-length"))
-        if self._head is None or size is None:
+        head, self._head = self._head or self._read_head(), None
+        body = None if head is None else self._read_body(head.headers.get("content-length"))
+        if head is None or body is None:
+            self._head = head
             return None
-        body, (command, headers), self._head = self.buffer.take(size + 1), self._head, None
-        if body[-1:] != b"\0":
-            raise RemoteProtocolError(BAD, "there is no NUL after the body of a frame")
-        return Frame(command, headers, body[:-1])
+        return head._replace(body=body)
 
-    def _read_head(self) -> tuple[str, dict[str, str]] | None:
-        start = self.buffer.peek(MAX_HEAD)
-        end = re.search(rb"\n\r?\n", start)
-        if end is None:
-            if len(start) == MAX_HEAD:
-                raise RemoteProtocolError("packet-too-large", f"the head of a frame has at most {MAX_HEAD} bytes")
+    def _read_head(self) -> Frame | None:
+        head = self.buffer.take_until(b"\n\n", MAX_HEAD, b"\n\r\n")
+        if head is None:
             return None
-        try:
-            command, *lines = self.buffer.take(end.end())[: end.start()].decode().split("\n")
-        except UnicodeDecodeError as error:
-            raise RemoteProtocolError("bad-utf8", f"the head of a frame is not UTF-8: {error.reason}") from error
+        command, *lines = decode_text(head, "the head of a frame").split("\n")
         headers: dict[str, str] = {}
         for line in lines:
             name, colon, value = line.removesuffix("\r").partition(":")
             if not colon:
                 raise RemoteProtocolError(BAD, "a header has no colon")
             headers.setdefault(_unescaped(name), _unescaped(value))  # The first one of a name counts.
-        return command.removesuffix("\r"), headers
+        return Frame(command.removesuffix("\r"), headers)
 
-    def _body_size(self, stated: str | None) -> int | None:
-        """The size of the body; ``None``: it is not whole yet."""
-        if stated is not None and not re.fullmatch("[0-9]{1,9}", stated, re.ASCII):
+    def _read_body(self, stated: str | None) -> bytes | None:
+        if stated is None:
+            return self.buffer.take_until(b"\0", self._max_body)
+        if not re.fullmatch("[0-9]{1,9}", stated, re.ASCII):
             raise RemoteProtocolError(BAD, "content-length is not a number")
-        # Without a size, the end is searched again for each chunk.
-        most = self._max_body if stated is not None else min(self._max_body, MAX_UNSIZED)
-        size = self.buffer.find(b"\0", most + 1) if stated is None else int(stated)
-        if size > most or (size < 0 and len(self.buffer) > most):
-            raise RemoteProtocolError("packet-too-large", f"such a body has at most {most} bytes")
-        return size if 0 <= size < len(self.buffer) else None
+        if int(stated) > self._max_body:
+            raise RemoteProtocolError("packet-too-large", f"a body has at most {self._max_body} bytes")
+        if len(self.buffer) <= int(stated):
+            return None
+        body = self.buffer.take(int(stated) + 1)
+        if body[-1:] != b"\0":
+            raise RemoteProtocolError(BAD, "there is no NUL after the body of a frame")
+        return body[:-1]
 
 
 def _unescaped(text: str) -> str:

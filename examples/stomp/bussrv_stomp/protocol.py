@@ -6,20 +6,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from zope.interface import implementer
 
-from bussrv.plugin import (
-    OCTET_STREAM,
-    Delivery,
-    IBus,
-    IEncoding,
-    Password,
-    Patience,
-    Publication,
-    Refused,
-    RemoteProtocolError,
-    StreamFactory,
-    StreamListener,
-    StreamProtocol,
-)
+from bussrv.plugin import OCTET_STREAM, Delivery, IEncoding, Password, Publication, Refused, StreamProtocol
 from bussrv_stomp.frames import BAD, Frame, FrameReader, encode
 
 COMMANDS = ("CONNECT", "STOMP", "SEND", "SUBSCRIBE", "UNSUBSCRIBE", "DISCONNECT")
@@ -31,9 +18,8 @@ class Messages(NamedTuple):
     subscription: str
 
     def encode(self, delivery: Delivery) -> bytes | None:
-        return None if delivery.publication is None else self.message(delivery.publication)
-
-    def message(self, publication: Publication) -> bytes:
+        if (publication := delivery.publication) is None:
+            return None
         about = {"subscription": self.subscription, "message-id": str(next(StompProtocol.numbers))}
         about |= {"destination": publication.service, "content-type": publication.content_type}
         return encode("MESSAGE", about, publication.payload)
@@ -42,28 +28,17 @@ class Messages(NamedTuple):
 class StompProtocol(StreamProtocol):
     FORMAT = "stomp"
     numbers: ClassVar[Any] = count(1)
-    _is_connected = _has_told = False
-    _silence = 0.0  # the most seconds that the client may be silent; 0: it may be
-    _patience: Patience | None = None
-    _beat: Any = None
+    _is_connected = False
 
     def make_reader(self) -> FrameReader:
         return FrameReader(self.settings.max_payload)
 
-    def encoding(self) -> IEncoding:
-        return Messages("")
-
     def encoding_for(self, options: dict[str, Any]) -> IEncoding:
-        return Messages(options["id"])
+        return Messages(options.get("id", ""))
 
     def opened(self) -> None:
         self._services: dict[str, str] = {}  # of the subscriptions, by their ids
-        self._wait(self.settings.subscribe_timeout, "subscribe-timeout")
-
-    def dataReceived(self, data: bytes) -> None:
-        if self._silence:
-            self._wait(self._silence, "keep-alive-timeout")
-        super().dataReceived(data)
+        self.expect_input(self.settings.subscribe_timeout, "subscribe-timeout")
 
     def received(self, event: Frame) -> None:
         self.busy_with(self._serve(event))
@@ -74,15 +49,14 @@ class StompProtocol(StreamProtocol):
         try:
             if command not in COMMANDS or connects == self._is_connected or "transaction" in frame.headers:
                 raise Refused(BAD, f"{command[:20]!r} has no place here")
-            await getattr(self, f"_{command.lower()}")(frame)
+            if command != "DISCONNECT":
+                await getattr(self, "_connect" if connects else f"_{command.lower()}")(frame)
         except Refused as refusal:
-            self._tell(refusal.reason, refusal.message)
-            self.end(refusal.reason)  # STOMP closes the connection after each error.
+            self.end_over(refusal)  # STOMP closes the connection after each error.
         else:
             if receipt is not None and not connects:
                 self.send([encode("RECEIPT", {"receipt-id": receipt})])
             if command == "DISCONNECT":
-                self._has_told = True
                 self.end("client-closed")
 
     async def _connect(self, frame: Frame) -> None:
@@ -95,13 +69,10 @@ class StompProtocol(StreamProtocol):
         self.check_may_join()
         self._is_connected = True
         sends, wants = (int(each) / 1000 for each in beats.groups())
-        self._silence = 2 * max(sends, BEAT) if sends else 0.0
-        self._wait(self._silence, "keep-alive-timeout")
+        self.expect_input(2 * max(sends, BEAT) if sends else 0, "keep-alive-timeout", renewed=True)
         self.send([encode("CONNECTED", {"version": "1.2", "heart-beat": f"{BEAT * 1000:.0f},{BEAT * 1000:.0f}"})])
         if wants:
-            self._beat_every(max(wants, BEAT))
-
-    _stomp = _connect
+            self.repeat(max(wants, BEAT), lambda: self.send([b"\n"]))
 
     async def _send(self, frame: Frame) -> None:
         service = frame.need("destination")
@@ -116,8 +87,7 @@ class StompProtocol(StreamProtocol):
             raise Refused(BAD, "there is a subscription with this id or destination")
         await self.subscribe(service, {"id": key})
         self._services[key] = service
-        if state := self.state_of(service):
-            self.send([Messages(key).message(Publication(service, OCTET_STREAM, state))])
+        self.send_state(service)
 
     async def _unsubscribe(self, frame: Frame) -> None:
         service = self._services.pop(frame.need("id"), None)
@@ -125,35 +95,6 @@ class StompProtocol(StreamProtocol):
             raise Refused("no-such-subscription", "there is no subscription with this id")
         await self.unsubscribe(service)
 
-    async def _disconnect(self, frame: Frame) -> None:
-        """The receipt and the end follow."""
-
-    def _wait(self, most: float, reason: str) -> None:
-        """Wait for the client. If that takes longer than ``most`` seconds, its session ends; 0: it does not."""
-        if self._patience is not None:
-            self._patience.end()
-        self._patience = Patience(most, lambda: self.end(reason), self.is_unserved, self.reactor) if most else None
-
-    def _beat_every(self, seconds: float) -> None:
-        self.send([b"\n"])
-        self._beat = self.reactor.callLater(seconds, self._beat_every, seconds)
-
-    def _tell(self, reason: str, message: str) -> None:
-        self._has_told = True
-        self.send([encode("ERROR", {"message": reason}, message.encode())])
-
-    def malformed(self, error: RemoteProtocolError) -> None:
-        self._tell(error.reason, error.message)
-
     def farewell(self, reason: str) -> None:
-        if not self._has_told:
-            self._tell(reason, "")
-
-    def closed(self, reason: str) -> None:
-        self._wait(0, "")
-        if self._beat is not None:
-            self._beat.cancel()
-
-
-def listen(bus: IBus, endpoint: str, reactor: Any) -> StreamListener:
-    return StreamListener(StreamFactory(StompProtocol, bus, reactor), endpoint, reactor)
+        if reason != "client-closed":
+            self.send([encode("ERROR", {"message": reason}, self.fault.encode())])

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from bussrv_stomp.frames import MAX_HEAD, MAX_UNSIZED, Frame, FrameReader, encode
+from bussrv_stomp.frames import MAX_HEAD, Frame, FrameReader, encode
 from twisted.plugins.bussrv_stomp_plugin import stomp
 
 from bussrv.testing.memory import Connection, MemoryServer
@@ -85,8 +85,8 @@ def test_names_and_types_are_escaped_and_repeated_headers_are_ignored(server: Me
         (b"SEND\ndestination:a\ncontent-length:-1\n\n\0", "malformed-packet"),
         (b"SEND\ndestination:a\ncontent-length:1\n\nab\0", "malformed-packet"),
         (b"SEND\ndestination:a\ncontent-length:999999999\n\n", "packet-too-large"),
-        (b"SEND\ndestination:a\n\n" + b"x" * (MAX_UNSIZED + 1), "packet-too-large"),
-        (b"SEND\n" + b"x" * MAX_HEAD, "packet-too-large"),
+        (b"SEND\ndestination:a\n\n" + b"x" * ((16 << 20) + 1), "packet-too-large"),
+        (b"SEND\n" + b"x" * (MAX_HEAD + 2), "packet-too-large"),
         (b"SEND\ndestination:a\ntransaction:t\n\n\0", "malformed-packet"),
         (b"SEND\ndestination:bus/clock\n\n\0", "reserved-name"),
         (b"SUBSCRIBE\nid:1\ndestination:a\nack:client\n\n\0", "malformed-packet"),

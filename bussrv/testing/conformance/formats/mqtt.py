@@ -17,6 +17,7 @@ from bussrv.testing.conformance.adapter import (
     Reaction,
     Refused,
     Said,
+    events_of,
 )
 from bussrv.wire.mqtt import packets
 from bussrv.wire.mqtt.packets import NO_PROPERTIES, VERSION_5, Properties
@@ -38,7 +39,6 @@ class MqttClient(Client):
     def __init__(self, login: Login | None = None) -> None:
         super().__init__(login)
         self._reader = MqttReader("server", VERSION_5)
-        self._packet_ids = count(1)
 
     def join(self) -> bytes:
         """CONNECT."""
@@ -48,7 +48,7 @@ class MqttClient(Client):
         return encode(packets.Connect(f"kit{next(self.NAMES)}", VERSION_5, **who), VERSION_5)
 
     def _send(self, make: Callable[..., Any], *fields: Any, properties: Properties = NO_PROPERTIES) -> bytes:
-        return encode(make(next(self._packet_ids), *fields, properties), VERSION_5)
+        return encode(make(next(self.numbers), *fields, properties), VERSION_5)
 
     def subscribe(self, service: str) -> bytes:
         """SUBSCRIBE, without one's own publications."""
@@ -72,7 +72,7 @@ class MqttClient(Client):
         return self._publish(service, payload, NO_PROPERTIES)
 
     def _publish(self, topic: str, payload: bytes, about: Properties) -> bytes:
-        packet = packets.Publish(topic, payload, 1, id=next(self._packet_ids), properties=about)
+        packet = packets.Publish(topic, payload, 1, id=next(self.numbers), properties=about)
         return encode(packet, VERSION_5)
 
     def ask(self, service: str, payload: bytes) -> bytes:
@@ -87,8 +87,7 @@ class MqttClient(Client):
 
     def read(self, data: bytes) -> Iterator[Said]:
         """Read packets."""
-        self._reader.feed(data)
-        while (packet := self._reader.next_event()) is not None:
+        for packet in events_of(self._reader, data):
             yield from self._said(packet)
 
     def _said(self, packet: packets.Packet) -> Iterator[Said]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import count
 from typing import Any, ClassVar
 
 from wsproto.frame_protocol import FrameProtocol, Opcode
@@ -19,6 +18,7 @@ from bussrv.testing.conformance.adapter import (
     Reaction,
     Refused,
     Said,
+    events_of,
 )
 from bussrv.wire.objects import BusObject, ObjectReader, encode
 
@@ -34,13 +34,12 @@ class Member(Client):
     def __init__(self, login: Login | None = None) -> None:
         super().__init__(login)
         self._services: list[str] = []
-        self._ids = count()
         self._asked: dict[str, str] = {}  # what each request that waits is to do, by its id
         self._reader = ObjectReader()
         self._reader.expect_server()
 
     def _say(self, what: str, payload: bytes = b"", /, **fields: Any) -> bytes:
-        number = f"k{next(self._ids)}"
+        number = f"k{next(self.numbers)}"
         self._asked[number] = what
         return self.framed(encode({"id": number, **{k.replace("_", "-"): v for k, v in fields.items()}}, payload))
 
@@ -54,7 +53,7 @@ class Member(Client):
         return self._member("login", **proof)
 
     def _member(self, what: str, **proof: str) -> bytes:
-        number = f"k{next(self._ids)}"
+        number = f"k{next(self.numbers)}"
         self._asked[number] = what
         fields = {"event": self.JOINING, "id": number, **self.WANTS, "services": list(self._services), **proof}
         return self.framed(encode(fields))
@@ -91,8 +90,7 @@ class Member(Client):
 
     def read(self, data: bytes) -> Iterator[Said]:
         """Read objects."""
-        self._reader.feed(data)
-        while (found := self._reader.next_event()) is not None:
+        for found in events_of(self._reader, data):
             if not isinstance(found, BusObject):
                 raise ValueError(f"the server sent a bad object: {found}")
             said = self._said(found.fields(), found.payload)

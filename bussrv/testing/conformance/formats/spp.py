@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-from bussrv.testing.conformance.adapter import Adapter, Client, Confirmed, Login, Published, Refused, Said
+from bussrv.testing.conformance.adapter import Adapter, Client, Confirmed, Login, Published, Refused, Said, events_of
 from bussrv.wire import spp
 
 
@@ -30,8 +30,7 @@ class SppClient(Client):
 
     def read(self, data: bytes) -> Iterator[Said]:
         """Read packets."""
-        self._reader.feed(data)
-        while (found := self._reader.next_event()) is not None:
+        for found in events_of(self._reader, data):
             if isinstance(found, spp.Info):
                 yield Published(found.service, found.message)
             elif isinstance(found, spp.Other) and found.msgtype == spp.AUTH_RESULT:

@@ -1,0 +1,53 @@
+"""The timers of one session: what it waits for, and what it does again and again. All of them end with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from bussrv.net.transport.patience import Patience
+
+
+class Timers:
+    """The timers.
+
+    :param end: ends the session for a reason.
+    :param is_unserved: whether something that the client sent is still to be served: then the client is not late.
+    :param reactor: calls later.
+    """
+
+    def __init__(self, end: Callable[[str], object], is_unserved: Callable[[], bool], reactor: Any) -> None:
+        self._end, self._is_unserved, self._reactor = end, is_unserved, reactor
+        self._patience: Patience | None = None
+        self._expected = 0.0, ""
+        self._calls: dict[int, Any] = {}
+
+    def expect(self, seconds: float, reason: str) -> None:
+        """Wait so many seconds for the client, then end the session for ``reason``; 0: wait for nothing."""
+        self._expected = seconds, reason
+        self.renew()
+
+    def renew(self) -> None:
+        """Begin the wait anew."""
+        seconds, reason = self._expected
+        if self._patience is not None:
+            self._patience.end()
+        self._patience = (
+            Patience(seconds, lambda: self._end(reason), self._is_unserved, self._reactor) if seconds else None
+        )
+
+    def repeat(self, seconds: float, call: Callable[[], object]) -> None:
+        """Call now, and again and again."""
+        self._repeat(len(self._calls), seconds, call)
+
+    def _repeat(self, number: int, seconds: float, call: Callable[[], object]) -> None:
+        self._calls[number] = self._reactor.callLater(seconds, self._repeat, number, seconds, call)
+        call()
+
+    def end(self) -> None:
+        """The session is closed."""
+        self.expect(0, "")
+        calls, self._calls = self._calls, {}
+        for each in calls.values():
+            if each.active():
+                each.cancel()
