@@ -107,15 +107,21 @@ class JournalDirectory(ValueKind["Path | None"]):
 
 
 class JournalOrigin(ValueKind[str]):
-    """The name of a journal in its checkpoints."""
+    """The name of a journal in its checkpoints, or of a witness.
+
+    :param of: of what it is the name.
+    """
 
     takes = f"text without blanks and `+`, at most {MOST_ORIGIN} bytes"
+
+    def __init__(self, of: str = "a journal") -> None:
+        self._of = of
 
     def check(self, value: object) -> str:
         """The text."""
         text = Text().check(value)
         if (wrong := origin_fault(text)) is not None:
-            raise BadValue(f"{shown(text)} is no name of a journal: {wrong}")
+            raise BadValue(f"{shown(text)} is no name of {self._of}: {wrong}")
         if len(text.encode()) > MOST_ORIGIN:
             raise BadValue(f"{shown(text)} has {len(text.encode())} bytes, the most is {MOST_ORIGIN}")
         return text

@@ -297,7 +297,7 @@ class ServerOptions:
         example="/etc/bussrv/witness.key",
     )
     witness_name: str | None = JOURNAL.option(
-        JournalOrigin(),
+        JournalOrigin("a witness"),
         None,
         "The name of this server as a witness, like `attic.example/w1`. It stays for ever.",
         unset="none",
