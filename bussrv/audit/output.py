@@ -33,7 +33,7 @@ CSV = "csv"
 
 PUBLISHED = (
     *("findings", "segments", "boots", "servers", "sessions", "absences", "concurrency", "services", "uptimes"),
-    *("orphans", "events", "refusals", "links", "leases", "talkers", "identities", "storms", "witnesses"),
+    *("orphans", "events", "refusals", "links", "leases", "talkers", "identities", "storms", "witnesses", "lost_links"),
 )
 """The tables that an audit publishes."""
 

@@ -3,6 +3,7 @@
 - ``amounts``: numbers and lengths of time in words
 - ``identities``: which sessions had which routing id, for these tables
 - ``judging``: the kinds of incidents, their thresholds, and which ones are the worst
+- ``lost_links``: links to other servers that were lost, as the records of one server tell of them
 - ``sums``: the bounded tables of a running server, made of its records one by one
 - ``tally``: sums of records, and tables of bounded size
 - ``vocabulary``: which events are refusals, which ends are no loss, and addresses

@@ -134,8 +134,11 @@ RULES: Mapping[str, Rule] = {
 }
 """The rule of each kind, in the order in which they are shown."""
 
-CONDITIONS = frozenset({"link", "clock", "trouble"})
+LIVE_ONLY = frozenset({"clock", "trouble"})
 """The kinds that only a running server knows."""
+
+CONDITIONS = LIVE_ONLY | {"link"}
+"""The kinds that are conditions of a server."""
 
 
 def is_incident(row: Incident) -> bool:

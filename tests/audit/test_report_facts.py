@@ -69,6 +69,8 @@ SCHEMAS = {
     "end timestamp, openings bigint, peak bigint",
     "witnesses": "server string, witness string, cosigned bigint, size bigint, refused bigint, first_seq bigint, "
     "begin timestamp, end timestamp, lasts boolean, message string",
+    "lost_links": "server string, neighbour string, losses bigint, first_seq bigint, begin timestamp, end timestamp, "
+    "lasts boolean, reason string",
 }
 
 KINDS = {"string": pa.string(), "bigint": pa.int64(), "timestamp": pa.timestamp("us", tz="UTC"),

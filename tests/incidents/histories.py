@@ -42,6 +42,12 @@ STEPS = st.one_of(
     st.tuples(st.just("wait"), st.sampled_from((0, 7, 30, 61, 90))),
     st.tuples(st.just("pace"), st.sampled_from((0, SECOND // 4))),
     st.tuples(st.just("boot"), st.booleans()),
+    st.tuples(
+        st.just("link"),
+        st.sampled_from(("attic", "barn")),
+        st.sampled_from((None, "connection-lost", "idle-timeout", "server-stopped", "server-crashed")),
+        st.sampled_from((0, 9, 10, 30)),
+    ),
     st.tuples(st.just("witness"), st.sampled_from(("w/1", "w/2")), st.sampled_from((None, None, "away", "422"))),
     # What chance alone would bring about too seldom.
     st.tuples(st.just("guess"), st.sampled_from(("ann", "ben")), st.integers(2, 4), st.integers(1, 5)),
@@ -69,6 +75,8 @@ EVERY_KIND: list[list[tuple[Any, ...]]] = [
     [("take_over", "ben", 1)],
     [("lose", "lamp", "connection-lost", 61, True)],
     [("lose", "lamp", "connection-lost", 61, False)],
+    [("link", "attic", "connection-lost", 10)],
+    [("link", "attic", "connection-lost", 10), ("link", "attic", None, 0)],
     [("witness", "w/1", "away")],
     [("witness", "w/1", "422"), ("witness", "w/1", None)],
 ]
@@ -125,6 +133,12 @@ class History:
             self._write(ev.SealWitnessed(witness=name, size=len(self.records)))
         else:
             self._write(ev.SealRefused(witness=name, size=len(self.records), message=refusal))
+
+    def _link(self, name: str, reason: str | None, seconds: int) -> None:
+        """A link comes, or (with a reason) goes, and so much time passes before the next record."""
+        self._write(ev.LinkUp(routing_id=name) if reason is None else ev.LinkDown(routing_id=name, reason=reason))
+        self._wait(seconds)
+        self._write(ev.ConfigReloaded())
 
     def _refuse(self, event: str, peer: str | None, user: str | None, times: int, suppressed: int | None) -> None:
         about: dict[str, Any] = {"peer": peer, "suppressed": suppressed, "protocol": "spp"}

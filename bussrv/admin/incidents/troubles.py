@@ -12,10 +12,8 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from bussrv.incidents.judging import Incident
+from bussrv.incidents.lost_links import SETTLED
 from bussrv.incidents.tally import is_quiet
-
-SETTLED = 10.0
-"""Seconds for which a condition lasts before it is an incident."""
 
 STEP = 2.0
 """Seconds by which a clock is off its course when it was set, or by which two clocks differ."""

@@ -122,7 +122,7 @@ class IncidentWatch:
         self._figures = Figures(server)
         self.known = server.incidents
         self._troubles = Troubles(server.bus.server_id, clock.utc, clock.mono)
-        self._sums = Sums(server.bus.server_id, self.known.over)
+        self._sums = Sums(server.bus.server_id, self.known.over, follows_links=False)
         self._directory = None if server.place is None else server.place.directory
         self._seq = self._figures.seq
         self._more = self._looks = 0

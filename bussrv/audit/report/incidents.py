@@ -153,6 +153,11 @@ _WITNESSES = """
         until
     FROM @witnesses WHERE refused > 0"""
 
+_LINKS = """
+    SELECT 'link' AS what, server, neighbour AS subject, losses AS number, lasts, reason AS detail, first_seq, begin,
+        until
+    FROM @lost_links"""
+
 _ORDER = f"severity_rank, number DESC, {first('server', 'first_seq', 'session')}"
 
 
@@ -173,6 +178,7 @@ _SUMS = {
     "takeover": (_TAKEOVERS, most_of("number"), "subject"),
     "outage": (_OUTAGES, most_of("seconds"), "subject"),
     "witness": (_WITNESSES, most_of("number"), "subject"),
+    "link": (_LINKS, most_of("number"), "subject"),
 }
 """The sums of each kind, the order of the worst, and what else tells them apart."""
 

@@ -24,7 +24,16 @@ MOST_FOUND = 2
 MOST_KINDS = 4
 """The most kinds of findings that an incident names."""
 
-MOST_OF_EACH = {"guessing": 1, "address": 2, "crash": 1, "identity": 1, "takeover": 1, "outage": 1, "witness": 1}
+MOST_OF_EACH = {
+    "guessing": 1,
+    "address": 2,
+    "crash": 1,
+    "identity": 1,
+    "takeover": 1,
+    "outage": 1,
+    "witness": 1,
+    "link": 1,
+}
 """The most of each other kind."""
 
 _CHAPTERS = {
@@ -36,6 +45,7 @@ _CHAPTERS = {
     "outage": "services",
     "logins": "refusals",
     "witness": "integrity",
+    "link": "links",
 }
 
 _NEXT = {

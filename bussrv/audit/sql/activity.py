@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from bussrv.audit.fold.boots import ANY, LEAST, MOST
 from bussrv.incidents.judging import STORM
+from bussrv.incidents.lost_links import OWN_ENDS, SETTLED
 
 NAMES = {"until": "end", "limit_name": "limit", "overlapping": "overlaps"}
 """The names of columns, by those that they have in SQL."""
@@ -87,6 +88,21 @@ GROUP BY server, protocol, address, storm
     "leases": """
 SELECT server, session, kind, routing_id, address, service, added, renewed, expired, renewals, reason
 FROM @fact_leases WHERE expired >= :since
+""",
+    "lost_links": f"""
+SELECT server, neighbour, CAST(count(*) AS BIGINT) AS losses, min(seq) AS first_seq, min(moment) AS begin,
+    max(ending) AS until, bool_or(back IS NULL) AS lasts, max_by(reason, seq) AS reason
+FROM (
+    SELECT l.server, l.neighbour, l.seq, l.moment, l.reason, l.back, coalesce(l.back, s.last_moment) AS ending
+    FROM (
+        SELECT *, lead(moment) OVER (PARTITION BY server, neighbour ORDER BY seq, moment, mono, is_up) AS back
+        FROM @fact_links WHERE NOT given
+    ) AS l
+    JOIN @servers AS s ON l.server = s.server
+    WHERE NOT l.is_up AND l.moment >= :since AND coalesce(l.reason, '') NOT IN ({", ".join(map(repr, OWN_ENDS))})
+) AS lost
+WHERE ending - moment >= {int(SETTLED * 1_000_000)}
+GROUP BY server, neighbour
 """,
     "witnesses": """
 SELECT server, witness, CAST(sum(CASE WHEN refused THEN 0 ELSE 1 END) AS BIGINT) AS cosigned,
