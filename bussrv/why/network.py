@@ -14,7 +14,7 @@ from bussrv.errors import Refused
 from bussrv.formats.mqtt.encoding import Sent
 from bussrv.registry.state.session import Session
 from bussrv.registry.state.state import RegistryState
-from bussrv.values import Publication
+from bussrv.values import Publication, quoted
 from bussrv.why.past import Past
 from bussrv.why.question import NobodyFound, Question, is_named
 from bussrv.why.replica import Replica
@@ -61,7 +61,7 @@ def _put_first(states: Sequence[RegistryState], turn: str | None) -> frozenset[s
         return frozenset()
     called = {each.routing_id for state in states for each in state.sessions.values() if is_named(each, turn)}
     if not called:
-        raise NobodyFound(f"no session is called {turn!r} then")
+        raise NobodyFound(f"no session is called {quoted(turn)} then")
     for state in states:
         first = {each.id for each in state.sessions.values() if each.routing_id in called}
         _put_last(state.sessions, state.sessions.keys() - first)
@@ -173,7 +173,7 @@ class Network:
         for name, session in self.sessions():
             if is_named(session, text) and session.home is None:
                 return Sender(name, session)
-        raise NobodyFound(f"no session of {', '.join(self.replicas)} is called {text!r} then")
+        raise NobodyFound(f"no session of {', '.join(self.replicas)} is called {quoted(text)} then")
 
     def _ask(self, question: Question, sender: Sender, outcome: Outcome) -> None:
         """Let the asker ask the sender of a reply what it replies to."""

@@ -39,13 +39,13 @@ class WhyView {
       columns: [
         {
           label: "Given",
-          width: 5,
+          width: 6,
           text: (row) => row.answer,
           kind: (row) => HUES[row.answer],
           sort: (row) => RANKS[row.answer],
         },
-        { label: "Client", least: 9, share: 1.2, text: (row) => called(row), sort: (row) => called(row) },
-        { label: "Why", least: 12, share: 1.6, text: (row) => short(row.why), sort: (row) => row.why },
+        { label: "Client", least: 9, share: 1, text: (row) => called(row), sort: (row) => called(row) },
+        { label: "Why", least: 12, share: 3, text: (row) => short(row.why), sort: (row) => row.why },
         { label: "Record", width: 6.5, rank: 1, end: true, text: (row) => (row.seq === null ? "" : count(row.seq)) },
         { label: "Format", width: 6, rank: 2, text: (row) => row.protocol, sort: (row) => row.protocol },
         { label: "Server", width: 8, rank: 3, text: (row) => short(row.server), sort: (row) => row.server },
