@@ -46,7 +46,7 @@ export function limitsView(app) {
       { label: "Default", width: 8, rank: 1, end: true, text: (row) => written(row.default, row.unit), kind: () => "soft" },
       {
         label: "Reached",
-        width: 6.75,
+        width: 7.75,
         end: true,
         text: (row) => count(row.count ?? 0),
         sort: (row) => row.count ?? 0,
