@@ -288,7 +288,7 @@ def test_the_plugin_of_the_page_is_served(tmp_path: Path) -> None:
 
 @pytest.mark.processes
 def test_the_service_of_the_page_is_hosted(tmp_path: Path) -> None:
-    _, _, module, plugin, *_ = blocks("docs/how-to/plugins.md", "python")
+    _, _, _, module, plugin, *_ = blocks("docs/how-to/plugins.md", "python")
     (tmp_path / "headcount.py").write_text(module)
     (tmp_path / "twisted/plugins").mkdir(parents=True)
     (tmp_path / "twisted/plugins/headcount_plugin.py").write_text(plugin)

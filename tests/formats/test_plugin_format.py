@@ -306,6 +306,35 @@ def test_a_format_with_a_filtering_link_may_have_patterns() -> None:
     assert person.connection.take() == b"hall/1/door open\n"
 
 
+def test_globs_of_the_page_select_what_a_pattern_covers() -> None:
+    network = Network()
+    module: dict[str, Any] = {}
+    exec(blocks("docs/how-to/plugins.md", "python")[2], module)
+
+    class Globbing(page()["LinesProtocol"]):  # type: ignore[misc]
+        LINK = module["GlobLink"]
+
+        async def sub(self, name: str, _: str) -> None:
+            below, _, glob = name.rpartition("/")
+            await self.subscribe(*((f"{below}/#", {"glob": name}) if "*" in glob else (name,)), or_pattern=True)
+
+        async def login(self, name: str, _: str) -> None:
+            await self.unsubscribe(name)
+
+    publisher, person, same = Person(network), Person(network, Globbing), Person(network, Globbing)
+    for each in (person, same):
+        each.ask("SUB hall/t*")
+    same.ask("SUB attic")
+    for line in ("PUB hall/tv on", "PUB hall/lamp on", "PUB attic on", "PUB cellar/tv on"):
+        publisher.ask(line)
+    assert person.connection.take() == b"hall/tv on\n"
+    assert same.connection.take() == b"hall/tv on\nattic on\n"
+    same.ask("LOGIN hall/#")
+    for line in ("PUB hall/tv off", "PUB attic off"):
+        publisher.ask(line)
+    assert (person.connection.take(), same.connection.take()) == (b"hall/tv off\n", b"attic off\n")
+
+
 def test_patterns_that_give_nothing_are_a_bug_of_the_plugin() -> None:
     network = Network()
     with capturedLogs() as logged:
