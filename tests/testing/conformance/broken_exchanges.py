@@ -73,6 +73,13 @@ def ending_all(self: MqttProtocol, event: Any) -> None:
     MqttProtocol.received(self, event)
 
 
+def with_deaf_link(self: MqttProtocol, backlog: Any) -> Any:
+    link = MqttProtocol.make_link(self, backlog)
+    kind = type(link)
+    link.__class__ = type("Deaf", (kind,), {"refilter": lambda *_, **__: None})
+    return link
+
+
 def telling_all_askers() -> dict[str, Any]:
     """A reply goes to everybody who has asked, or wants to."""
     askers: list[MqttProtocol] = []
@@ -153,6 +160,12 @@ FAULTS = (
         {"received": ending_all},
         "an-unsubscribed-client-is-given-nothing",
         "an unsubscription ends a subscription to another service",
+    ),
+    Fault(
+        "an encoding of its own is never changed",
+        {"make_link": with_deaf_link},
+        "many-subscriptions-change-one-by-one",
+        "of ['kit/65'] it is given 0 publications",
     ),
     Fault(
         "a pattern covers everything",

@@ -23,6 +23,9 @@ NEEDS = {"an empty payload": "empty", "all bytes": "bytes", "lines": "bytes", "6
 
 BURST = [b"%03d" % number for number in range(100)]
 
+MANY_SUBSCRIPTIONS = 70
+"""So many that an encoding of the client's own is changed, instead of made anew."""
+
 SMALL = 20_000
 """A limit of bytes that wait for one client."""
 
@@ -149,6 +152,30 @@ def an_unsubscribed_client_is_given_nothing(trial: Trial) -> None:
     said = visitor.said()
     trial.require(not payloads(said, SERVICE), "a client that has unsubscribed is still given publications")
     trial.require(payloads(said, "window") == [b"open"], "an unsubscription ends a subscription to another service")
+
+
+@promise("unsubscribe")
+def many_subscriptions_change_one_by_one(trial: Trial) -> None:
+    """A client with many subscriptions is given each publication that it wants once, also when one comes or goes."""
+    lab = trial.lab()
+    names = [f"kit/{number}" for number in range(MANY_SUBSCRIPTIONS + 1)]
+    provider, visitor = lab.member("objects"), trial.client(lab)
+    for each in names:
+        provider.provide(each)
+    for each in names[:-1]:
+        visitor.subscribe(each)
+    visitor.tell(visitor.client.unsubscribe(names[0]))
+    visitor.subscribe(names[-1])
+    visitor.said()
+    for each in names:
+        provider.publish(each, b"on")
+    got = [service for service, _ in visitor.published()]
+    wrong = [each for each in names if got.count(each) != (each != names[0])]
+    trial.require(
+        not wrong,
+        f"a client had {MANY_SUBSCRIPTIONS} subscriptions, ended that to {names[0]!r} and began that to {names[-1]!r}: "
+        f"of {wrong[:1]!r} it is given {got.count(wrong[0]) if wrong else 0} publications",
+    )
 
 
 @promise("pattern")
@@ -308,6 +335,7 @@ PROMISES: tuple[Promise, ...] = (
     publications_keep_their_order,
     own_publications_keep_their_order,
     an_unsubscribed_client_is_given_nothing,
+    many_subscriptions_change_one_by_one,
     patterns_cover_what_appears_later,
     names_of_services_stay_as_they_are,
     a_subscription_outlives_its_service,
