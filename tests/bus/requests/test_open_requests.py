@@ -326,12 +326,10 @@ def test_the_end_of_one_who_was_asked_much_keeps_nobody_waiting():
     for number in range(50_000):
         bench.ask("ann", number, Targets(session="tv"))
 
-    def timed(what):
-        begin = time.perf_counter()
-        what()
-        return time.perf_counter() - begin
-
-    assert timed(lambda: bench.requests.forget("tv")) < 0.1
+    # Of CPU, since others may have the core meanwhile.
+    begun = time.thread_time()
+    bench.requests.forget("tv")
+    assert time.thread_time() - begun < 0.1
     assert bench.requests.given("tv", 49_999) is None
     bench.requests.forget("ann")
     for _ in range(1100):
