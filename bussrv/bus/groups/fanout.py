@@ -284,7 +284,7 @@ class Fanout:
         return frames
 
     def fail(self, group: Group) -> None:
-        """The encoding of a group failed: the exception is being handled now."""
+        """The encoding of a group, or sending to it, failed: the exception is being handled now."""
         if self._failed is None:
             raise
         self._failed(group)
@@ -442,12 +442,12 @@ class Fanout:
         self._bundles = {}
         try:
             for group in self._rest:
-                self.flush_group(group)
+                try:
+                    self.flush_group(group)
+                except Exception:
+                    self.fail(group)  # Its links are a plugin's, perhaps. The others are sent theirs.
                 if self._slices.is_over(until):
                     return True
-        except BaseException:
-            self._slices.do(self._flush_some)  # the others
-            raise
         finally:
             self._bundles = None
         if self.collected:

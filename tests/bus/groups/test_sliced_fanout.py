@@ -169,3 +169,21 @@ def test_equal_messages_for_many_groups_are_made_once(monkeypatch: pytest.Monkey
     network.reactor.advance(0)
     (change,) = [each for each in changes if isinstance(each, AppendToAll)]
     assert (len(change.owners), len({id(each) for each in change.heads})) == (len(peers), 1)
+
+
+def test_whoever_cannot_be_sent_anything_ends_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    network, steps = sliced(monkeypatch)
+    peers = subscribers(network, 0)
+
+    def fails(bundle: object) -> None:
+        raise ValueError("a bug")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(peers[2].connection.protocol.link, "send", fails)
+        MqttPeer(network, "pub").publish("tv/1")
+        while network.bus.is_behind:
+            steps.step()
+    network.reactor.advance(0)
+    assert [len(peer.messages()) for peer in peers] == [1, 1, 0, 1, 1, 1]
+    assert [peer.is_open for peer in peers] == [True, True, False, True, True, True]
+    assert network.bus.counters["internal-error"] == 1
