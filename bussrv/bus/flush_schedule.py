@@ -20,7 +20,7 @@ NEVER = inf
 class Collected(Protocol):
     """The collected frames; see :class:`bussrv.bus.groups.fanout.Fanout`."""
 
-    additions: int
+    put_off: int
     is_behind: bool
 
     def flush(self) -> bool:
@@ -48,7 +48,7 @@ class FlushSchedule:
         self._fanout = fanout
         self._reactor = reactor
         self._end = EndOfReactorTurn(self._send_for_all, reactor)
-        self._additions = 0
+        self._put_off = 0
         self._latest = ""
         self._size = 0
         self._since = NEVER
@@ -101,15 +101,15 @@ class FlushSchedule:
     def back_pressure(self) -> Deferred[None] | None:
         """To be asked after input of a session was served, while the fan-out is behind.
 
-        :returns: fires when the session may be served again; ``None``: now, because nothing was collected for it.
+        :returns: fires when the session may be served again; ``None``: now, because what it sent is sent to all.
         """
-        before, self._additions = self._additions, self._fanout.additions
-        return self._fanout.caught_up() if self._fanout.is_behind and before != self._additions else None
+        before, self._put_off = self._put_off, self._fanout.put_off
+        return self._fanout.caught_up() if self._fanout.is_behind and before != self._put_off else None
 
     def _send_for_all(self) -> None:
         """Send, and let nobody wait who asks next."""
         self._send()
-        self._additions = self._fanout.additions
+        self._put_off = self._fanout.put_off
 
     def _send(self) -> float:
         self._size = 0
@@ -119,7 +119,7 @@ class FlushSchedule:
         is_sent = fanout.flush()
         if fanout.is_behind:
             if not was_behind:
-                self._additions = -1
+                self._put_off = -1
                 fanout.caught_up().addCallback(lambda _: self._sent(since))
             return NEVER
         if is_sent:

@@ -14,7 +14,7 @@ class Passing:
         self.costs = 0.0
         self.sends = True
         self.clock = Clock()
-        self.additions = 0
+        self.put_off = 0
         self.is_behind = False
         self.turns = FlushSchedule(self, self.clock)
 

@@ -10,9 +10,10 @@ meanwhile is sent after that; see :meth:`Fanout.flush`.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterable, Sequence, Set
 from functools import partial
+from itertools import takewhile
 from typing import Any
 
 from msgspec import Struct
@@ -175,8 +176,8 @@ class Fanout:
     :param slices: those in which frames for many groups are sent; ``None``: all are sent at once.
     :ivar flushes: how often something may have been sent. Until it grows, groups that were opened stay open.
     :ivar collected: the groups for which something was collected, for whatever session, since they were last flushed.
-    :ivar additions: grows whenever something is collected.
     :ivar is_behind: whether a flush is not over: the rest of it follows in slices.
+    :ivar put_off: grows whenever something is collected that follows in slices.
     """
 
     def __init__(
@@ -186,10 +187,12 @@ class Fanout:
         slices: Slices | None = None,
     ) -> None:
         self._generation = generation
-        self.flushes = self.additions = 0
+        self.flushes = self.put_off = 0
         self.is_behind = False
         self._slices = slices
-        self._rest: Iterator[Group] = iter(())
+        # The groups that wait for a slice, in the order in which they are sent to, and for asking.
+        self._rest: deque[Group] = deque()
+        self._waits: set[Group] = set()
         self._catching_up: list[Deferred[None]] = []
         # While many groups are sent: bundles by the pieces in them, which are kept so that no other has their ids.
         self._bundles: dict[tuple[int, ...], tuple[Bundle, Sequence[object]]] | None = None
@@ -343,7 +346,8 @@ class Fanout:
 
         :returns: whether something had to be sent.
         """
-        self.additions += 1
+        if self.is_behind and group in self._waits:
+            self.put_off += 1
         if group.pending and group.except_for == except_for:
             return False
         sends = bool(group.pending)
@@ -361,7 +365,8 @@ class Fanout:
         :param sender: empty if it is no session of this server.
         """
         collected = self.collected
-        self.additions += 1
+        if self.is_behind and not self._waits.isdisjoint(groups):
+            self.put_off += 1
         for group in groups:
             collected[group] = None
             group.except_for = sender if group.no_echo else None
@@ -420,15 +425,18 @@ class Fanout:
     def flush(self) -> bool:
         """Send all collected frames. :returns: whether there were any, and all are sent.
 
-        If they are for many groups, the rest follows in slices. What is collected until then is sent in these, too. A
-        group has its frames in one piece, whatever it waited for.
+        If they are for many groups, the rest follows in slices. What is collected until then for few other groups is
+        sent at once, and what is for many of them follows in the same slices. A group has its frames in one piece,
+        whatever it waited for.
         """
         self.flushes += 1
         if self.is_behind:
+            self._flush_meanwhile()
             return False
         groups = tuple(self.collected)
         if len(groups) > MANY and self._slices is not None:
-            self.is_behind, self._rest = True, iter(groups)
+            self.is_behind = True
+            self._wait_for_slices(groups)
             self._slices.do(self._flush_some)
             return not self.is_behind
         self._opened, self._opened_of = [], {}
@@ -436,12 +444,29 @@ class Fanout:
             self.flush_group(group)
         return bool(groups)
 
+    def _wait_for_slices(self, groups: Iterable[Group]) -> None:
+        self._rest.extend(groups)
+        self._waits.update(groups)
+
+    def _flush_meanwhile(self) -> None:
+        """Send what was collected since others began to wait, unless it is for many."""
+        # The latest come last. What was collected before a waiting group was collected anew is sent with the rest.
+        groups = [*takewhile(lambda each: each not in self._waits, reversed(self.collected))][::-1]
+        if len(groups) > MANY:
+            self._wait_for_slices(groups)
+            self.put_off += 1
+            return
+        for group in groups:
+            self.flush_group(group)
+
     def _flush_some(self, until: float) -> bool:
         """Send to some groups; see :data:`bussrv.turns.slices.Work`."""
         assert self._slices is not None
         self._bundles = {}
         try:
-            for group in self._rest:
+            while self._rest:
+                group = self._rest.popleft()
+                self._waits.discard(group)
                 try:
                     self.flush_group(group)
                 except Exception:
@@ -451,7 +476,7 @@ class Fanout:
         finally:
             self._bundles = None
         if self.collected:
-            self._rest = iter(tuple(self.collected))
+            self._wait_for_slices(tuple(self.collected))
             return True
         self._opened, self._opened_of = [], {}
         self.is_behind = False

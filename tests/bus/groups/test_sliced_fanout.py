@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
-from hypothesis.stateful import rule
+from hypothesis.stateful import initialize, rule
+from hypothesis.strategies import integers
 
 from bussrv.bus.groups import fanout
 from bussrv.formats.mqtt import publishing
@@ -49,12 +50,15 @@ class Steps:
 
 
 class SlicedFanout(Fanout):
-    """The same histories, with one group a slice, whatever comes between slices."""
+    """The same histories, with one group a slice, whatever comes between slices, and however few groups are many."""
 
     def __init__(self) -> None:
         super().__init__()
         self._many = fanout.MANY
-        fanout.MANY = 0
+
+    @initialize(many=integers(0, 2))
+    def so_many_are_few(self, many: int) -> None:
+        fanout.MANY = many
 
     def teardown(self) -> None:
         super().teardown()
@@ -125,6 +129,36 @@ def test_others_are_served_while_many_are_sent_something(monkeypatch: pytest.Mon
         messages = [each for each in peer.received() if isinstance(each, Publish)]
         assert [each.payload for each in messages] == [b"2", b"3"]
         assert {each.properties.subscription_identifiers for each in messages} == {(number,)}
+
+
+def test_what_is_for_few_is_sent_before_the_rest_for_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its publisher does not wait either."""
+    network, steps = sliced(monkeypatch)
+    peers, publisher = subscribers(network, 0), MqttPeer(network, "pub")
+    other, watcher = MqttPeer(network, "other"), MqttPeer(network, "watcher")
+    watcher.subscribe(WantedFilter("door", 0))
+    for number, peer in enumerate(peers):
+        peer.subscribe(WantedFilter(f"own/{number}", 0), number=number + 1)
+    publisher.publish("tv/1")
+    assert network.bus.is_behind
+    other.publish("door", b"1")
+    other.publish("door", b"2")
+    assert watcher.messages() == [("door", b"1"), ("door", b"2")]
+    steps.step()
+    (served,) = [number for number, peer in enumerate(peers) if peer.connection.transport.value()]
+    other.publish(f"own/{served}")
+    assert peers[served].messages() == [("tv/1", b"x"), (f"own/{served}", b"x")]
+    other.send(Pingreq())
+    assert other.received() == [Pingresp()]
+    other.publish("tv/2")
+    other.send(Pingreq())
+    assert other.received() == []
+    while network.bus.is_behind:
+        steps.step()
+    assert other.received() == [Pingresp()]
+    got = [peer.messages() for peer in peers]
+    assert got.pop(served) == [("tv/2", b"x")]
+    assert got == [[("tv/1", b"x"), ("tv/2", b"x")]] * len(got)
 
 
 @pytest.mark.parametrize("qos", [1, 2])
