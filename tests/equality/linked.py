@@ -28,6 +28,8 @@ BETWEEN_SERVERS = (
     "services/unregister",
 )
 MAX_HOPS = 16
+TIME = "2023-11-14T22:13:20.000000Z"
+"""The time of day: the clock of the servers is that of :mod:`tests.formats.network`, which stands still here."""
 
 
 class LinkedReference(ReferenceServer):
@@ -77,8 +79,8 @@ class LinkedReference(ReferenceServer):
         elif event == "routing/announcement/interest":
             self.wanted_by(client.session, said.fields)
         elif event == "ping" and (is_for_this or (to is None and len(route) == 1)):
-            about = {"event": "pong", "routing-id": self.server_id, "to": route[0], "route": [self.server_id]}
-            self.answer(client, said, about)
+            about = {"event": "pong", "routing-id": self.server_id, "time": TIME, "to": route[0]}
+            self.answer(client, said, {**about, "route": [self.server_id]})
         elif event == "error" and to is None and len(route) == 1:
             pass  # The server itself says it, to this one.
         elif event not in BETWEEN_SERVERS and not is_for_this:
