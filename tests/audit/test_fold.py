@@ -22,9 +22,11 @@ from bussrv.synth.faults import KINDS
 from bussrv.synth.journal import write_journal as write_long_journal
 from tests.audit.cases import CASES
 from tests.audit.ingested import ingested
+from tests.audit.journals import write_journal
 from tests.audit.plans import draw, write
 from tests.audit.segment_cases import SEGMENT_CASES
 from tests.audit.unruly import stormy, wild_journal
+from tests.incidents.histories import records
 from tests.size import FULL, sized
 
 pytestmark = pytest.mark.dear
@@ -40,7 +42,9 @@ def journals(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     found += [wild_journal(root / "copy" / "wild0", 0, 11), stormy(root / "stormy")]
     long = root / "house"
     write_long_journal(long, events=600, server="house", faults=tuple(KINDS), rotation=Rotation(bytes=8000))
-    return [*found, long]
+    said = [("w/1", "422"), ("w/1", None), ("w/2", "away")]
+    cosigned = write_journal(root / "cosigned", records("cosigned", [("witness", *each) for each in said]))
+    return [*found, long, cosigned]
 
 
 def test_any_division_into_stripes_gives_the_same_tables(journals: list[Path], tmp_path: Path) -> None:
