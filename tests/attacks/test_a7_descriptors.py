@@ -12,9 +12,9 @@ from bussrv.testing.server import RunningServer
 from bussrv.wire.objects import encode
 from tests.attacks.bystanders import Bystanders
 from tests.attacks.test_a5_memory import member
-from tests.size import FULL, further
+from tests.size import further
 
-FILES = 200 if FULL else 120
+FILES = 200
 
 
 def cpu(server: RunningServer) -> float:

@@ -142,9 +142,12 @@ class Handle:
             interest = mode_interest(subscription.get("receive"), subscription.get("types"), LIMITS)
         spoken = vocabulary or ("rules" if "subscriptions" in subscription else "objects")
         claimed, services = Claims(session_id=self.id, vocabulary=spoken, **claims), subscription.get("services", ())
-        joined = self._registry.identify(claimed, interest, services=services)
-        self._bus.register_all(self.id, registers_all="services" in subscription)
-        return joined
+
+        def registers(session):
+            self._bus.register_all(self.id, registers_all="services" in subscription)
+            return session
+
+        return self._registry.identify(claimed, interest, services=services).addCallback(registers)
 
     def subscribe(self, service, version=None):
         return self._registry.subscribe(self.id, service, None if version is None else {"version": version})

@@ -124,6 +124,9 @@ def revealed(path, kind, text):
 @given(events, actors | st.none(), actors | st.none(), peers | st.none())
 def test_this_server_and_the_next_can_reveal_what_is_hidden(event, actor, claimed, peer):
     event = replace(event, actor=actor, claimed=claimed, peer=peer)
+    if isinstance(event, (ev.ServerStarted, ev.ConfigReloaded)):
+        # Rules lose their digest, and networks the length of their prefix; see the test of the rules in effect.
+        event = replace(event, in_effect=None)
     with fresh_pseudonyms() as (path, pseudonyms):
         hidden = pseudonyms.hide(event)
         assert pseudonyms.hide(event) == hidden

@@ -76,7 +76,7 @@ class StreamProtocol(TwistedProtocol):
     :ivar factory: the factory that made it.
     :ivar session_id: the id of its session, once that is open.
     :ivar traffic: the counts of objects and bytes of the session, for the journal.
-    :ivar fault: what the client did wrong, as a sentence: of malformed input, or as :meth:`end_over` was given it.
+    :ivar fault: what the client did wrong, as a sentence: of malformed input, or of the refusal that ended it.
     :ivar input: what the client sends.
     :ivar link: sends to the client. A client that is not admitted has none.
     :ivar identification: who the client has proved to be.

@@ -62,7 +62,7 @@ class Format:
 
         :param number: its packet identifier; 0: its QoS is 0.
         :param again: whether it may have been sent before.
-        :param seconds_left: how long it is still worth something; ``None``: for ever.
+        :param seconds_left: how long it is still worth something; ``None``: it has no lifetime.
         :returns: ``None``: it is larger than the client takes.
         """
         at = _end_of_fields(frame)
