@@ -271,7 +271,7 @@ class AuditCommand:
     kept_checkpoints: Sequence[Path] = ()
 
     def others(self) -> Others | None:
-        """What others know of the journals.
+        """The journals as others know them.
 
         :raises JournalError: a key or a file cannot be used.
         """

@@ -386,7 +386,7 @@ class ISending(Interface):
     def flush(since: float = NEVER) -> bool:
         """Send what was routed and published; to be called at the end of each chunk of input.
 
-        What is for many sessions of different groups is sent in slices.
+        Frames for many sessions of different groups are sent in slices.
 
         :param since: when the input arrived, in seconds of the reactor.
         :returns: whether all of it is sent.

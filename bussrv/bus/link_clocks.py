@@ -43,7 +43,7 @@ class ClockAhead(Struct, frozen=True):
 
 
 class _Asked(Struct):
-    """What one server was asked, and answered.
+    """The last question to one server, and its answers.
 
     :ivar id: of the last ping; empty: it was answered.
     :ivar sent: when, by the clock that nobody sets, in microseconds.
@@ -88,7 +88,7 @@ class LinkClocks:
             self._tell(session_id, ping)
 
     def hear(self, session_id: str, reply_id: object, time: object) -> None:
-        """A linked server answers. What is no answer to the last ping, or has no time, says nothing."""
+        """A linked server answers. Only an answer to the last ping that has a time counts."""
         asked = self._asked.get(session_id)
         if asked is None or not asked.id or reply_id != asked.id or not isinstance(time, str):
             return

@@ -1,4 +1,4 @@
-"""What one writer changes in a turn of the reactor, put together into as few changes of the spool as can be.
+"""The changes of one writer in a turn of the reactor, put together into as few changes of the spool as can be.
 
 Entries with the same payload are one change for many owners. Those of each owner stay in their order.
 """
@@ -80,7 +80,7 @@ class Made(Struct, eq=False):
 
     @property
     def count(self) -> int:
-        """What it counts."""
+        """How many changes it counts as."""
         return 1 + (len(self.receivers) // OWNERS_A_CHANGE if isinstance(self.change, AppendToAll) else 0)
 
     @property

@@ -450,7 +450,7 @@ class Fanout:
 
     def _flush_meanwhile(self) -> None:
         """Send what was collected since others began to wait, unless it is for many."""
-        # The latest come last. What was collected before a waiting group was collected anew is sent with the rest.
+        # The latest come last. Groups before a waiting one that was collected anew are sent with the rest.
         groups = [*takewhile(lambda each: each not in self._waits, reversed(self.collected))][::-1]
         if len(groups) > MANY:
             self._wait_for_slices(groups)

@@ -54,7 +54,7 @@ class Core:
     """The name of the wire format."""
 
     LOGIN = ""
-    """What the server has to answer, and what may be wrong if it does not."""
+    """The answer to a login that is waited for, in words, with a reason why it may not come."""
 
     CONFIRMS = False
     """Whether the server can say what it took."""

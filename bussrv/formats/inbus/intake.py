@@ -92,7 +92,7 @@ class Intake:
             self.look()
 
     def wait(self, sent: Deferred[None]) -> None:
-        """What came is for so many that it is still being sent: read nothing until then."""
+        """Read nothing until everything is sent that came: it is for many."""
         if self._port is not None and not self._is_waiting:
             self._is_waiting = True
             self._port.maxThroughput = 0

@@ -66,7 +66,7 @@ def _nothing_waits() -> None:
 
 
 class Parts(Protocol):
-    """What serves the client besides its connection; see :class:`bussrv.formats.mqtt.port.MqttParts`."""
+    """The parts that serve the client besides its connection; see :class:`bussrv.formats.mqtt.port.MqttParts`."""
 
     def serve(self, packet: Packet) -> bool:
         """Serve a packet, if it is one for them. :returns: whether it is."""

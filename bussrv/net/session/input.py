@@ -267,7 +267,7 @@ class Input:
             self.wait_until_sent()
 
     def wait_until_sent(self) -> None:
-        """What the client sent is for so many that it is still being sent: its later input waits."""
+        """Let later input of the client wait, if the earlier one is for so many that it is still being sent."""
         sent = None if self.state in _IS_BUSY or self.state in _HAS_ENDED else self._bus.back_pressure()
         if sent is not None:
             self.begin_work()

@@ -1,6 +1,6 @@
 """The durable sessions of MQTT: what is kept of each besides its messages, and the link to it.
 
-What a session is given goes to its client, or into its queue.
+Messages for a session go to its client, or into its queue.
 """
 
 from __future__ import annotations
