@@ -518,12 +518,13 @@ class MemberProtocol(StreamProtocol):
         """The change of the registry was made (``None``), or why it was not."""
         self._asked = None
         try:
-            if error is None:
-                self.answer(obj, {"event": f"{obj.head.event}/reply", **about})
-            elif isinstance(error, Refused):
-                self.refuse(obj.head.id, error.reason, error.message)
-            else:
+            if error is not None:
                 raise error
+            if obj.head.event == "services/register":
+                self.check_still_provides(about["name"])
+            self.answer(obj, {"event": f"{obj.head.event}/reply", **about})
+        except Refused as refusal:
+            self.refuse(obj.head.id, refusal.reason, refusal.message)
         except Exception:
             self.serving_failed(Failure())
         self.input.is_answered()

@@ -339,6 +339,13 @@ class StreamProtocol(TwistedProtocol):
         """
         self.check_may("provide", service)
         await failing.counted(self._bus, self._bus.registry.register_service(self.session_id, service))
+        self.check_still_provides(service)
+
+    def check_still_provides(self, service: str) -> None:
+        """Check, after a service was registered, that its permission was not withdrawn meanwhile.
+
+        :raises Refused: ``not-allowed``: it was, so the session lost the service at once.
+        """
         if not self._bus.registry.state.provides(self.session_id, service):
             raise _withdrawn("provide", service)
 

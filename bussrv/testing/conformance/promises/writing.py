@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bussrv.testing.conformance.lab import confirmed, payloads
-from bussrv.testing.conformance.trial import GUEST, LET_IN, OWN, SERVICE, Promise, Trial, promise
+from bussrv.testing.conformance.trial import GUEST, KEPT_OUT, LET_IN, OWN, SERVICE, Promise, Trial, promise
 
 CHUNKS = 50
 
@@ -129,6 +129,16 @@ def a_permission_may_go_while_a_change_is_written(trial: Trial) -> None:
     provider.publish(SERVICE, b"open")
     got = payloads(visitor.said(), SERVICE)
     trial.require(not got, "a permission was withdrawn during a subscription, and its client is given publications")
+    if trial.adapter.can("provide"):
+        lab.permit(trial.rules(LET_IN, provide=[OWN]))
+        visitor = trial.client(lab, host=KEPT_OUT)
+        lab.hold()
+        visitor.send(visitor.client.provide(OWN))
+        lab.permit(trial.rules(LET_IN))
+        lab.release()
+        said = visitor.said()
+        told = f"a permission was withdrawn during a registration, and its client is told {said!r}"
+        trial.require(not confirmed(said), told)
 
 
 PROMISES: tuple[Promise, ...] = (
