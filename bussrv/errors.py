@@ -1,4 +1,4 @@
-"""Errors, and their stable codes.
+"""Errors, their stable codes, and the names of all counters.
 
 A *reason* is a short code that programs may compare: it stands in ``error`` objects, in journal records and in
 counters, and never changes its meaning. ``REASONS`` is the one table of them, shared by every wire format. ``COUNTERS``

@@ -1,7 +1,9 @@
 """All that authors of wire formats, hosted services and checkers of credentials import of bussrv: the contract.
 
 Plugin files are made with :class:`WireFormat`, :class:`HostedService` and :class:`CheckerFactory`, which name modules,
-so that nothing is imported before it is used. These modules do the work, and import the other names from here.
+so that nothing is imported before it is used. These modules do the work, and import the other names from here. The
+plugins of bussrv itself are in ``twisted/plugins/bussrv_plugins.py``; :mod:`bussrv.server.configuration.plugins` finds
+all.
 ``docs/reference/plugin.md`` documents each name, and ``docs/how-to/plugins.md`` shows a whole format and a service.
 
 Every ``twistd`` run imports this. So the heavy names are those of :mod:`bussrv.contract.names`, which is imported with

@@ -18,5 +18,8 @@
 - ``progress``: the progress of an audit: the duration of each phase, and a bar for it on a terminal
 - ``query``: questions of a reader to the tables of a finished audit: SQL that DuckDB answers, and the tables as CSV
 
+Whether a journal was tampered with is judged where journals are read and written, by :mod:`bussrv.journal.evidence`:
+:mod:`bussrv.audit.reading.judged` asks it.
+
 Tests: ``tests/audit``.
 """

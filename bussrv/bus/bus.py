@@ -21,7 +21,7 @@ from bussrv.bus.interfaces import IBus, IReloadable, ISessionLink, Shown, Withdr
 from bussrv.bus.link_clocks import LinkClocks
 from bussrv.bus.links.gaps import Gaps
 from bussrv.bus.links.links import Links
-from bussrv.bus.links.lost import LostLinks
+from bussrv.bus.links.lost_links import LostLinks
 from bussrv.bus.origins import Origins
 from bussrv.bus.requests.answerers import Answerers
 from bussrv.bus.requests.exchanges import Exchanges
@@ -30,8 +30,8 @@ from bussrv.bus.requests.open_requests import OpenRequests
 from bussrv.bus.routing.audience import Audience
 from bussrv.bus.routing.batch import BatchRouter
 from bussrv.bus.routing.compiled import CompiledRouter
+from bussrv.bus.routing.compiled_exchanges import CompiledExchanges
 from bussrv.bus.routing.compiled_forward import CompiledForwarder
-from bussrv.bus.routing.exchanges import CompiledExchanges
 from bussrv.bus.routing.forward import Forwarder
 from bussrv.bus.routing.object_ids import ObjectIds
 from bussrv.bus.routing.parts import RoutingParts

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from bussrv.bus.groups.frames import Delivery
     from bussrv.bus.link_clocks import LinkClocks
     from bussrv.bus.links.facts import LinkFacts
-    from bussrv.bus.links.lost import LostLink
+    from bussrv.bus.links.lost_links import LostLink
     from bussrv.bus.links.paths import Paths
     from bussrv.bus.routing.compiled_result import ScanResult
     from bussrv.bus.services.announcements import Announcements

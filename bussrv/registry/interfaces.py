@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from bussrv.events import Event
     from bussrv.journal.record import Stamped
     from bussrv.registry.changes.rules import ReservedNames
-    from bussrv.registry.limits.spending import Spending
+    from bussrv.registry.journal_budget.spending import Spending
     from bussrv.registry.outcome import OnDone
     from bussrv.registry.state.session import Claims, Session
     from bussrv.registry.state.state import RegistryState
@@ -47,7 +47,7 @@ class IRegistry(Interface):
     )
     changes: int = Attribute("``int``: how many changes observers were told of since the start.")
     spending: Spending = Attribute(
-        "The :class:`bussrv.registry.limits.spending.Spending`: whether changes have to wait."
+        "The :class:`bussrv.registry.journal_budget.spending.Spending`: whether changes have to wait."
     )
 
     reserved: ReservedNames = Attribute(

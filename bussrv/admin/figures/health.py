@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from bussrv.admin.figures.figures import Figures
 from bussrv.admin.interfaces import AdministeredServer
-from bussrv.bus.links.lost import LostLink
+from bussrv.bus.links.lost_links import LostLink
 from bussrv.bus.sessions.admission import INBUS
 from bussrv.journal.record import format_time
 

@@ -12,7 +12,7 @@ from bussrv.admin.interfaces import AdministeredServer
 from bussrv.admin.registry.collections import Page, page_of
 from bussrv.bus.interfaces import IBus
 from bussrv.bus.links.facts import LinkFacts
-from bussrv.bus.links.lost import LostLink
+from bussrv.bus.links.lost_links import LostLink
 from bussrv.journal.record import format_time
 from bussrv.net.session.client_link import StreamLink
 from bussrv.registry.state.session import SERVER_ROLE

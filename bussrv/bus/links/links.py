@@ -24,7 +24,7 @@ from bussrv.bus.links.advertisements import Advertisements
 from bussrv.bus.links.interests import LinkInterests
 from bussrv.bus.links.jobs import Jobs
 from bussrv.bus.links.link import Link
-from bussrv.bus.links.lost import LostLink, LostLinks
+from bussrv.bus.links.lost_links import LostLink, LostLinks
 from bussrv.bus.links.marks import Flood, Given, directed, flood
 from bussrv.bus.links.paths import MAX_HOPS, Paths, RemoteSession
 from bussrv.bus.links.remote_sessions import RemoteSessions

@@ -1,5 +1,7 @@
 """Answerers: the members that may answer a request for a service that nobody registered.
 
+Of the providers that registered a service, :meth:`bussrv.bus.routing.audience.Audience.next_of` chooses one.
+
 1. A member of the deployed dialect may, if its rules let the request pass: services in the field do not register.
 2. A member that speaks as the seeds do registers what it serves. It counts only if it has replied to a request before;
    otherwise it merely observes.

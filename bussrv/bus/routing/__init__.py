@@ -5,7 +5,7 @@ An object of a member, or one that a linked server forwards, is taken by the fir
 - ``compiled``: objects of members, by the compiled module, without being read one by one
 - ``compiled_forward``: the same for objects of linked servers
 - ``compiled_result``: how far the compiled module came, and why it stopped
-- ``exchanges``: plain requests and replies of members, by the compiled module, which reads them
+- ``compiled_exchanges``: plain requests and replies of members, by the compiled module, which reads them
 - ``batch``: objects that one session sent at once, with requests and replies, by remembered plans
 - ``single``: one object or publication, as its own plan says
 - ``forward``: objects of linked servers: given to their recipients here, and to further servers

@@ -5,6 +5,9 @@
 3. A change of a session that was on its way to the disk meanwhile is judged when it takes effect.
 
 A member that may not be a member any more is closed; so is a link. Other servers judge their own sessions.
+
+:meth:`bussrv.bus.bus.Bus.policy_changed` begins it. What a session may send and is given changes before it is judged:
+:meth:`bussrv.bus.bus.Bus.permissions_changed` makes its groups and plans anew.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The link to one client over a stream."""
+"""The link to one client over a stream: it sends at once, or keeps what waits, and cuts a client that is too slow.
+
+:meth:`StreamLink._check_size` judges one client, :mod:`bussrv.memory.limits` all of them together.
+"""
 
 from __future__ import annotations
 

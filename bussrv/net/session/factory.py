@@ -50,7 +50,7 @@ class StreamFactory(Factory):
             return ClosedAtOnce()
 
     def if_there_is_room(self, make: Callable[[], Any]) -> Any:
-        """The result of ``make`` for a new connection. If there are too many connections, a protocol that closes it."""
+        """The result of ``make`` for a new connection. If descriptors are short, a protocol that closes it."""
         if self.in_turns and self.bus.streams.is_crowded:
             self.bus.counters["no-descriptors"] += 1
             return ClosedAtOnce()

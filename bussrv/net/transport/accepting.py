@@ -1,6 +1,7 @@
 """Ports that many connect to at once, and ports that cannot accept a connection.
 
-A flood of connections is accepted a few at a time, so that clients are served in between.
+A flood of connections is accepted a few at a time, so that clients are served in between. How many sessions there may
+be, and how many of one address, is decided when they open: by :mod:`bussrv.bus.sessions.admission`.
 
 A port mostly cannot accept because too many files are open.
 Twisted then closes what it can and logs each connection; if it cannot even do that, it tries again at once, for ever.

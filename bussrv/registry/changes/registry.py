@@ -23,9 +23,9 @@ from bussrv.registry.changes.observers import Kinds, Observers
 from bussrv.registry.changes.service_changes import ServiceChanges
 from bussrv.registry.changes.write_ahead import Lifetimes, WriteAhead
 from bussrv.registry.interfaces import IRegistry, IRegistryObserver
-from bussrv.registry.limits.deferred_openings import DeferredOpenings
-from bussrv.registry.limits.spending import Spending
-from bussrv.registry.limits.strangers import Strangers
+from bussrv.registry.journal_budget.deferred_openings import DeferredOpenings
+from bussrv.registry.journal_budget.spending import Spending
+from bussrv.registry.journal_budget.strangers import Strangers
 from bussrv.registry.outcome import Change, OnDone, as_deferred
 from bussrv.registry.state.session import SERVER_ROLE, Claims, Session
 from bussrv.registry.state.state import RegistryState

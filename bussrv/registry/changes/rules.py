@@ -121,6 +121,9 @@ def open_session(state: EventFold, session_id: str) -> Session:
 def may_register(name: str, reserved: Container[str]) -> None:
     """Check that somebody may provide a service of that name.
 
+    Others may provide it already: providers share a name, and
+    :meth:`~bussrv.bus.routing.audience.Audience.next_of` says which of them is given the next request.
+
     :param reserved: the names that it may not have.
     :raises Refused: ``bad-service-name`` or ``reserved-name``.
     """

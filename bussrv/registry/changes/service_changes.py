@@ -13,7 +13,7 @@ from bussrv import events as ev
 from bussrv.errors import Refused
 from bussrv.registry.changes.rules import ReservedNames
 from bussrv.registry.changes.write_ahead import WriteAhead
-from bussrv.registry.limits.spending import Spending
+from bussrv.registry.journal_budget.spending import Spending
 from bussrv.registry.outcome import OnDone
 from bussrv.registry.state.state import RegistryState
 from bussrv.settings import Settings

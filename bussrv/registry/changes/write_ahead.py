@@ -2,6 +2,9 @@
 
 A change that a client asks for is *pending* from the moment it is given to the journal until it is settled. Facts, such
 as the loss of a session, hold at once and are journaled without waiting.
+
+What is durable is decided in the journal: :mod:`bussrv.journal.writer` hands the records to a thread, in which
+:mod:`bussrv.journal.batch` writes and syncs them. Then :meth:`WriteAhead.written` is told.
 """
 
 from __future__ import annotations
@@ -17,8 +20,8 @@ from bussrv.journal.interfaces import IJournal
 from bussrv.journal.record import Stamped
 from bussrv.registry.changes.observers import Observers
 from bussrv.registry.changes.planned import PlannedState
-from bussrv.registry.limits.deferred_openings import DeferredOpenings
-from bussrv.registry.limits.spending import Spending
+from bussrv.registry.journal_budget.deferred_openings import DeferredOpenings
+from bussrv.registry.journal_budget.spending import Spending
 from bussrv.registry.outcome import OnDone
 from bussrv.registry.state.session import Session
 from bussrv.registry.state.state import RegistryState

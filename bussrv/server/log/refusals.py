@@ -1,7 +1,7 @@
 """Attacks in the log: failed logins, denials, limits and slow clients, each kind summed up in one line a minute.
 
-The journal has single records of them, at a limited rate: :mod:`bussrv.registry.limits.strangers`. The sums here are
-whole.
+The journal has single records of them, at a limited rate: :mod:`bussrv.registry.journal_budget.strangers`. The sums
+here are whole.
 """
 
 from __future__ import annotations

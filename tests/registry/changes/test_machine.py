@@ -12,7 +12,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initial
 from msgspec import UNSET
 
 from bussrv import events as ev
-from bussrv.registry.limits import deferred_openings
+from bussrv.registry.journal_budget import deferred_openings
 from bussrv.registry.state.session import Claims
 from bussrv.testing.journal import SteeredJournal
 from bussrv.values import ModeInterest, Traffic

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from bussrv.addresses import address_key
 from bussrv.counts.throttle import MAX_KEYS, STRANGER_BURST, STRANGER_RATE, Throttle
 from bussrv.events import SessionOpened
-from bussrv.registry.limits.strangers import TOTAL_BURST
+from bussrv.registry.journal_budget.strangers import TOTAL_BURST
 
 
 class DeferredOpenings:

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from bussrv import events as ev
 from bussrv.counts import throttle
-from bussrv.registry.limits.deferred_openings import DeferredOpenings
-from bussrv.registry.limits.strangers import TOTAL_BURST, Strangers
+from bussrv.registry.journal_budget.deferred_openings import DeferredOpenings
+from bussrv.registry.journal_budget.strangers import TOTAL_BURST, Strangers
 
 KINDS = [ev.LimitReached, ev.AuthFailed]
 

@@ -1,7 +1,7 @@
 """The links that are remembered because they were lost, or are expected."""
 
 from bussrv.bus.links.facts import LinkFacts
-from bussrv.bus.links.lost import LostLinks
+from bussrv.bus.links.lost_links import LostLinks
 from bussrv.settings import Settings
 
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from bussrv import events as ev
 from bussrv.counts.throttle import STRANGER_BURST as BURST
 from bussrv.counts.throttle import STRANGER_RATE as RATE
-from bussrv.registry.limits import deferred_openings
-from bussrv.registry.limits.deferred_openings import DeferredOpenings
+from bussrv.registry.journal_budget import deferred_openings
+from bussrv.registry.journal_budget.deferred_openings import DeferredOpenings
 from bussrv.registry.state.session import Claims
 from bussrv.values import ModeInterest, Traffic
 from tests.journal.support import fold

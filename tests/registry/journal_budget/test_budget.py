@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bussrv.registry.limits.budget import LEAST_SHARE, RESERVE, Budget, Limits, Payer
+from bussrv.registry.journal_budget.budget import LEAST_SHARE, RESERVE, Budget, Limits, Payer
 from tests.size import sized
 
 TICKS = sized(2000) // 5 * 5

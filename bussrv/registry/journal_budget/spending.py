@@ -1,7 +1,7 @@
 """Spending: sessions pay for the journal bytes of their changes, so that nobody can fill the journal with them.
 
-:mod:`bussrv.registry.limits.budget` says how many bytes each session and address may spend. This module charges the
-bytes, and lets changes wait:
+:mod:`bussrv.registry.journal_budget.budget` says how many bytes each session and address may spend. This module charges
+the bytes, and lets changes wait:
 
 1. A session pays for each change when it is written.
 2. It also pays in advance for the end of what the change begins: an opening pays for the closing, a registration for
@@ -29,7 +29,7 @@ from twisted.internet.defer import Deferred
 from bussrv import events as ev
 from bussrv.addresses import address_key
 from bussrv.errors import Refused
-from bussrv.registry.limits.budget import Budget, Limits, Payer
+from bussrv.registry.journal_budget.budget import Budget, Limits, Payer
 from bussrv.registry.outcome import Change, OnDone, as_deferred
 from bussrv.registry.state.session import Session
 from bussrv.settings import Settings
