@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from zope.interface import implementer
@@ -12,6 +12,8 @@ from bussrv.formats.mqtt.encoding import Client, Encodings, Wanted
 from bussrv.plugin import Bundle, Chunk, HeldMemory, IEncoding, IFilteringLink, StreamLink
 from bussrv.wire.mqtt.packets import PacketType
 from bussrv.wire.mqtt.published import LAST_ID, numbered, qos_of
+
+_PUBACK, _PUBREC = PacketType.PUBACK, PacketType.PUBREC
 
 
 class Outgoing:
@@ -34,43 +36,55 @@ class Outgoing:
         """How many are unacknowledged."""
         return len(self._awaited)
 
-    def add(self, frame: bytes) -> bytes | None:
-        """Give a message its identifier. :returns: ``None``: it waits."""
-        if len(self._awaited) >= self.most:
-            chunk = Chunk(frame)
-            self._waiting.append(chunk)
-            self.waiting_size += len(frame)
-            self._held.hold(chunk)
-            return None
-        return self._number(frame)
+    def add(self, frames: Sequence[bytes]) -> list[bytes]:
+        """Give messages their identifiers; other packets stay as they are. :returns: those that need not wait."""
+        ready: list[bytes] = []
+        awaited, most = self._awaited, self.most
+        for frame in frames:
+            qos = qos_of(frame)
+            if not qos:
+                ready.append(frame)
+            elif len(awaited) >= most:
+                self._wait(frame)
+            else:
+                number = self._last % LAST_ID + 1
+                while number in awaited:
+                    number = number % LAST_ID + 1
+                self._last = number
+                awaited[number] = _PUBACK if qos == 1 else _PUBREC
+                ready.append(numbered(frame, number))
+        return ready
 
-    def _number(self, frame: bytes) -> bytes:
-        number = self._last
-        while True:
-            number = number % LAST_ID + 1
-            if number not in self._awaited:
-                break
-        self._last = number
-        self._awaited[number] = PacketType.PUBACK if qos_of(frame) == 1 else PacketType.PUBREC
-        return numbered(frame, number)
+    def _wait(self, frame: bytes) -> None:
+        chunk = Chunk(frame)
+        self._waiting.append(chunk)
+        self.waiting_size += len(frame)
+        self._held.hold(chunk)
 
     def is_awaited(self, packet: PacketType, number: int) -> bool:
         """Whether the client may send this acknowledgement now."""
-        return self._awaited.get(number) == packet
+        return self._awaited.get(number) is packet
 
     def go_on(self, number: int) -> None:
         """The client has a message of QoS 2, and has to confirm that with PUBCOMP."""
         self._awaited[number] = PacketType.PUBCOMP
 
-    def done(self, number: int) -> bytes | None:
-        """A message is done. :returns: the next one that waited, with its identifier."""
-        del self._awaited[number]
-        if not self._waiting:
-            return None
+    def done(self, packet: PacketType, numbers: Iterable[int]) -> list[bytes]:
+        """Messages are done, if this is the acknowledgement that they await. :returns: those that waited for that."""
+        awaited, following = self._awaited, []
+        for number in numbers:
+            if awaited.get(number) is packet:
+                del awaited[number]
+                if self._waiting:
+                    following.append(self._next())
+        return self.add(following) if following else following
+
+    def _next(self) -> bytes:
+        """The message that has waited for longest."""
         chunk = self._waiting.popleft()
         self.waiting_size -= len(chunk.data)
         self._held.release(chunk)
-        return self._number(chunk.data)
+        return chunk.data
 
     def clear(self) -> None:
         """Forget what waits: the session is over."""
@@ -126,17 +140,16 @@ class MqttLink(StreamLink):
         if outgoing is None:
             self.pass_on(bundle)
             return
-        frames = [frame if not qos_of(frame) else outgoing.add(frame) for frame in bundle.frames]
-        ready = [frame for frame in frames if frame is not None]
+        ready = outgoing.add(bundle.frames)
         if ready:
             self.pass_on(Bundle(ready))
         if outgoing.waiting_size > self._max_outbound and not self._is_over:
             self._is_over = True
             self.too_much_waits()
 
-    def send_numbered(self, frame: bytes) -> None:
-        """Send a message that has its packet identifier already."""
-        self.pass_on(Bundle([frame]))
+    def send_numbered(self, *frames: bytes) -> None:
+        """Send messages that have their packet identifiers already."""
+        self.pass_on(Bundle(frames))
 
     def pass_on(self, bundle: Bundle) -> None:
         """Send packets that have their identifiers."""

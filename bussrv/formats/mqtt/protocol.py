@@ -6,7 +6,7 @@ connection of a client with a durable session has another one until the client i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, ClassVar, Protocol
 
@@ -163,8 +163,12 @@ class MqttProtocol(StreamProtocol):
         """A packet came. The reader has seen to it that CONNECT comes first, and once."""
         if self.parts is not None and self.parts.serve(event):
             return
-        if isinstance(event, packets.Puback | packets.Pubrec | packets.Pubcomp):
-            self._acknowledged(event)
+        if isinstance(event, packets.Puback):
+            self._confirmed(event)
+        elif isinstance(event, packets.Pubrec):
+            self._received(event)
+        elif isinstance(event, packets.Pubcomp):
+            self._done(PacketType.PUBCOMP, [event.id])
         elif isinstance(event, packets.Pingreq):
             self.say(packets.Pingresp())
         elif isinstance(event, packets.Disconnect):
@@ -330,21 +334,33 @@ class MqttProtocol(StreamProtocol):
         """Makes messages for this client alone."""
         return self.clients.encodings.of(self.link.facts, {})
 
-    def _acknowledged(self, packet: packets.Acknowledgement) -> None:
-        kind, number, outgoing = type(packet), packet.id, self.link.outgoing
+    def _confirmed(self, packet: packets.Puback) -> None:
+        """Messages of QoS 1 are done: this one, and those confirmed right after it."""
+        numbers = self._packets.take_confirmed(packet)
+        self.traffic.objects_in += len(numbers) - 1
+        self._done(PacketType.PUBACK, numbers)
+
+    def _done(self, kind: PacketType, numbers: Sequence[int]) -> None:
         if self.durable is not None:
-            self.durable.link.queue.acknowledged(packet)
-        elif outgoing is None or not outgoing.is_awaited(PacketType[kind.__name__.upper()], number):
-            if kind is packets.Pubrec:
-                is_said = self.version == VERSION_5
-                self.say(packets.Pubrel(number, ReasonCode.PACKET_ID_NOT_FOUND if is_said else ReasonCode.SUCCESS))
-        elif kind is packets.Pubrec and packet.code < ReasonCode.UNSPECIFIED_ERROR:
+            self.durable.link.queue.done(kind, numbers)
+        elif self.link.outgoing is not None:
+            following = self.link.outgoing.done(kind, numbers)
+            if following:
+                self.link.send_numbered(*following)
+
+    def _received(self, packet: packets.Pubrec) -> None:
+        """The client has a message of QoS 2, or will not have it."""
+        outgoing, number = self.link.outgoing, packet.id
+        if packet.code >= ReasonCode.UNSPECIFIED_ERROR:
+            self._done(PacketType.PUBREC, [number])
+        elif self.durable is not None:
+            self.durable.link.queue.received(number)
+        elif outgoing is not None and outgoing.is_awaited(PacketType.PUBREC, number):
             outgoing.go_on(number)
             self.say(packets.Pubrel(number))
         else:
-            following = outgoing.done(number)
-            if following is not None:
-                self.link.send_numbered(following)
+            is_said = self.version == VERSION_5
+            self.say(packets.Pubrel(number, ReasonCode.PACKET_ID_NOT_FOUND if is_said else ReasonCode.SUCCESS))
 
     # The end.
 

@@ -32,7 +32,7 @@ from bussrv.wire.mqtt.packets import (
     Pubrel,
 )
 from bussrv.wire.mqtt.reasons import ReasonCode
-from bussrv.wire.mqtt.writer import encode
+from bussrv.wire.mqtt.writer import confirmations, encode
 
 MOST_UNANSWERED = 1000
 """So many messages of a client may wait until they are durable. Then its later input waits, too."""
@@ -81,7 +81,7 @@ class Publishing:
                 return
             connection.clients.give_run(connection.session_id, topic, run)
             if packet.qos:
-                done = partial(self._say, [Puback(each.id) for each in run])
+                done = partial(self._say, confirmations([each.id for each in run]))
                 self._when_durable(None, done, partial(self._refuse, run), len(run))
         else:
             connection.busy_with(self._publish_anew(topic, packet))
@@ -144,7 +144,7 @@ class Publishing:
         if packet.qos == 2 and code < ReasonCode.UNSPECIFIED_ERROR:
             self._connection.begun.add(packet.id)
         told = code if self._connection.version == VERSION_5 else ReasonCode.SUCCESS
-        done = partial(self._say, [_acknowledgement(packet, told)])
+        done = partial(self._say, [encode(_acknowledgement(packet, told), self._connection.version)])
         self._when_durable(kept, done, partial(self._refuse, (packet,)), 1)
         self._cut(packet)
 
@@ -192,7 +192,7 @@ class Publishing:
     def _say_again(self, packet: Publish, _: object) -> None:
         """Acknowledge a message of QoS 2 that came again. What became of it when it came first is settled by now."""
         if packet.id in self._connection.begun:
-            self._say([_acknowledgement(packet, ReasonCode.SUCCESS)], None)
+            self._say([encode(_acknowledgement(packet, ReasonCode.SUCCESS), self._connection.version)], None)
         else:
             self._unanswered -= 1
             self._say_unkept([packet], "spool-unavailable")
@@ -203,7 +203,8 @@ class Publishing:
         is_known = packet.id in connection.begun or connection.version != VERSION_5
         connection.begun.discard(packet.id)
         answer = Pubcomp(packet.id, ReasonCode.SUCCESS if is_known else ReasonCode.PACKET_ID_NOT_FOUND)
-        self._when_durable(None, partial(self._say, [answer]), partial(self._not_released, packet.id))
+        answered = partial(self._say, [encode(answer, connection.version)])
+        self._when_durable(None, answered, partial(self._not_released, packet.id))
 
     def _not_released(self, number: int, _: object) -> None:
         """It is not kept that a message has ended. The client asks again when it is back.
@@ -214,11 +215,10 @@ class Publishing:
         if len(self._connection.begun) < MOST_INCOMING:
             self._connection.begun.add(number)
 
-    def _say(self, answers: Sequence[Acknowledgement], _: object) -> None:
+    def _say(self, answers: Sequence[bytes], _: object) -> None:
         self._unanswered -= 1
-        connection = self._connection
-        if not connection.has_ended:
-            connection.send([encode(each, connection.version) for each in answers])
+        if not self._connection.has_ended:
+            self._connection.send(answers)
 
 
 def _acknowledgement(packet: Publish, code: int) -> Acknowledgement:

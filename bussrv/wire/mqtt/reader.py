@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from struct import iter_unpack
 from typing import Literal, TypeAlias
 
 from bussrv.errors import RemoteProtocolError
@@ -16,6 +17,7 @@ from bussrv.wire.mqtt.packets import (
     Packet,
     PacketType,
     Properties,
+    Puback,
     Publish,
 )
 from bussrv.wire.reader import StreamReader
@@ -58,6 +60,9 @@ _FIRST_BYTES = {
 """The first bytes of the packets that a side may send, after CONNECT."""
 
 _FIRST_OF_ALL = frozenset({PacketType.CONNECT << 4})
+
+_PLAIN_PUBACK = PacketType.PUBACK << 12 | 2
+"""The first two bytes of a PUBACK that says nothing but an identifier, in the next two."""
 
 _PUBLISH = {
     PacketType.PUBLISH << 4 | dup << 3 | qos << 1 | retain: (qos, bool(retain), bool(dup))
@@ -118,6 +123,21 @@ class MqttReader(StreamReader[Packet]):
                 break
             taken.append(ahead.pop())
         return taken
+
+    def take_confirmed(self, first: Puback) -> list[int]:
+        """The identifiers of ``first``, which :meth:`next_event` returned last, and of the PUBACKs after it that say
+        nothing else. They count as returned.
+        """
+        numbers, whole = [first.id], self.buffer.whole()
+        if whole is not None and not self._ahead:
+            data, begin = whole
+            waiting = memoryview(data)[begin : len(data) - (len(data) - begin) % 4]
+            for head, number in iter_unpack(">HH", waiting):
+                if head != _PLAIN_PUBACK or not number:
+                    break
+                numbers.append(number)
+            self.buffer.skip(4 * (len(numbers) - 1))
+        return numbers
 
     def _read_ahead(self, version: int) -> list[Publish]:
         """The next packets, as long as they are whole and sound PUBLISH. Others are left to :meth:`read_event`."""

@@ -6,7 +6,8 @@ codes of acknowledgements: they are left out, and so are the options of filters 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from struct import Struct as Layout
 from typing import Any, TypeAlias
 
 from msgspec import Struct
@@ -21,6 +22,7 @@ Write: TypeAlias = Callable[[Any, int], bytes]
 """Writes a packet in a version."""
 
 _MOST = (1 << 28) - 1
+_PUBACK = Layout(">BBH").pack
 _DUP = 0x08
 _SIZES = {ValueType.BYTE: 1, ValueType.TWO_BYTES: 2, ValueType.FOUR_BYTES: 4}
 
@@ -49,6 +51,11 @@ def encode(packet: packets.Packet, version: int) -> bytes:
     if version not in VERSIONS:
         raise ValueError(f"the version of MQTT is one of {VERSIONS}, not {version}")
     return _WRITE[type(packet)](packet, version)
+
+
+def confirmations(numbers: Iterable[int]) -> list[bytes]:
+    """PUBACKs that say nothing but an identifier, in any version."""
+    return [_PUBACK(PacketType.PUBACK << 4, 2, number) for number in numbers]
 
 
 class Template(Struct, frozen=True, gc=False):

@@ -70,3 +70,44 @@ def test_a_chunk_brings_what_its_packets_bring(sent: list[Publish], version: int
     for frame in frames:
         apart.sender.connection.send_bytes(frame)
     assert together.received() == apart.received()
+
+
+def confirmed(packet: Publish) -> packets.Packet:
+    return (packets.Puback if packet.qos == 1 else packets.Pubrec)(packet.id)
+
+
+@given(
+    st.lists(st.integers(0, 2), max_size=12), st.integers(1, 4), st.sampled_from([VERSION_3_1_1, VERSION_5]), st.data()
+)
+def test_what_confirms_messages_may_come_in_one_chunk(
+    qualities: list[int], most: int, version: int, data: st.DataObject
+) -> None:
+    """Whatever order it has, and though some of it confirms nothing."""
+    together, apart = (receiver(most, version, qualities) for _ in range(2))
+    while True:
+        came = together.received()
+        assert came == apart.received()
+        answers = [confirmed(each) for each in came if isinstance(each, Publish) and each.qos]
+        answers += [packets.Pubcomp(each.id) for each in came if isinstance(each, packets.Pubrel)]
+        if not answers:
+            break
+        strange = [kind(number) for kind in (packets.Puback, packets.Pubcomp) for number in (1, 2, 99)]
+        shuffled = data.draw(st.permutations([*answers, *data.draw(st.lists(st.sampled_from(strange), max_size=3))]))
+        frames = [encode(each, version) for each in shuffled]
+        together.connection.send_bytes(b"".join(frames))
+        for frame in frames:
+            apart.connection.send_bytes(frame)
+    counts = [each.connection.protocol.traffic for each in (together, apart)]
+    assert counts[0].objects_in == counts[1].objects_in
+    assert not any(each.connection.protocol.link.outgoing for each in (together, apart))
+
+
+def receiver(most: int, version: int, qualities: list[int]) -> MqttPeer:
+    """A client that takes so many messages at a time, and is sent some."""
+    network = Network()
+    asked = {"properties": Properties(receive_maximum=most)} if version == VERSION_5 else {}
+    peer, sender = MqttPeer(network, "receiver", version, **asked), MqttPeer(network, "sender")
+    peer.subscribe(WantedFilter("tv", 2))
+    for number, qos in enumerate(qualities):
+        sender.send(Publish("tv", b"%d" % number, qos, id=number + 1 if qos else 0))
+    return peer

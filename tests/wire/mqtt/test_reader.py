@@ -15,7 +15,7 @@ from bussrv.wire.mqtt.packets import Properties
 from bussrv.wire.mqtt.properties import MOST_REPEATED, TABLE
 from bussrv.wire.mqtt.reader import LONGEST_BATCH, MAX_PACKET, MqttReader
 from bussrv.wire.mqtt.reasons import ANSWERS, CODES, RETURN_CODES, ReasonCode
-from bussrv.wire.mqtt.writer import encode, numbered_publish, publish, refusal
+from bussrv.wire.mqtt.writer import confirmations, encode, numbered_publish, publish, refusal
 from tests.tables import each_row
 from tests.wire import chunks as chunked
 from tests.wire.chunks import chunks_of, in_bytes
@@ -31,6 +31,21 @@ class PlainReader(MqttReader):
         return []
 
 
+class RunReader(MqttReader):
+    """Takes PUBACKs in runs, and returns them one by one all the same."""
+
+    taken = ()
+
+    def next_event(self):
+        if self.taken:
+            number, *self.taken = self.taken
+            return mqtt.Puback(number)
+        found = super().next_event()
+        if isinstance(found, mqtt.Puback):
+            _, *self.taken = self.take_confirmed(found)
+        return found
+
+
 def read(reader, chunks):
     """The packets, and the reason, the message and the position of the error at the end, or ``None``."""
     events, held, error = chunked.read(reader, chunks)
@@ -43,6 +58,7 @@ def read_every_way(side, version, stream, data):
     found = read(MqttReader(side, version, LIMIT), [stream])
     assert read(MqttReader(side, version, LIMIT), data.draw(chunks_of(stream))) == found
     assert read(PlainReader(side, version, LIMIT), [stream]) == found
+    assert read(RunReader(side, version, LIMIT), data.draw(chunks_of(stream))) == found
     if len(stream) < 500:
         assert read(MqttReader(side, version, LIMIT), in_bytes(stream)) == found
     return found
@@ -53,6 +69,22 @@ def test_what_is_written_is_read(side, version, data):
     sent = data.draw(st.lists(PACKETS[side, version], max_size=6))
     stream = b"".join(encode(each, version) for each in sent)
     assert read_every_way(side, version, stream, data) == (sent, None)
+
+
+@given(sides, versions, st.data())
+def test_pubacks_are_taken_in_runs(side, version, data):
+    plain = st.builds(mqtt.Puback, st.integers(1, 3))
+    sent = data.draw(st.lists(st.one_of(plain, plain, plain, PACKETS[side, version]), max_size=20))
+    stream = bytearray(b"".join(encode(each, version) for each in sent))
+    place = data.draw(st.integers(0, len(stream)))
+    stream[place : place + 1] = data.draw(st.sampled_from([stream[place : place + 1], b"", b"\0", b"\x40\3\0\1\0"]))
+    read_every_way(side, version, bytes(stream), data)
+    numbers = data.draw(st.lists(st.integers(1, 0xFFFF), min_size=1))
+    reader = MqttReader(side, version)
+    reader.feed(b"".join(confirmations(numbers)) + b"\x40\2\0\0")
+    assert reader.take_confirmed(reader.next_event()) == numbers
+    with pytest.raises(RemoteProtocolError, match="identifier is 0"):
+        reader.next_event()
 
 
 @given(versions, st.data())

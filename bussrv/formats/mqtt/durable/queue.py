@@ -12,14 +12,14 @@ the queue is read from the spool, as far as the client acknowledges.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from msgspec import Struct
 
 from bussrv.formats.mqtt.encoding import SECOND, Published
 from bussrv.plugin import Bundle, IBus, Page, Receiver, Remove, Replace, Rounds, ToAll
-from bussrv.wire.mqtt.packets import VERSION_5, Acknowledgement, PacketType, Pubrec, Pubrel
+from bussrv.wire.mqtt.packets import VERSION_5, PacketType, Pubrel
 from bussrv.wire.mqtt.published import LAST_ID, Format, qos_of
 from bussrv.wire.mqtt.reasons import ReasonCode
 from bussrv.wire.mqtt.writer import encode
@@ -210,21 +210,24 @@ class Queue:
 
     # Acknowledgements.
 
-    def acknowledged(self, packet: Acknowledgement) -> None:
-        """The client acknowledges a message: PUBACK, PUBREC or PUBCOMP."""
-        sent, kind = self._on_their_way.get(packet.id), PacketType[type(packet).__name__.upper()]
-        client = self._client
-        if sent is None or sent.awaits is not kind:
-            if isinstance(packet, Pubrec) and client is not None and packet.code < ReasonCode.UNSPECIFIED_ERROR:
-                self._release(client, packet.id, is_known=sent is not None)
-        elif isinstance(packet, Pubrec) and packet.code < ReasonCode.UNSPECIFIED_ERROR:
+    def done(self, packet: PacketType, numbers: Iterable[int]) -> None:
+        """Messages are done, if this is the acknowledgement that they await."""
+        for number in numbers:
+            sent = self._on_their_way.get(number)
+            if sent is not None and sent.awaits is packet:
+                del self._on_their_way[number]
+                self._size -= sent.size
+                self._rounds.change(self.session_id, Remove(owner=self.owner, kind=KIND, number=sent.number))
+        self._read()
+
+    def received(self, number: int) -> None:
+        """The client has a message of QoS 2."""
+        sent, client = self._on_their_way.get(number), self._client
+        if sent is not None and sent.awaits is PacketType.PUBREC:
             sent.awaits = None
-            self._keep_received(packet.id, sent)
-        else:
-            del self._on_their_way[packet.id]
-            self._size -= sent.size
-            self._rounds.change(self.session_id, Remove(owner=self.owner, kind=KIND, number=sent.number))
-            self._read()
+            self._keep_received(number, sent)
+        elif client is not None:
+            self._release(client, number, is_known=sent is not None)
 
     def _keep_received(self, number: int, sent: _Sent) -> None:
         """Keep that the client has a message of QoS 2. It does not say that again, so a failure is tried again."""

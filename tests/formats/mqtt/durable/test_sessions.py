@@ -103,6 +103,34 @@ def test_a_session_outlives_connections_and_the_server(version: int) -> None:
     assert fold(later.journal.records) == later.registry.state
 
 
+@pytest.mark.parametrize("is_durable", [False, True])
+def test_only_the_packet_that_it_awaits_confirms_a_message(is_durable: bool) -> None:
+    network = Network()
+    if is_durable:
+        ann = durable(network, properties={"receive_maximum": 1})
+    else:
+        ann = MqttPeer(network, properties=Properties(receive_maximum=1))
+    ann.subscribe(WantedFilter("tv", 2))
+    bob = MqttPeer(network, "bob")
+    for number, qos in enumerate((1, 2, 1)):
+        bob.send(Publish("tv", b"%d" % number, qos, id=number + 1))
+    steps: tuple[tuple[Any, tuple[Any, ...]], ...] = (
+        (packets.Puback, (packets.Pubcomp,)),
+        (packets.Pubrec, (packets.Puback, packets.Pubcomp)),
+        (packets.Pubcomp, (packets.Puback,)),
+        (packets.Puback, (packets.Pubcomp,)),
+    )
+    for awaited, others in steps:
+        (last,) = ann.received()
+        assert isinstance(last, Publish | packets.Pubrel)
+        for each in others:
+            ann.send(each(last.id))
+            assert ann.received() == []
+        ann.send(awaited(last.id))
+        network.reactor.advance(0)
+    assert ann.received() == []
+
+
 @pytest.mark.parametrize("crashes", [False, True])
 def test_messages_wait_those_of_qos_0_do_not(crashes: bool) -> None:
     network = Network()
