@@ -67,6 +67,7 @@ def trial(promise: Promise, adapter: Adapter, *, in_memory: bool = False, **opti
 
         verdict = judge_one(promise, adapter, **options)
         if verdict.outcome == "broken":
-            pytest.fail(f"{promise.says}\nBroken: {verdict.sentence}", pytrace=False)
+            said = "\n  ".join([f"{promise.says}\nBroken: {verdict.sentence}", *verdict.clients])
+            pytest.fail(said, pytrace=False)
 
     return check

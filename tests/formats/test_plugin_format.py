@@ -316,7 +316,7 @@ def test_globs_of_the_page_select_what_a_pattern_covers() -> None:
 
         async def sub(self, name: str, _: str) -> None:
             below, _, glob = name.rpartition("/")
-            await self.subscribe(*((f"{below}/#", {"glob": name}) if "*" in glob else (name,)), or_pattern=True)
+            await self.subscribe(*((f"{below}/#", {"globs": [name]}) if "*" in glob else (name,)), or_pattern=True)
 
         async def login(self, name: str, _: str) -> None:
             await self.unsubscribe(name)

@@ -10,6 +10,7 @@ which are broken. Most are tried at a server in memory, on a clock that the kit 
 - ``lab``: a server in memory, its journal and its clients
 - ``page``: the results as a page in HTML
 - ``promises``: the judgements, by concern
+- ``seen``: what each client did, and the last that was said
 - ``trial``: what a judgement is given, and what it says
 - ``work``: how much work something is
 

@@ -17,8 +17,10 @@ CAPABILITIES: Mapping[str, str] = {
     "refuse": "A client is told that a request is refused, and stays connected.",
     "provide": "A client provides a service by a message of its own, before it publishes.",
     "publish": "A client can publish.",
+    "mixed": "A client that is subscribed can publish over the same connection.",
     "unsubscribe": "A client can end a subscription.",
     "pattern": "A client can subscribe to all services below a name at once, also to those that appear later.",
+    "finer": "A client can subscribe to some of the services below a name, by a pattern of the format's own.",
     "ask": "A client can send a request to a service.",
     "miss": "A client is told that nobody provides the service that it sends a request to.",
     "answer": "A client that provides a service is given requests, and can answer them.",
@@ -27,6 +29,9 @@ CAPABILITIES: Mapping[str, str] = {
     "state": "A new subscriber is first given the present state of the service.",
 }
 """What a format may be capable of."""
+
+OPTIONAL: Mapping[str, str] = {"finer": "subscribe_finer"}
+"""Capabilities that a format lacks unless its client has the method."""
 
 
 class Login(Struct, frozen=True):
@@ -121,6 +126,15 @@ class Client:
         """The client wants the publications on all services whose names begin with ``service`` and a slash."""
         raise NotImplementedError
 
+    def subscribe_finer(self, service: str, wanted: str, other: str) -> bytes:
+        """The client wants publications below ``service`` and a slash, by a pattern of the format's own.
+
+        Only formats with patterns that are finer than those of the bus have this method. The pattern covers the service
+        ``wanted``, and not the service ``other``, which are both below ``service``. For globs, ``kit/t*`` would do for
+        ``kit/tea`` and ``kit/milk``.
+        """
+        raise NotImplementedError
+
     def unsubscribe(self, service: str) -> bytes:
         """The client does not want them any more."""
         raise NotImplementedError
@@ -141,8 +155,12 @@ class Client:
         """The client answers a request."""
         raise NotImplementedError
 
-    def unfinished(self, size: int) -> bytes:
-        """A message of about ``size`` bytes, without its end. By default a publication or a subscription."""
+    def unfinished(self, size: int) -> bytes | Iterable[bytes]:
+        """A message of about ``size`` bytes, without its end. By default a publication or a subscription.
+
+        A format whose messages have parts yields several, one of which has as many small parts as it may: a reader that
+        keeps parts holds far more memory for them than their bytes.
+        """
         try:
             whole = self.publish("lamp", b"x" * size)
         except NotImplementedError:
@@ -155,6 +173,12 @@ class Client:
         Leave out what has no name here. Raise any exception if it cannot be understood.
         """
         raise NotImplementedError
+
+
+def shapes_of(client: Client, size: int) -> list[bytes]:
+    """The unfinished messages of a client of about so many bytes, of each shape that it knows."""
+    made = client.unfinished(size)
+    return [made] if isinstance(made, bytes) else list(made)
 
 
 class OddInput(Struct, frozen=True):
@@ -207,8 +231,13 @@ class Adapter:
 
     def why_not(self, needs: Iterable[str]) -> str | None:
         """The reason why the format lacks one of these capabilities; ``None``: it has them all."""
-        return next((self.absent[each] for each in needs if each in self.absent), None)
+        for each in needs:
+            if not self.can(each):
+                return self.absent.get(each) or f"The client of the adapter has no method {OPTIONAL[each]}."
+        return None
 
     def can(self, capability: str) -> bool:
         """Whether the format has a capability."""
-        return capability not in self.absent
+        method = OPTIONAL.get(capability, "")
+        has_method = not method or getattr(self.client, method) is not getattr(Client, method)
+        return has_method and capability not in self.absent

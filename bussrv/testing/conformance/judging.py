@@ -25,6 +25,7 @@ from bussrv.testing.conformance.promises import (
     rights,
     writing,
 )
+from bussrv.testing.conformance.seen import deeds_of, last_of
 from bussrv.testing.conformance.trial import PATIENCE, Broken, Promise, Trial
 from bussrv.testing.server import RunningServer
 
@@ -48,12 +49,15 @@ class Verdict(Struct, frozen=True):
 
     :ivar sentence: what is wrong, or why it does not apply; empty if the promise is kept.
     :ivar seconds: that it took.
+    :ivar clients: a line for each of the last clients if the promise is broken: what it did, and the last that it sent,
+        received and was refused. Otherwise a line for all clients that did the same.
     """
 
     promise: Promise
     outcome: Outcome
     sentence: str = ""
     seconds: float = 0.0
+    clients: tuple[str, ...] = ()
 
 
 def installed_format(name: str) -> IWireFormat:
@@ -97,7 +101,8 @@ def judge_one(
         sentence = _try(promise, trial)
     finally:
         trial.close()
-    return Verdict(promise, "kept" if not sentence else "broken", sentence, time.monotonic() - begun)
+    clients = last_of(trial.seen_last) if sentence else deeds_of(trial.seen)
+    return Verdict(promise, "broken" if sentence else "kept", sentence, time.monotonic() - begun, clients)
 
 
 def _try(promise: Promise, trial: Trial) -> str:
@@ -106,6 +111,7 @@ def _try(promise: Promise, trial: Trial) -> str:
         promise.judge(trial)
     except Broken as broken:
         said = str(broken)
+        trial.read_rest()
     except Unreadable as error:
         said = f"a client cannot understand what it is sent: {error}"
     except Restless as error:

@@ -32,6 +32,7 @@ from bussrv.testing.conformance.adapter import (
     Refused,
     Said,
 )
+from bussrv.testing.conformance.seen import Seen
 from bussrv.testing.journal import SteeredJournal
 from bussrv.testing.memory import Device, MemoryServer
 
@@ -61,6 +62,7 @@ class Lab:
     :ivar failures: what the server or a format failed at, as tracebacks.
     :ivar log: every line that was logged.
     :ivar visitors: the clients that are connected.
+    :ivar seen: what is seen of every client that ever came.
     """
 
     def __init__(
@@ -76,6 +78,7 @@ class Lab:
         self.failures: list[str] = []
         self.log: list[str] = []
         self.visitors: list[Visitor] = []
+        self.seen: list[Seen] = []
         self._policy, self._asks, self._hosts = policy, asks, 0
         options = dict(ChainMap(settings, *(dict(each.settings) for each in self.adapters.values())))
         formats = [installed(name) for name in self.adapters]
@@ -207,8 +210,11 @@ class Lab:
         """A new client of a format, which has not sent anything."""
         self._hosts += 1
         number = self._hosts
-        visitor = Visitor(self, self.adapters[name], login, host or f"10.0.{number // 250}.{number % 250 + 1}")
+        seen = Seen(name, number)
+        host = host or f"10.0.{number // 250}.{number % 250 + 1}"
+        visitor = Visitor(self, self.adapters[name], login, host, seen)
         self.visitors.append(visitor)
+        self.seen.append(seen)
         self.settle()
         return visitor
 
@@ -239,13 +245,13 @@ class Visitor:
     :ivar history: everything that it was told so far.
     """
 
-    def __init__(self, lab: Lab, adapter: Adapter, login: Login | None, host: str) -> None:
+    def __init__(self, lab: Lab, adapter: Adapter, login: Login | None, host: str, seen: Seen) -> None:
         self.adapter = adapter
-        self.client: Client = adapter.client(login)
+        self.client: Client = seen.watch(adapter.client(login))
         self.history: list[Said] = []
         self.reads = True
         self.wire: Any = None
-        self._lab = lab
+        self._lab, self._seen = lab, seen
         self._arrived: list[bytes] = []
         if not adapter.can("stream"):
             self.wire = lab.server.device(adapter.name, host)
@@ -271,13 +277,17 @@ class Visitor:
         """Read what there is to read. :returns: whether there was anything."""
         if not self.reads or self.wire is None:
             return False
-        data = self.wire.take() if isinstance(self.wire, Device) else [self.wire.pipe.take()]
-        self._arrived += filter(None, data)
-        return any(data)
+        taken = self.wire.take() if isinstance(self.wire, Device) else [self.wire.pipe.take()]
+        data = list(filter(None, taken))
+        for each in data:
+            self._seen.receives(each)
+        self._arrived += data
+        return bool(data)
 
     def give(self, data: bytes) -> None:
         """Send bytes in one piece, and look at nothing else."""
         if data and self.is_open:
+            self._seen.sends(data)
             self.wire.send(data)
 
     def give_each(self, pieces: Iterable[bytes]) -> None:
@@ -300,8 +310,10 @@ class Visitor:
                 for each in self._read(data):
                     if isinstance(each, Reaction):
                         self.send(each.data)
-                    else:
-                        found.append(each)
+                        continue
+                    if isinstance(each, Refused):
+                        self._seen.refused = each.why
+                    found.append(each)
         self.history += found
         return found
 

@@ -17,7 +17,7 @@ table { border-collapse: collapse; width: 100%; }
 th, td { text-align: left; vertical-align: top; padding: .4rem .6rem; border-bottom: 1px solid #8886; }
 td:last-child { text-align: right; white-space: nowrap; }
 .kept b { color: #1a7f37; } .broken b { color: #cf222e; } .not-applicable { opacity: .75; }
-.broken p { border-left: 3px solid #cf222e; padding-left: .6rem; }
+.clients { font-size: .8rem; opacity: .85; } .broken p { border-left: 3px solid #cf222e; padding-left: .6rem; }
 @media (prefers-color-scheme: dark) { .kept b { color: #3fb950; } .broken b { color: #ff7b72; } }
 p { margin: .2rem 0 0; } code { overflow-wrap: anywhere; }
 """
@@ -55,8 +55,10 @@ Judged with bussrv {VERSION}, seed {seed}.</p>
 
 def _row(verdict: Verdict) -> str:
     sentence = f"<p>{escape(verdict.sentence)}" if verdict.sentence else ""
+    clients = "".join(f"<br><code>{escape(each)}</code>" for each in verdict.clients)
+    said = f'<div class="clients">Clients:{clients}</div>' if clients else ""
     seconds = "" if verdict.outcome == "not applicable" else f"{verdict.seconds:.2f}"
     return (
         f'<tr class="{verdict.outcome.replace(" ", "-")}"><td><b>{verdict.outcome}</b>'
-        f"<td><code>{verdict.promise.name}</code><br>{escape(verdict.promise.says)}{sentence}<td>{seconds}"
+        f"<td><code>{verdict.promise.name}</code><br>{escape(verdict.promise.says)}{sentence}{said}<td>{seconds}"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from random import Random
 from typing import Any, NoReturn
@@ -16,7 +16,8 @@ from twisted.logger import globalLogPublisher
 from bussrv.interfaces import IWireFormat
 from bussrv.testing.conformance.adapter import Adapter, Login
 from bussrv.testing.conformance.formats.objects import ObjectsAdapter
-from bussrv.testing.conformance.lab import Lab, Visitor
+from bussrv.testing.conformance.lab import Lab, Restless, Unreadable, Visitor
+from bussrv.testing.conformance.seen import Seen
 from bussrv.testing.server import RunningServer
 
 SERVICE = "door"
@@ -83,6 +84,7 @@ class Trial:
     :param thorough: whether every place is tried where a sample would take less time.
     :param patience: seconds until something that has not come from a process never will.
     :ivar random: draws.
+    :ivar on_sockets: what is seen of clients on real sockets.
     """
 
     def __init__(
@@ -103,6 +105,7 @@ class Trial:
         self.patience = patience
         self.random = Random(seed)
         self.labs: list[Lab] = []
+        self.on_sockets: list[Seen] = []
         self._open = ExitStack()
         self._mute()
 
@@ -144,6 +147,22 @@ class Trial:
             if lab.counters["internal-error"]:
                 return "the server counted internal-error"
         return None
+
+    @property
+    def seen(self) -> list[Seen]:
+        """What is seen of all clients, in the order in which their servers were made."""
+        return [*(each for lab in self.labs for each in lab.seen), *self.on_sockets]
+
+    @property
+    def seen_last(self) -> list[Seen]:
+        """What is seen of the clients of the last server."""
+        return self.labs[-1].seen if self.labs else self.on_sockets
+
+    def read_rest(self) -> None:
+        """The clients of the last server read what they were not asked for: it may be a refusal."""
+        for visitor in self.labs[-1].visitors if self.labs else ():
+            with suppress(Restless, Unreadable):
+                visitor.said()
 
     def some(self, places: Sequence[int], most: int) -> Sequence[int]:
         """All of these if the trial is thorough, otherwise at most ``most`` of them, which are drawn."""
@@ -231,7 +250,7 @@ def conversation(who: Visitor | Adapter, payload: bytes = b"on") -> Iterator[byt
             yield client.provide(OWN)
         yield client.publish(OWN, payload)
     yield client.subscribe(SERVICE)
-    if can("publish"):
+    if can("publish") and can("mixed"):
         yield client.publish(OWN, payload * 2)
 
 

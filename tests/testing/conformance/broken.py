@@ -107,6 +107,17 @@ FAULTS = (
         "clients that never finish a message hold",
     ),
     Fault(
+        "the words of a line are kept where nobody counts them",
+        READER,
+        READER
+        + "    def feed(self, data):\n"
+        + "        *words, rest = (self.buffer.take(len(self.buffer)) + data).split(b' ')\n"
+        + "        self.words = [*getattr(self, 'words', ()), *words]\n"
+        + "        super().feed(rest)\n",
+        "unfinished-input-is-limited",
+        "clients that never finish a message hold",
+    ),
+    Fault(
         "strangers may send as much as they like",
         READER,
         OWN_BUFFER,
@@ -394,7 +405,23 @@ FAULTS = (
         "self.busy_with(self.answer(serve(name, text)))",
         "Deferred.fromCoroutine(self.answer(serve(name, text)))",
         "later-input-waits",
-        "a publication is served while a subscription",
+        "a publication is served while a new service, for which its client asked before it",
+    ),
+    Fault(
+        "nobody waits for a subscription",
+        "self.busy_with(self.answer(serve(name, text)))",
+        "(Deferred.fromCoroutine if command == 'SUB' else self.busy_with)(self.answer(serve(name, text)))",
+        "later-input-waits",
+        "a publication is served while a subscription, for which its client asked before it",
+    ),
+    Fault(
+        "whoever is subscribed may not publish",
+        "        await self.provide(name)\n",
+        "        if self.link and self._bus.registry.state.subscribed_by(self.session_id):\n"
+        "            raise Refused('not-allowed', 'subscribed')\n"
+        "        await self.provide(name)\n",
+        "later-input-waits",
+        "a subscriber over objects is given [] instead of [b'on']",
     ),
     Fault(
         "the connection is read during a change",

@@ -19,7 +19,8 @@ DENIED = ["conformance", "spp", "--only", "denied-subscription"]
 
 def test_kept_promises_are_lines_and_status_0(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(DENIED) == 0
-    kept, total = capsys.readouterr().out.splitlines()
+    kept, *others, total = capsys.readouterr().out.splitlines()
+    assert others == []
     assert kept == "kept    a-denied-subscription-gives-nothing"
     assert total == "spp: 1 promises kept, 0 broken, 0 not applicable"
 
@@ -34,7 +35,7 @@ def test_json_has_a_line_for_each_promise(capsys: pytest.CaptureFixture[str]) ->
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["smoke"], "there is no adapter for 'smoke'"),
+        (["smoke"], "declares it as an entry point smoke of the group bussrv.conformance"),
         (["json:loads"], "json:loads is no adapter: TypeError"),
         (["collections:Counter"], "is not derived from"),
         (["spp", "--only", "nonsense"], "no promise has 'nonsense' in its name"),
@@ -60,11 +61,15 @@ def test_a_broken_promise_is_status_1_and_first_on_the_page(
     )
     file = tmp_path / "lines.html"
     assert main(["conformance", "lines", "--only", "publications", "--html", str(file)]) == 1
-    assert "broken  publications-come-from-every-other-format: " in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "broken  publications-come-from-every-other-format: " in said
+    assert "        client 2, lines: subscribe; last sent b'SUB lamp\\n', received b'lamp Omega" in said
     text = file.read_text("utf-8")
     rows = text[text.index("</thead>") :]
     assert rows.index('class="broken"') < rows.index('class="kept"')
     assert "came 2 times instead of once" in text
+    assert "last sent b&#x27;SUB lamp" in text
+    assert "<code>objects: join, subscribe</code>" in text[rows.index('class="kept"') :]
     assert "A line ends at the first line break." in text
 
 

@@ -11,6 +11,8 @@ from bussrv.cli.command import command
 from bussrv.cli.failure import FAILED, NO, Failure
 from bussrv.cli.show import output
 
+_SHORT = {"kept": "kept", "broken": "broken", "not applicable": "n/a"}
+
 
 @command(
     examples=("bussrv conformance spp --in-memory --html spp.html",),
@@ -51,9 +53,11 @@ def conformance(
         verdicts.append(verdict)
         if as_json:
             said = {"promise": each.name, "outcome": verdict.outcome, "sentence": verdict.sentence}
-            output.json_line({**said, "seconds": round(verdict.seconds, 3)})
-        elif verdict.outcome != "not applicable":
-            print(f"{verdict.outcome:6}  {each.name}{': ' if verdict.sentence else ''}{verdict.sentence}")
+            output.json_line({**said, "clients": verdict.clients, "seconds": round(verdict.seconds, 3)})
+        else:
+            print(f"{_SHORT[verdict.outcome]:6}  {each.name}{': ' if verdict.sentence else ''}{verdict.sentence}")
+            for client in verdict.clients if verdict.outcome == "broken" else ():
+                print(f"        {client}")
     if html is not None:
         try:
             Path(html).write_text(page(adapter, verdicts, seed), encoding="utf-8")

@@ -46,6 +46,7 @@ def _declared(name: str) -> str:
     if name not in found:
         there_are = ", ".join(sorted({*OWN, *found}))
         raise ConfigError(
-            f"there is no adapter for {name!r}, only for {there_are}; name the place of its class, as MODULE:CLASS"
+            f"there is no adapter for {name!r}, only for {there_are}; name the place of its class, as MODULE:CLASS, or "
+            f"install a package that declares it as an entry point {name} of the group {GROUP}"
         )
     return found[name]

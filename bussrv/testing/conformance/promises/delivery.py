@@ -190,6 +190,31 @@ def patterns_cover_what_appears_later(trial: Trial) -> None:
         trial.require(got == [name] * wanted, f"a client that wants all below 'kit' is given {got!r} of {name!r}")
 
 
+@promise("finer")
+def finer_patterns_are_kept_apart(trial: Trial) -> None:
+    """Of clients with different patterns of the format's own, each is given what its own ones cover, once."""
+    lab = trial.lab()
+    tea, milk = "kit/tea", "kit/milk"
+    provider = lab.member("objects")
+    for name in (tea, milk):
+        provider.provide(name)
+    clients = []
+    for wanted in ([tea], [milk], [tea], [milk], [tea, milk]):
+        visitor = trial.client(lab)
+        for each in wanted:
+            visitor.tell(visitor.client.subscribe_finer("kit", each, milk if each == tea else tea))
+        clients.append((wanted, visitor))
+    for name in (tea, milk):
+        provider.publish(name, b"on")
+        for wanted, visitor in clients:
+            got = [service for service, _ in visitor.published()]
+            trial.require(
+                got == [name] * (name in wanted),
+                f"a client whose patterns cover {' and '.join(wanted)} is given {got!r} of {name}, while other clients "
+                "have patterns that cover the other one",
+            )
+
+
 @promise()
 def names_of_services_stay_as_they_are(trial: Trial) -> None:
     """A service is called the same over every format: letter case, blanks inside, slashes and all letters count."""
@@ -337,6 +362,7 @@ PROMISES: tuple[Promise, ...] = (
     an_unsubscribed_client_is_given_nothing,
     many_subscriptions_change_one_by_one,
     patterns_cover_what_appears_later,
+    finer_patterns_are_kept_apart,
     names_of_services_stay_as_they_are,
     a_subscription_outlives_its_service,
     a_service_may_have_several_providers,

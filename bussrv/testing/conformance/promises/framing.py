@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
 
-from bussrv.testing.conformance.adapter import Said
+from bussrv.testing.conformance.adapter import Said, shapes_of
 from bussrv.testing.conformance.lab import Lab, Visitor, shortened
 from bussrv.testing.conformance.trial import OWN, SERVICE, Promise, Trial, conversation, promise
 from bussrv.testing.conformance.work import growth, seconds, steps
@@ -202,10 +202,11 @@ def _check_left(trial: Trial, lab: Lab) -> None:
 def _long_messages(trial: Trial, size: int) -> dict[str, bytes]:
     """Messages of about this size, without their ends, as far as the format can say them."""
     client, found = trial.adapter.client(), {}
-    makes = {"a subscription": lambda: client.subscribe("x" * size)[:-1], "a message": lambda: client.unfinished(size)}
-    for what, make in makes.items():
-        with suppress(ValueError):
-            found[what] = make()
+    with suppress(ValueError):
+        found["a subscription"] = client.subscribe("x" * size)[:-1]
+    with suppress(ValueError):
+        for shape in shapes_of(client, size):
+            found[f"a message that begins with {shape[:20]!r}" if "a message" in found else "a message"] = shape
     return found
 
 

@@ -7,6 +7,7 @@ import weakref
 from collections import Counter
 
 from bussrv import events as ev
+from bussrv.testing.conformance.adapter import shapes_of
 from bussrv.testing.conformance.lab import Lab, payloads
 from bussrv.testing.conformance.trial import OWN, SERVICE, Promise, Trial, conversation, promise
 
@@ -175,7 +176,7 @@ def a_stop_ends_everything(trial: Trial) -> None:
     visitors = [trial.client(lab) for _ in range(3)]
     for each in visitors:
         each.subscribe(SERVICE)
-    visitors[0].give(visitors[0].client.unfinished(50))
+    visitors[0].give(shapes_of(visitors[0].client, 50)[0])
     in_time = lab.close_port(trial.name, 30)
     trial.require(in_time, "the port does not stop within 30 seconds")
     if trial.adapter.can("stream"):
@@ -212,7 +213,7 @@ def silent_clients_harm_nobody(trial: Trial) -> None:
     before = _Before(trial, lab)
     silent = [lab.visitor(trial.name) for _ in range(20)]
     for each in silent[::2]:
-        each.send(each.client.unfinished(20))
+        each.send(shapes_of(each.client, 20)[0])
     trial.check_served(lab, "while 20 clients are silent")
     lab.wait(200, 10)
     trial.check_served(lab, "after clients were silent for 200 seconds")

@@ -6,7 +6,7 @@ import tracemalloc
 
 from bussrv import events as ev
 from bussrv.net.session.input import FREE_INPUT
-from bussrv.testing.conformance.adapter import Login
+from bussrv.testing.conformance.adapter import Login, shapes_of
 from bussrv.testing.conformance.lab import Lab, Visitor, confirmed
 from bussrv.testing.conformance.trial import Promise, Trial, promise
 
@@ -79,9 +79,13 @@ def sessions_are_limited(trial: Trial) -> None:
     trial.require(later.is_open, "a client is turned away although another one has left")
 
 
-def _memory_after(lab: Lab, visitors: list[Visitor], each_sends: int) -> int:
-    """How much more memory is in use after clients have sent messages without end."""
-    data = [visitor.client.unfinished(each_sends) for visitor in visitors]
+def _shapes(trial: Trial) -> range:
+    return range(len(shapes_of(trial.adapter.client(), 100)))
+
+
+def _memory_after(lab: Lab, visitors: list[Visitor], each_sends: int, shape: int) -> int:
+    """How much more memory is in use after clients have sent messages without end, of one of their shapes."""
+    data = [shapes_of(visitor.client, each_sends)[shape] for visitor in visitors]
     tracemalloc.start()
     try:
         begun = tracemalloc.get_traced_memory()[0]
@@ -98,9 +102,14 @@ def _memory_after(lab: Lab, visitors: list[Visitor], each_sends: int) -> int:
 @promise("stream")
 def unfinished_input_is_limited(trial: Trial) -> None:
     """All unfinished messages together take no more memory than the limit; who holds most is ended."""
+    for shape in _shapes(trial):
+        _check_unfinished(trial, shape)
+
+
+def _check_unfinished(trial: Trial, shape: int) -> None:
     lab = trial.lab(max_inbound_total=TOTAL)
     visitors = [trial.client(lab) for _ in range(5)]
-    held = _memory_after(lab, visitors, TOTAL // 2)
+    held = _memory_after(lab, visitors, TOTAL // 2, shape)
     stay = sum(each.is_open for each in visitors)
     trial.require(
         held <= TOTAL * MARGIN,
@@ -113,13 +122,13 @@ def unfinished_input_is_limited(trial: Trial) -> None:
     trial.require(left == 0, f"{left} bytes of unfinished input are still counted after the clients have left")
 
 
-def _before_login(trial: Trial, login: Login | None, begins: bool, who: str) -> None:
+def _before_login(trial: Trial, login: Login | None, begins: bool, who: str, shape: int) -> None:
     lab = trial.lab(asks=True)
     visitor = lab.visitor(trial.name, login)
     if begins:
         visitor.join()
     size = 4 * FREE_INPUT
-    held = _memory_after(lab, [visitor], size) if visitor.is_open else 0
+    held = _memory_after(lab, [visitor], size, shape) if visitor.is_open else 0
     trial.require(
         not visitor.is_open or held <= 2 * FREE_INPUT,
         f"{who} is still connected after {size} bytes of a message without end, of which the server holds {held}; "
@@ -130,8 +139,9 @@ def _before_login(trial: Trial, login: Login | None, begins: bool, who: str) -> 
 @promise("stream", "login")
 def strangers_send_little(trial: Trial) -> None:
     """Before its login, a client makes the server hold no more than 64 KiB."""
-    _before_login(trial, None, False, "a client that has not logged in")
-    _before_login(trial, Login("ann", "wrong"), True, "a client whose login failed")
+    for shape in _shapes(trial):
+        _before_login(trial, None, False, "a client that has not logged in", shape)
+        _before_login(trial, Login("ann", "wrong"), True, "a client whose login failed", shape)
 
 
 PROMISES: tuple[Promise, ...] = (

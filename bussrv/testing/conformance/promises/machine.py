@@ -17,9 +17,10 @@ from bussrv import events as ev
 from bussrv.errors import JournalError
 from bussrv.journal.reading import read_journal
 from bussrv.journal.verify import verify
-from bussrv.testing.conformance.adapter import Adapter, Client, Published, Reaction, Said
+from bussrv.testing.conformance.adapter import Adapter, Client, Published, Reaction, Refused, Said
 from bussrv.testing.conformance.formats.objects import ObjectsAdapter
 from bussrv.testing.conformance.promises.oddities import odd_inputs
+from bussrv.testing.conformance.seen import Seen
 from bussrv.testing.conformance.trial import OWN, SERVICE, Promise, Trial, promise
 from bussrv.testing.server import RunningServer
 
@@ -35,9 +36,10 @@ MOST_GROWTH = 8 << 20
 class SocketClient:
     """A client on a real socket."""
 
-    def __init__(self, adapter: Adapter, address: tuple[str, int], *, joins: bool = True) -> None:
+    def __init__(self, adapter: Adapter, address: tuple[str, int], seen: Seen, *, joins: bool = True) -> None:
         kind = socket.SOCK_STREAM if adapter.can("stream") else socket.SOCK_DGRAM
-        self.client: Client = adapter.client()
+        self.client: Client = seen.watch(adapter.client())
+        self._seen = seen
         self._socket = socket.socket(socket.AF_INET, kind)
         self._socket.connect(address)
         self.client.address = self._socket.getsockname()
@@ -48,6 +50,7 @@ class SocketClient:
     def send(self, data: bytes) -> None:
         """Send a message."""
         if data:
+            self._seen.sends(data)
             with suppress(OSError):
                 self._socket.sendall(data)
 
@@ -63,12 +66,15 @@ class SocketClient:
         if not data:
             self.is_open = False
             return []
+        self._seen.receives(data)
         found: list[Said] = []
         for each in self.client.read(data):
             if isinstance(each, Reaction):
                 self.send(each.data)
-            else:
-                found.append(each)
+                continue
+            if isinstance(each, Refused):
+                self._seen.refused = each.why
+            found.append(each)
         return found
 
     def say_last(self, data: bytes, patience: float) -> None:
@@ -132,7 +138,9 @@ class Machine:
 
     def client(self, server: RunningServer, adapter: Adapter, *, joins: bool = True) -> SocketClient:
         """A client that has joined, unless it is told not to."""
-        made = SocketClient(adapter, server.addresses[adapter.name], joins=joins)
+        seen = Seen(adapter.name, len(self._trial.on_sockets) + 1)
+        self._trial.on_sockets.append(seen)
+        made = SocketClient(adapter, server.addresses[adapter.name], seen, joins=joins)
         self._clients.append(made)
         return made
 
