@@ -12,7 +12,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import ssl
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -21,17 +20,17 @@ from typing import Any
 
 from bussrv.client import errors, events
 from bussrv.client.address import PROFILE, Address, known
-from bussrv.client.core.base import Core, OnDone
+from bussrv.client.core.base import OnDone
 from bussrv.client.core.inbox import MAX_BYTES, MAX_ITEMS, Inbox, Overflow
 from bussrv.client.core.objects import network
 from bussrv.client.core.payload import OWN_OF_PUBLICATION, OWN_OF_REQUEST, Answer, as_attributes, as_payload
 from bussrv.client.core.rules import check_rules
 from bussrv.client.errors import *  # noqa: F403
-from bussrv.client.errors import Closed, TimedOut
+from bussrv.client.errors import TimedOut
 from bussrv.client.events import *  # noqa: F403
-from bussrv.client.events import Change, Down, Message, Object, Reply, State, Up
+from bussrv.client.events import Change, Message, Object, Reply, State
 from bussrv.client.settings import Backoff, Buffer, Login, OfflinePolicy, Secret, Settings
-from bussrv.client.shell.driver import Driver, Outcome
+from bussrv.client.shell.driver import Driver, settle
 from bussrv.client.shell.service import Handler, Service
 from bussrv.client.shell.subscription import Subscription
 from bussrv.client.tls import Tls
@@ -40,8 +39,6 @@ from bussrv.values import OCTET_STREAM
 __all__ = ["Answer", "Backoff", "Buffer", "Bus", "Handler", "Service", "Subscription", "Tls", "connect"]
 __all__ += errors.__all__
 __all__ += events.__all__
-
-log = logging.getLogger("bussrv.client")
 
 _MAX_STATES = 100
 
@@ -108,7 +105,7 @@ def connect(
     if not (secret is token is None or tls or insecure):
         _check_secrecy(addresses)
     settings = Settings(login, tuple(routing_ids), offline, timeout, silence, lease, max_payload)
-    return Bus(partial(Driver, addresses, settings, tls, reconnect), offline, on_state)
+    return Bus(Driver(addresses, settings, tls, reconnect, on_state))
 
 
 def _check_secrecy(addresses: Sequence[Address]) -> None:
@@ -124,28 +121,15 @@ def _check_secrecy(addresses: Sequence[Address]) -> None:
 class Bus:
     """A client. Its methods may be used by any number of tasks; each may be cancelled at any time."""
 
-    def __init__(
-        self,
-        make_driver: Callable[[Callable[[State], None]], Driver],
-        offline: OfflinePolicy,
-        on_state: Callable[[State], None] | None,
-    ) -> None:
-        self._make_driver = make_driver
-        self._offline = offline
-        self._on_state = on_state
-        self._state: Up | Down | None = None
-        self._state_inboxes: list[Inbox[State]] = []
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._core = driver.core
         self._services: list[Service] = []
-        self._driver: Driver | None = None
 
     async def __aenter__(self) -> Bus:
-        if self._driver is not None:
-            raise RuntimeError("a client is entered once")
-        self._driver = self._make_driver(self._observe)
         self._driver.start()
         try:
-            if not isinstance(self._offline, Buffer):
-                await self._driver.wait_until_up(patiently=self._offline == "wait")
+            await self._driver.wait_until_up(is_kept=True)
         except BaseException:
             await self._driver.close()
             raise
@@ -158,10 +142,7 @@ class Bus:
         """End the connection, after everything that was sent. Requests that are being handled are rejected."""
         for service in list(self._services):
             service.stop()
-        driver = self._open_driver()
-        await driver.close()
-        for inbox in self._state_inboxes:
-            inbox.end(Closed("the client is closed"))
+        await self._driver.close()
 
     async def drain(self, timeout: float = 5.0) -> None:
         """Provide nothing more, answer the requests that were accepted, and close.
@@ -185,7 +166,7 @@ class Bus:
     @property
     def is_up(self) -> bool:
         """Whether the server has accepted the client, and the connection stands."""
-        return self._driver is not None and self._core.is_up
+        return self._core.is_up
 
     @property
     def routing_id(self) -> str | None:
@@ -214,18 +195,17 @@ class Bus:
         :raises BusError: the server refused it, or the service before.
         :raises ValueError: the client writes an attribute of this name itself.
         """
-        driver = self._driver or self._open_driver()
-        core = driver.core
+        driver, core = self._driver, self._core
         if attributes:
             attributes = as_attributes(attributes, OWN_OF_PUBLICATION)
         if not core.is_up:
-            await self._ready(is_kept=True)
+            await driver.ready(is_kept=True)
         if not confirm:
             core.publish(service, as_payload(payload), type, attributes, None)
             if driver.published(len(payload)):
                 await driver.written()
             return
-        await self._done(partial(core.publish, service, as_payload(payload), type, attributes))
+        await driver.done(partial(core.publish, service, as_payload(payload), type, attributes))
 
     async def flush(self) -> None:
         """Return when the server took everything that was sent.
@@ -233,18 +213,18 @@ class Bus:
         :raises Offline: there is no connection.
         :raises Lost: the connection ended before.
         """
-        await self._ready()
-        await self._done(network(self._core, "confirm what it took").flush)
+        await self._driver.ready()
+        await self._driver.done(network(self._core, "confirm what it took").flush)
 
     async def send(self, metadata: dict[str, Any], payload: bytes = b"") -> None:
         """Send an object of the object network as it is; ``size`` is added.
 
         :raises Offline: there is no connection.
         """
-        await self._ready()
+        await self._driver.ready()
         network(self._core, "send objects").send(metadata, as_payload(payload))
-        if self._open_driver().published(len(payload)):
-            await self._open_driver().written()
+        if self._driver.published(len(payload)):
+            await self._driver.written()
 
     # Requests and services.
 
@@ -270,16 +250,17 @@ class Bus:
         """
         if attributes:
             attributes = as_attributes(attributes, OWN_OF_REQUEST)
-        driver = self._driver or self._open_driver()
+        driver = self._driver
         deadline = None if timeout is None else driver.loop.time() + timeout
-        core = network(driver.core, "ask services")
+        core = network(self._core, "ask services")
         if not core.is_up:
-            await self._ready(timeout)
-        outcome: Outcome[Reply] = Outcome()
-        identifier = core.request(service, as_payload(payload), type, attributes, outcome.done, deadline)
+            await driver.ready(timeout)
+        reply: asyncio.Future[Reply] = driver.loop.create_future()
+        done = partial(settle, reply)
+        identifier = core.request(service, as_payload(payload), type, attributes, done, deadline)
         driver.commanded()
         try:
-            return await outcome.future
+            return await reply
         except asyncio.CancelledError:
             core.forget(identifier)
             raise
@@ -292,9 +273,7 @@ class Bus:
             ``service-error``, or the reason of a :class:`~bussrv.client.errors.ServiceError`.
         :param concurrency: how many requests it is given at the same time.
         """
-        return Service(
-            self._open_driver(), partial(self._ready, is_kept=True), self._services, name, handler, concurrency
-        )
+        return Service(self._driver, self._services, name, handler, concurrency)
 
     # Subscriptions.
 
@@ -336,7 +315,7 @@ class Bus:
         :class:`~bussrv.client.events.Down` after which the client does not try again.
         """
         inbox: Inbox[State] = Inbox(_MAX_STATES)
-        return Subscription(inbox, self._told(inbox))
+        return Subscription(inbox, self._driver.states_in(inbox))
 
     def objects(
         self,
@@ -359,84 +338,26 @@ class Bus:
     @asynccontextmanager
     async def _subscribed(self, inbox: Inbox[Any], begin: Callable[[OnDone], None]) -> AsyncIterator[None]:
         """:param begin: tells the core. If there is a connection, entering waits until it is done."""
-        await self._ready(is_kept=True)
-        done: Outcome[None] = Outcome()
+        await self._driver.ready(is_kept=True)
         try:
-            begin(done.done)
-            self._open_driver().commanded()
+            done = self._driver.done(begin)
             if self._core.is_up:
-                await done.future
+                await done
             yield
         finally:
             self._core.unsubscribe(inbox)
-            self._open_driver().commanded()
-
-    @asynccontextmanager
-    async def _told(self, inbox: Inbox[State]) -> AsyncIterator[None]:
-        if self._state is not None:
-            inbox.put(self._state, 0)
-        self._state_inboxes.append(inbox)
-        try:
-            yield
-        finally:
-            self._state_inboxes.remove(inbox)
+            self._driver.commanded()
 
     @asynccontextmanager
     async def _observing(self, inbox: Inbox[Object], rules: tuple[str, ...]) -> AsyncIterator[None]:
-        driver = self._make_driver(lambda _: None)
-        done: Outcome[None] = Outcome()
-        network(driver.core, "receive objects").observe(inbox, rules, done.done)
+        driver = self._driver.another()
+        core = network(driver.core, "receive objects")
+        done = driver.done(partial(core.observe, inbox, rules))
         driver.start()
         try:
-            await driver.wait_until_up(patiently=self._offline != "raise")
-            await done.future
+            await driver.wait_until_up()
+            await done
             yield
         finally:
-            driver.core.unsubscribe(inbox)
+            core.unsubscribe(inbox)
             await driver.close()
-
-    async def _done(self, command: Callable[[OnDone], None]) -> None:
-        """Give the core a command, and wait until the server has done it."""
-        outcome: Outcome[None] = Outcome()
-        command(outcome.done)
-        self._open_driver().commanded()
-        await outcome.future
-
-    @property
-    def _core(self) -> Core:
-        return self._open_driver().core
-
-    def _open_driver(self) -> Driver:
-        if self._driver is None:
-            raise RuntimeError("use the client with: async with connect(...) as bus")
-        return self._driver
-
-    async def _ready(self, timeout: float | None = None, *, is_kept: bool = False) -> None:
-        """While there is no connection: wait or raise, as ``offline`` says.
-
-        :param is_kept: a :class:`Buffer` keeps what follows for the next connection.
-        """
-        driver = self._open_driver()
-        if driver.is_closed:
-            raise Closed("the client is closed")
-        if driver.core.is_up or (is_kept and isinstance(self._offline, Buffer)):
-            return
-        if self._offline == "raise":
-            raise driver.core.offline()
-        try:
-            await asyncio.wait_for(driver.wait_until_up(patiently=True), timeout)
-        except asyncio.TimeoutError:
-            raise TimedOut("there was no connection in time") from None
-
-    def _observe(self, state: State) -> None:
-        if isinstance(state, (Up, Down)):
-            self._state = state
-        for inbox in self._state_inboxes:
-            inbox.put(state, 0)
-            if isinstance(state, Down) and state.retry_in is None:
-                inbox.end(Closed("the client connects no more"))
-        if self._on_state is not None:
-            try:
-                self._on_state(state)
-            except Exception:
-                log.exception("on_state failed")

@@ -64,7 +64,7 @@ class Transport:
 
 
 def opened() -> tuple[Driver, Transport]:
-    driver = Driver([HALL], Settings(), None, None, lambda _: None)
+    driver = Driver([HALL], Settings(), None, None)
     transport = Transport()
     _Stream(driver, "hall").connection_made(transport)
     asked = json.loads(transport.sent.split(b"\0")[0])

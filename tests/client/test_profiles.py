@@ -11,8 +11,9 @@ import pytest
 
 from bussrv.client import aio
 from bussrv.client.address import Address
-from bussrv.client.aio import Bus, Tls, connect
+from bussrv.client.aio import Tls, connect
 from bussrv.client.settings import Login
+from bussrv.client.shell.driver import Driver
 from bussrv.errors import ConfigError
 
 PROFILES = """\
@@ -60,13 +61,12 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Address, Login,
     """What a client is made of: the address, the login and TLS."""
     seen: list[Any] = []
 
-    class Noted(Bus):
-        def __init__(self, make_driver: Any, *rest: Any) -> None:
-            addresses, settings, tls, _ = make_driver.args
+    class Noted(Driver):
+        def __init__(self, addresses: Any, settings: Any, tls: Any, *rest: Any) -> None:
             seen[:] = [*addresses, settings.login, tls]
-            super().__init__(make_driver, *rest)
+            super().__init__(addresses, settings, tls, *rest)
 
-    monkeypatch.setattr(aio, "Bus", Noted)
+    monkeypatch.setattr(aio, "Driver", Noted)
 
     def make(*given: Any, **options: Any) -> Any:
         connect(*given, **options)

@@ -9,16 +9,18 @@ import os
 import re
 import socket
 import ssl
-from collections.abc import Callable, Sequence
-from typing import Any, Generic, TypeVar
+from collections.abc import AsyncIterator, Callable, Sequence
+from functools import cached_property, partial
+from typing import Any, TypeVar
 
 from bussrv.client.address import Address
-from bussrv.client.core.base import Core
+from bussrv.client.core.base import Core, OnDone
+from bussrv.client.core.inbox import Inbox
 from bussrv.client.core.inbus import InbusCore
 from bussrv.client.core.making import make_core
-from bussrv.client.errors import BadLogin, BusError, Closed, Lost, Offline
+from bussrv.client.errors import BadLogin, BusError, Closed, Lost, Offline, TimedOut
 from bussrv.client.events import Down, Refusal, Restored, State, Up
-from bussrv.client.settings import Backoff, Settings
+from bussrv.client.settings import Backoff, Buffer, Settings
 from bussrv.client.tls import PERHAPS_TLS, Tls, explain, place, secured
 from bussrv.errors import RemoteProtocolError
 
@@ -45,30 +47,23 @@ Answer = TypeVar("Answer")
 _NUMBER = re.compile(r"\[Errno (\d+)\]")
 
 
-class Outcome(Generic[Answer]):
-    """The answer to a command, such as ``None``: it was carried out; also after nobody waits for it any more."""
-
-    def __init__(self) -> None:
-        self.future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-
-    def done(self, answer: Answer | BusError) -> None:
-        """The command was carried out, or not."""
-        if self.future.done():
-            return
-        if isinstance(answer, BusError):
-            self.future.set_exception(answer)
-            self.future.exception()  # nobody needs to ask for it
-        else:
-            self.future.set_result(answer)
+def settle(future: asyncio.Future[Answer], answer: Answer | BusError) -> None:
+    """A command was carried out, or not. Perhaps nobody waits for it any more."""
+    if future.done():
+        return
+    if isinstance(answer, BusError):
+        future.set_exception(answer)
+        future.exception()  # nobody needs to ask for it
+    else:
+        future.set_result(answer)
 
 
 class Driver:
     """One core, and its connections.
 
     :param addresses: of servers, to be tried in turn; they have one wire format.
-    :param observe: is told of every state.
+    :param on_state: is told of every state.
     :ivar core: the core.
-    :ivar loop: the event loop of the client. To ask for the running one takes a system call before Python 3.12.
     :ivar is_closed: whether it connects no more: the program has closed it, or ``reconnect`` says so.
     """
 
@@ -78,7 +73,7 @@ class Driver:
         settings: Settings,
         tls: Tls | ssl.SSLContext | None,
         reconnect: Backoff | None,
-        observe: Callable[[State], None],
+        on_state: Callable[[State], None] | None = None,
     ) -> None:
         self.core: Core = make_core(addresses[0], settings, self._tell)
         self.core.resume = self._read_on
@@ -86,11 +81,11 @@ class Driver:
         self._addresses = addresses
         self._tls = tls
         self._reconnect = reconnect
-        self._observe = observe
-        self.loop = asyncio.get_running_loop()
+        self._on_state = on_state
+        self._state: Up | Down | None = None
+        self._state_inboxes: list[Inbox[State]] = []
         self._task: asyncio.Task[None] | None = None
         self._link: _Stream | None = None
-        self._gone: asyncio.Future[BusError] = self.loop.create_future()
         self._error: BusError | None = None
         self._failures = 0
         self._has_heard = False
@@ -104,25 +99,73 @@ class Driver:
 
     # For the shell.
 
+    @cached_property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The event loop of the client. To ask for the running one takes a system call before Python 3.12."""
+        return asyncio.get_running_loop()
+
+    def another(self) -> Driver:
+        """A driver of another core, with the same servers and settings."""
+        return Driver(self._addresses, self.core.settings, self._tls, self._reconnect)
+
     def start(self) -> None:
         """Begin to connect."""
+        if self._task is not None or self.is_closed:
+            raise RuntimeError("a client is entered once")
         self._task = self.loop.create_task(self._run())
 
-    async def wait_until_up(self, *, patiently: bool) -> None:
-        """Wait until the server accepts the client.
+    async def ready(self, timeout: float | None = None, *, is_kept: bool = False) -> None:
+        """While there is no connection: wait or raise, as ``offline`` says.
 
-        :param patiently: wait also if no server can be reached at the moment.
-        :raises BusError: the credentials are not accepted, the client is closed, or the server cannot be reached.
+        :param is_kept: a ``Buffer`` keeps what follows for the next connection.
         """
-        while not self.core.is_up:
-            if self.is_closed:
-                raise self._error or Closed("the client is closed")
+        if self.core.is_up:
+            return
+        if self.is_closed:
+            raise Closed("the client is closed")
+        if self._task is None:
+            raise RuntimeError("use the client with: async with connect(...) as bus")
+        if self.core.settings.offline == "raise":
+            raise self.core.offline()
+        try:
+            await asyncio.wait_for(self.wait_until_up(is_kept=is_kept), timeout)
+        except asyncio.TimeoutError:
+            raise TimedOut("there was no connection in time") from None
+
+    async def wait_until_up(self, *, is_kept: bool = False) -> None:
+        """Wait until the server accepts the client; with ``offline="raise"`` only until each server was tried.
+
+        :param is_kept: see :meth:`ready`.
+        :raises BusError: the credentials are not accepted, the client is closed, or no server can be reached.
+        """
+        offline = self.core.settings.offline
+        while not (self.core.is_up or (is_kept and isinstance(offline, Buffer))):
             error = self._error
+            if self.is_closed:
+                raise error or Closed("the client is closed")
             if isinstance(error, BadLogin):
                 raise error
-            if error is not None and not patiently and self._failures >= len(self._addresses):
+            if error is not None and offline == "raise" and self._failures >= len(self._addresses):
                 raise error if isinstance(error, Offline) else Offline(error.message) from error
             await self._changed.wait()
+
+    @contextlib.asynccontextmanager
+    async def states_in(self, inbox: Inbox[State]) -> AsyncIterator[None]:
+        """Put the states into an inbox, first the present one."""
+        if self._state is not None:
+            inbox.put(self._state, 0)
+        self._state_inboxes.append(inbox)
+        try:
+            yield
+        finally:
+            self._state_inboxes.remove(inbox)
+
+    def done(self, command: Callable[[OnDone], object]) -> asyncio.Future[None]:
+        """Give the core a command. :returns: is done when the server has done it."""
+        future: asyncio.Future[None] = self.loop.create_future()
+        command(partial(settle, future))
+        self.commanded()
+        return future
 
     def commanded(self) -> None:
         """The core was given a command: send what it says, with all that is said in this turn of the loop.
@@ -167,10 +210,12 @@ class Driver:
         self.core.close(error)
         if self._link is not None:
             self._end(error)
-            await asyncio.wait([self._gone], timeout=FAREWELL)
+            await asyncio.wait([self._link.gone], timeout=FAREWELL)
         self._abort()
         task.cancel()
         await asyncio.wait([task])
+        for inbox in self._state_inboxes:
+            inbox.end(error)
         self._notify()
 
     # The connections.
@@ -198,30 +243,30 @@ class Driver:
 
     async def _use(self, address: Address) -> BusError:
         """Use one connection until it ends. :returns: why it ended."""
-        self._gone = self.loop.create_future()
         self._error = None
         self._has_heard = self._was_up = False
         try:
-            await asyncio.wait_for(self._open(address), self.core.settings.timeout)
+            link = await asyncio.wait_for(self._open(address), self.core.settings.timeout)
         except (asyncio.TimeoutError, OSError) as error:
             self._abort()
             reason = "timed-out" if isinstance(error, asyncio.TimeoutError) else "offline"
             return Offline(f"cannot connect to {place(address.host, address.port)}: {_why(error)}", reason)
         except (ValueError, UnicodeError) as error:
             return Offline(f"{address} cannot be used: {error}")
-        return await self._gone
+        return await link.gone
 
-    async def _open(self, address: Address) -> None:
+    async def _open(self, address: Address) -> _Stream:
         core, host, port = self.core, address.host, address.port
         if isinstance(core, InbusCore):
             datagrams = _Datagrams(self, str(address), core)
             await self.loop.create_datagram_endpoint(lambda: datagrams, remote_addr=(host, port))
-            return
+            return datagrams
         context, name = secured(self._tls or (Tls() if address.tls else None), host)
         stream = _Stream(self, str(address))
         await self.loop.create_connection(
             lambda: stream, host, port, ssl=context, server_hostname=None if context is None else name
         )
+        return stream
 
     def opened(self, link: _Stream) -> None:
         """The link is there."""
@@ -236,7 +281,7 @@ class Driver:
             return
         self._tell_core(lambda: self.core.received(data, self.loop.time()))
 
-    def lost(self, error: Exception | None) -> None:
+    def lost(self, link: _Stream, error: Exception | None) -> None:
         """The link is gone."""
         words = "the server closed the connection" if error is None else f"the connection broke: {_why(error)}"
         if not self._has_heard:
@@ -247,8 +292,8 @@ class Driver:
             self._timer.cancel()
             self._timer = None
         self.core.lost(ended, self.loop.time())
-        if not self._gone.done():
-            self._gone.set_result(ended)
+        if not link.gone.done():
+            link.gone.set_result(ended)
         self.write_on()
 
     def refused(self, error: OSError) -> None:
@@ -334,6 +379,8 @@ class Driver:
     # Who waits.
 
     def _tell(self, state: State) -> None:
+        if isinstance(state, (Up, Down)):
+            self._state = state
         if isinstance(state, Up):
             self._was_up = True
             log.info("connected to %s", state.address)
@@ -347,7 +394,15 @@ class Driver:
             log.warning("the server refused something: %s (%s)", state.message, state.reason)
         elif isinstance(state, Restored) and state.refused:
             log.error("not restored: %s", ", ".join(f"{name} ({why})" for name, why in state.refused.items()))
-        self._observe(state)
+        for inbox in self._state_inboxes:
+            inbox.put(state, 0)
+            if isinstance(state, Down) and state.retry_in is None:
+                inbox.end(Closed("the client connects no more"))
+        if self._on_state is not None:
+            try:
+                self._on_state(state)
+            except Exception:
+                log.exception("on_state failed")
         self._notify()
 
     def _notify(self) -> None:
@@ -362,10 +417,12 @@ class _Stream(asyncio.BufferedProtocol):
     calls more.
 
     :ivar address: the address of the server, for people.
+    :ivar gone: is done when the connection has ended, with the reason.
     """
 
     def __init__(self, driver: Driver, address: str) -> None:
         self.address = address
+        self.gone: asyncio.Future[BusError] = driver.loop.create_future()
         self.transport: Any = None
         self._driver = driver
         self._room = memoryview(bytearray(MOST_READ))
@@ -382,7 +439,7 @@ class _Stream(asyncio.BufferedProtocol):
         self._driver.received(bytes(self._room[:nbytes]))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._driver.lost(exc)
+        self._driver.lost(self, exc)
 
     def pause_writing(self) -> None:
         self._driver.pause_writing()

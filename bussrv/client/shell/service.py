@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from inspect import isawaitable
 from types import TracebackType
 from typing import TypeAlias
@@ -13,7 +14,7 @@ from bussrv.client.core.objects import network
 from bussrv.client.core.payload import Answer, as_answer, refusal
 from bussrv.client.errors import ServiceError
 from bussrv.client.events import Request
-from bussrv.client.shell.driver import Driver, Outcome
+from bussrv.client.shell.driver import Driver
 
 log = logging.getLogger("bussrv.client")
 
@@ -26,42 +27,26 @@ MAX_ACCEPTED = 1000
 class Service:
     """A service of this client, within ``async with``. Leaving it withdraws the service, and waits for its handlers.
 
-    :param ready: waits until the service may be provided.
-    :param services: the services of the client; it is one of them while it is used.
-    :ivar handled: how many requests were answered, or rejected by the handler.
+    :param services: the services of the client; it is one of them while it is provided.
     """
 
-    def __init__(
-        self,
-        driver: Driver,
-        ready: Callable[[], Awaitable[None]],
-        services: list[Service],
-        name: str,
-        handler: Handler,
-        concurrency: int,
-    ) -> None:
+    def __init__(self, driver: Driver, services: list[Service], name: str, handler: Handler, concurrency: int) -> None:
         if concurrency < 1:
             raise ValueError("a service handles at least one request at a time")
-        self.handled = 0
         self._driver = driver
-        self._core = network(driver.core, "provide services")
-        self._ready = ready
         self._services = services
+        self._core = network(driver.core, "provide services")
         self._name = name
         self._handler = handler
         self._concurrency = concurrency
         self._free = asyncio.Semaphore(concurrency)
         self._running: set[asyncio.Task[None]] = set()
-        self._registration: Outcome[None] | None = None
-        self._is_provided = False
+        self._registration: asyncio.Future[None] | None = None
         self._is_finishing = False
 
     async def __aenter__(self) -> Service:
-        await self._ready()
-        self._registration = Outcome()
-        self._core.provide(self._name, self._accept, self._registration.done)
-        self._driver.commanded()
-        self._is_provided = True
+        await self._driver.ready(is_kept=True)
+        self._registration = self._driver.done(partial(self._core.provide, self._name, self._accept))
         self._services.append(self)
         if self._core.is_up:
             try:
@@ -87,7 +72,7 @@ class Service:
         """
         if self._registration is None:
             raise RuntimeError("use the service with: async with bus.serve(...) as service")
-        await asyncio.shield(self._registration.future)
+        await asyncio.shield(self._registration)
 
     async def finish(self) -> None:
         """Accept no more, answer what was accepted, and withdraw the service. Not the other way round: a request whose
@@ -100,8 +85,6 @@ class Service:
 
     def stop(self) -> None:
         """Reject what was accepted and is not answered yet."""
-        if self in self._services:
-            self._services.remove(self)
         self._withdraw()
         for task in self._running:
             task.cancel()
@@ -113,14 +96,10 @@ class Service:
 
     def _withdraw(self) -> asyncio.Future[None]:
         """:returns: is done when the service is withdrawn; if that fails, nobody minds."""
-        done: Outcome[None] = Outcome()
-        if self._is_provided:
-            self._is_provided = False
-            self._core.withdraw(self._name, lambda _: done.done(None))
-            self._driver.commanded()
-        else:
-            done.done(None)
-        return done.future
+        if self not in self._services:
+            return self._driver.done(lambda done: done(None))
+        self._services.remove(self)
+        return self._driver.done(lambda done: self._core.withdraw(self._name, lambda _: done(None)))
 
     def _accept(self, request: Request) -> None:
         if self._is_finishing:
@@ -149,7 +128,6 @@ class Service:
             self._reject(request, *refusal(error))
         else:
             self._core.reply(request, payload, content_type)
-        self.handled += 1
         self._driver.commanded()
 
     def _reject(self, request: Request, reason: str, message: str) -> None:
