@@ -222,7 +222,8 @@ class ObjectsCore(MemberCore):
         elif event == "services/request":
             self._take_request(each)
         elif event in self._answers:
-            self._questions.answer(each.in_reply_to, Reply(each.name or "", each.payload, each.type, each.raw))
+            if self._questions.answer(each.in_reply_to, Reply(each.name or "", each.payload, each.type, each.raw)):
+                return  # It is about this client alone: an observer would be shown the answers to its own pings.
         elif event == "abboe/close/notify":
             seconds = decode_fields(each.raw).get("seconds")
             within = min(2 * _MAX_LEAVE, seconds) if isinstance(seconds, (int, float)) else 0

@@ -519,6 +519,19 @@ def test_an_observer_is_given_what_matches_and_is_told_of_gaps() -> None:
     assert isinstance(inbox.error, Closed)
 
 
+def test_an_observer_of_everything_is_not_shown_what_its_own_connection_says() -> None:
+    pair, inbox = Pair(), Inbox[Object]()
+    pair.core.observe(inbox, ["*"], lambda _: None)
+    pair.connect()
+    pair.core.tick(pair.core.settings.silence / 2)
+    pair.exchange()
+    pair.server.tell(event="pong", route=["x", "hall"])
+    pair.exchange()
+    assert [each.metadata for each in inbox.take_many(9) if isinstance(each, Object)] == [
+        {"event": "pong", "route": ["x", "hall"]}
+    ]
+
+
 def test_who_watches_is_told_of_each_session_once() -> None:
     pair, changes = Pair(), Inbox[Change]()
     pair.core.watch(changes)
