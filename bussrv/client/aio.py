@@ -250,11 +250,10 @@ class Bus:
         """
         if attributes:
             attributes = as_attributes(attributes, OWN_OF_REQUEST)
-        driver = self._driver
-        deadline = None if timeout is None else driver.loop.time() + timeout
-        core = network(self._core, "ask services")
+        driver, core = self._driver, network(self._core, "ask services")
         if not core.is_up:
-            await driver.ready(timeout)
+            timeout = await driver.ready(timeout)
+        deadline = None if timeout is None else driver.loop.time() + timeout
         reply: asyncio.Future[Reply] = driver.loop.create_future()
         done = partial(settle, reply)
         identifier = core.request(service, as_payload(payload), type, attributes, done, deadline)
@@ -352,8 +351,8 @@ class Bus:
     async def _observing(self, inbox: Inbox[Object], rules: tuple[str, ...]) -> AsyncIterator[None]:
         driver = self._driver.another()
         core = network(driver.core, "receive objects")
-        done = driver.done(partial(core.observe, inbox, rules))
         driver.start()
+        done = driver.done(partial(core.observe, inbox, rules))
         try:
             await driver.wait_until_up()
             await done

@@ -65,6 +65,7 @@ class Transport:
 
 def opened() -> tuple[Driver, Transport]:
     driver = Driver([HALL], Settings(), None, None)
+    driver.loop = asyncio.get_running_loop()
     transport = Transport()
     _Stream(driver, "hall").connection_made(transport)
     asked = json.loads(transport.sent.split(b"\0")[0])

@@ -10,7 +10,7 @@ import re
 import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Sequence
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, TypeVar
 
 from bussrv.client.address import Address
@@ -64,6 +64,7 @@ class Driver:
     :param addresses: of servers, to be tried in turn; they have one wire format.
     :param on_state: is told of every state.
     :ivar core: the core.
+    :ivar loop: its event loop, once it was started. To ask for the running one takes a system call before Python 3.12.
     :ivar is_closed: whether it connects no more: the program has closed it, or ``reconnect`` says so.
     """
 
@@ -77,6 +78,7 @@ class Driver:
     ) -> None:
         self.core: Core = make_core(addresses[0], settings, self._tell)
         self.core.resume = self._read_on
+        self.loop: asyncio.AbstractEventLoop
         self.is_closed = False
         self._addresses = addresses
         self._tls = tls
@@ -99,11 +101,6 @@ class Driver:
 
     # For the shell.
 
-    @cached_property
-    def loop(self) -> asyncio.AbstractEventLoop:
-        """The event loop of the client. To ask for the running one takes a system call before Python 3.12."""
-        return asyncio.get_running_loop()
-
     def another(self) -> Driver:
         """A driver of another core, with the same servers and settings."""
         return Driver(self._addresses, self.core.settings, self._tls, self._reconnect)
@@ -112,25 +109,30 @@ class Driver:
         """Begin to connect."""
         if self._task is not None or self.is_closed:
             raise RuntimeError("a client is entered once")
+        self.loop = asyncio.get_running_loop()
         self._task = self.loop.create_task(self._run())
 
-    async def ready(self, timeout: float | None = None, *, is_kept: bool = False) -> None:
+    async def ready(self, timeout: float | None = None, *, is_kept: bool = False) -> float | None:
         """While there is no connection: wait or raise, as ``offline`` says.
 
+        :param timeout: the limit in seconds; ``None``: there is none.
         :param is_kept: a ``Buffer`` keeps what follows for the next connection.
+        :returns: the seconds that are left of the limit.
         """
         if self.core.is_up:
-            return
+            return timeout
         if self.is_closed:
             raise Closed("the client is closed")
         if self._task is None:
             raise RuntimeError("use the client with: async with connect(...) as bus")
         if self.core.settings.offline == "raise":
             raise self.core.offline()
+        begun = self.loop.time()
         try:
             await asyncio.wait_for(self.wait_until_up(is_kept=is_kept), timeout)
         except asyncio.TimeoutError:
             raise TimedOut("there was no connection in time") from None
+        return None if timeout is None else timeout - self.loop.time() + begun
 
     async def wait_until_up(self, *, is_kept: bool = False) -> None:
         """Wait until the server accepts the client; with ``offline="raise"`` only until each server was tried.
