@@ -519,7 +519,7 @@ def test_an_observer_is_given_what_matches_and_is_told_of_gaps() -> None:
     assert isinstance(inbox.error, Closed)
 
 
-def test_an_observer_of_everything_is_not_shown_what_its_own_connection_says() -> None:
+def test_an_observer_is_not_shown_the_answers_to_its_own_pings() -> None:
     pair, inbox = Pair(), Inbox[Object]()
     pair.core.observe(inbox, ["*"], lambda _: None)
     pair.connect()
