@@ -16,10 +16,22 @@ from bussrv.wire.objects import encode_json
 _numbers = count(1)
 
 
-class Counted(Struct, kw_only=True):
+Looks = tuple[str | None, str | None, bool, list[str] | None]
+"""What the kind of an object follows from, if it has no service: event, type, whether there is a payload, natures."""
+
+
+class Counter(Struct, kw_only=True):
     """Counts objects for :mod:`bussrv.bus.uses`."""
 
     count: int = 0
+
+
+class Counted(Struct, frozen=True):
+    """Objects to one addressee that are alike: their kind need not be made again, and they have one counter."""
+
+    looks: Looks
+    kind: Kind
+    counter: Counter
 
 
 class Origin(Struct, frozen=True):
@@ -30,8 +42,8 @@ class Origin(Struct, frozen=True):
     :ivar link: the session of the server that forwarded it; ``None`` for objects of this server's sessions.
     :ivar is_marked: whether the route may name servers that have the object but did not forward it to this one.
     :ivar permissions: those of the session that sent or forwarded it.
-    :ivar counted: for an addressee, the kind of object that was sent to it last, with the counter of such objects.
-        Neither requests nor publications are among them.
+    :ivar counted: for an addressee, the objects that it was sent last. Neither requests nor publications are among
+        them.
     """
 
     sender: str
@@ -39,7 +51,7 @@ class Origin(Struct, frozen=True):
     link: str | None = None
     is_marked: bool = False
     permissions: Permissions = EVERYTHING
-    counted: dict[str, tuple[Kind, Counted]] = field(default_factory=dict)
+    counted: dict[str, Counted] = field(default_factory=dict)
 
     @property
     def asker(self) -> str:

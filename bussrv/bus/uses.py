@@ -2,7 +2,8 @@
 
 A route plan is made for many objects, so a use is counted when it is judged, and not once for each object. That costs
 nothing where objects are routed by plans that are made already. Where each object is judged, its origin remembers what
-it sent to whom, with the counter of that: see :attr:`bussrv.bus.origins.Origin.counted`.
+it sent to whom, with the kind and the counter of that: see :class:`bussrv.bus.origins.Counted`. Making the kind of an
+object takes longer than finding and counting it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 from bussrv import events as ev
 from bussrv.bus.interest.interests import Kind
 from bussrv.bus.interest.vocabulary import REPLYING, REQUEST
-from bussrv.bus.origins import Counted, Origin
+from bussrv.bus.origins import Counted, Counter, Origin
 from bussrv.policy.permissions.permissions import Action, content
 from bussrv.registry.changes.registry import Registry
 from bussrv.values import Publication, excerpt
@@ -40,7 +41,7 @@ LONG = 1024
 """Of an object with more bytes of metadata, names are cut before they are kept: strangers choose them."""
 
 
-class _Noted(Counted):
+class _Noted(Counter):
     """Objects that are alike to rights.
 
     :ivar peer: the address of the first session that sent one.
@@ -62,7 +63,7 @@ class Uses:
         self._registry = registry
         self.is_on = False
         self._noted: dict[tuple[Any, ...], _Noted] = {}
-        self._remembering: list[dict[str, tuple[Kind, Counted]]] = []
+        self._remembering: list[dict[str, Counted]] = []
         self._left_out = 0
         self._hours = 0
         self._timer: Any = None
@@ -106,16 +107,18 @@ class Uses:
             noted = self._noted[key] = _Noted(session.peer, tuple(_rights(*about)))
         noted.count += 1
         if isinstance(to, str) and service is None and len(obj.metadata) <= LONG:
-            self._remember(origin.counted, to, kind, noted)
+            head = obj.head
+            looks = head.event, head.type, head.size > 0, head.natures
+            self._remember(origin.counted, to, Counted(looks, kind, noted))
 
-    def _remember(self, counted: dict[str, tuple[Kind, Counted]], to: str, kind: Kind, noted: _Noted) -> None:
+    def _remember(self, counted: dict[str, Counted], to: str, objects: Counted) -> None:
         if not counted:
             if len(self._remembering) >= MOST_NOTED:
                 return
             self._remembering.append(counted)
         elif len(counted) >= MOST_COUNTED:
             counted.clear()
-        counted[to] = kind, noted
+        counted[to] = objects
 
     def _write_hour(self, reactor: Any) -> None:
         self._hours += 1

@@ -67,6 +67,32 @@ def test_each_object_that_is_judged_by_itself_counts() -> None:
     assert len(counts) == 6
 
 
+def test_what_is_remembered_is_only_of_objects_that_look_alike() -> None:
+    network = Network(announce="off")
+    network.bus.uses.start(network.reactor)
+    sender = network.member()
+    door = network.member(**{"routing-id": "door", "types": ["text/plain"]})
+    looks: list[tuple[dict[str, object], bytes]] = [
+        ({"type": "text/plain"}, b""), ({"type": "text/plain"}, b"x"), ({"type": "image/png"}, b"x"), ({}, b"x"),
+        ({"event": "Open"}, b""), ({"event": "open", "type": "image/png"}, b"x"), ({"natures": ["a"]}, b""),
+    ]  # fmt: skip
+    given: list[list[bool]] = []
+    for _ in range(3):
+        given.append([])
+        for fields, payload in looks:
+            door.received()
+            sender.send({**fields, "to": "door"}, payload)
+            given[-1].append(bool(door.received()))
+        for fields, payload in looks[:2]:
+            sender.send({**fields, "to": "door"}, payload)
+    assert given == 3 * [[True, True, False, False, True, True, False]]
+    network.reactor.advance(HOUR)
+    counts = {(action, target): count for action, target, count, _ in used(network)}
+    assert counts["address", "door"] == 3 * (len(looks) + 2)
+    assert counts["send", "text/plain"] == 3 * 4
+    assert counts["send", "@open"] == 3 * 2
+
+
 def test_what_a_session_remembers_ends_with_the_hour() -> None:
     network = Network(announce="off")
     network.bus.uses.start(network.reactor)

@@ -199,16 +199,20 @@ class Audience:
         :param provided: the services that its sender provides. It publishes only on these.
         :raises Refused: the sender may not send it. That is counted, and journaled.
         """
-        publication, kind = self._read(obj, provided)
+        head = obj.head
+        to = head.to
+        counted = origin.counted.get(to) if type(to) is str else None
+        if counted is not None and counted.looks == (head.event, head.type, head.size > 0, head.natures):
+            publication, kind = None, counted.kind
+        else:
+            counted = None
+            publication, kind = self._read(obj, provided)
         self._rights.check(origin, obj, kind)
         self._rights.check_addressees(origin, obj, self._settings.max_addressees)
-        if self._uses.is_on:
-            to = obj.head.to
-            counted = origin.counted.get(to) if type(to) is str else None
-            if counted is not None and publication is None and counted[0] == kind:
-                counted[1].count += 1
-            else:
-                self._uses.note(origin, obj, kind, publication)
+        if counted is not None:
+            counted.counter.count += 1
+        elif self._uses.is_on:
+            self._uses.note(origin, obj, kind, publication)
         return self._plan(origin, obj, kind, publication)
 
     def plan_of_many(self, origin: Origin, obj: BusObject, provided: Set[str]) -> Everyone | OneOf | None:
