@@ -29,10 +29,10 @@ REASONS: dict[str, str] = {
     "metadata-too-large": "the metadata is larger than the limit",
     "payload-too-large": "the payload is larger than the limit",
     "nesting-too-deep": "the metadata nests deeper than the limit",
-    "packet-too-large": "a packet of SPP or MQTT is larger than the limit",
+    "packet-too-large": "a packet of SPP or MQTT, or a message of a plugin's format, is larger than the limit",
     "string-overruns-packet": "an SPP STRING says it is longer than the packet that holds it",
     "packet-too-short": "a packet of SPP or MQTT ends before its fields do",
-    "malformed-packet": "an MQTT packet is not as its version of MQTT has it",
+    "malformed-packet": "an MQTT packet, or a message of a plugin's format, is not as its format has it",
     "protocol-error": "an MQTT packet says what its version of MQTT does not allow there, or comes at a wrong time",
     "unsupported-version": "a client speaks a version of MQTT that the server does not",
     "bad-topic-alias": "a topic alias of MQTT is 0, or greater than the server allows",
@@ -236,7 +236,7 @@ class BussrvError(Exception):
 class RemoteProtocolError(BussrvError):
     """The peer broke the wire format: later bytes cannot be read.
 
-    :param reason: a code of ``REASONS``.
+    :param reason: a code of ``REASONS``: ``malformed-packet`` if none says more.
     :param message: one sentence for a person.
     :param position: the place of the fault, in bytes from the start of the message; ``None``: it is not known.
     """
@@ -249,9 +249,10 @@ class RemoteProtocolError(BussrvError):
 
 
 class Refused(BussrvError):
-    """A change that the registry refuses.
+    """A change that the registry refuses, or something else that a wire format refuses.
 
-    :param reason: a code of ``REASONS``.
+    :param reason: a code of ``REASONS``. What a wire format raises and catches itself may have a code of its own, as
+        long as no session ends with it.
     :param message: one sentence for a person.
     """
 

@@ -52,7 +52,8 @@ BUDGET = OptionGroup("budget", "The budget of the journal", reloadable=False)
 class Settings:
     """Limits and policies, each declared as a row of the table of options.
 
-    All parts of a server hold the same object. Only :meth:`reload` changes it.
+    Each is an attribute that is called like its option, with ``_`` for ``-``: ``--max-payload`` is ``max_payload``. All
+    parts of a server hold the same object. Only :meth:`reload` changes it.
     """
 
     admin_scrape_allow: tuple[Network | Literal["unix"], ...] = ADMIN.option(
@@ -206,7 +207,7 @@ class Settings:
     max_payload: int = OBJECTS.size(
         16 << 20,
         "Bytes of an object's payload. A client that sends more gets the error `payload-too-large` and is "
-        "disconnected.",
+        "disconnected. Wire formats of plugins take it as the limit of their messages.",
         reloadable=False,
     )
     max_nesting: int = OBJECTS.count(

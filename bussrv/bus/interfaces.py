@@ -96,7 +96,8 @@ class IFilteringLink(ISessionLink):
     def encoding_of(filters: Mapping[str, dict[str, Any] | None], *, is_alone: bool) -> IEncoding:
         """The encoding for a client with these subscriptions.
 
-        :param filters: the options of each, by name or pattern.
+        :param filters: the options of each, by name or pattern: those of its last ``subscribe``; ``None`` if that had
+            none.
         :param is_alone: whether it is for this client alone, and may be changed by :meth:`refilter`.
         :returns: the same one for sessions that get the same bytes.
         """
@@ -321,7 +322,7 @@ class IHosting(Interface):
         """The content type of a service of the server itself; ``None`` for every other name."""
 
     def has_subscribers(service: str) -> bool:
-        """Whether a session is subscribed to a service, in any wire format."""
+        """Whether a session is subscribed to a service, in any wire format. No policy is asked."""
 
     def update(service: str, payloads: Callable[[Permissions], Iterable[bytes]]) -> None:
         """Send an update to the subscribers of a service of the server itself.

@@ -321,7 +321,13 @@ class MemoryServer:
     def _port_of(self, wire_format: str) -> StreamPort | DatagramPort:
         listener = self._service.ports.get(wire_format)
         if listener is None:
-            raise ValueError(f"{wire_format} is off; there are {', '.join(sorted(self._service.ports))}")
+            there_are = ", ".join(sorted(self._service.ports))
+            if wire_format in self.settings:
+                raise ValueError(f"{wire_format} is off; there are {there_are}")
+            raise ValueError(
+                f"the server has no wire format {wire_format!r}, only {there_are}: give it the plugin, as in "
+                "MemoryServer(formats=[plugin]) or make_bus_server(formats=[plugin])"
+            )
         _, _, address = listener.address.partition(" ")
         for port in self.clock.ports.values():
             if port.text == address:

@@ -127,7 +127,11 @@ class StreamReader(Generic[Event]):
         self._error: RemoteProtocolError | None = None
 
     def __len__(self) -> int:
-        """How many bytes wait to be read."""
+        """How many bytes of memory are held for what is not read yet: they count towards ``--max-inbound-total``.
+
+        Those in :attr:`buffer`, unless a subclass adds what it has taken from there and keeps. Count the objects, too:
+        a small part takes some 50 bytes more than it has.
+        """
         return len(self.buffer)
 
     def feed(self, data: bytes) -> None:

@@ -97,7 +97,8 @@ def _members(value: Any) -> Iterator[Member]:
             if kind in ("ivar", "cvar"):
                 yield Member(name, name, text)
         for name, found in vars(base).items():
-            if not name.startswith("_") and (callable(found) or isinstance(found, (property, cached_property))):
+            is_public = not name.startswith("_") or name == "__len__"
+            if is_public and (callable(found) or isinstance(found, (property, cached_property))):
                 yield _member(name, found)
 
 

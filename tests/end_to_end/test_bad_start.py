@@ -1,5 +1,6 @@
 """Whatever is wrong with a start: one clear sentence on standard error, exit status 1, no traceback."""
 
+import os
 import signal
 import socket
 import subprocess
@@ -138,3 +139,25 @@ def test_a_damaged_journal(start: Start, journal: Path, tmp_path: Path) -> None:
 def test_a_failed_start_leaves_the_journal_to_others(start: Start, journal: Path, tmp_path: Path) -> None:
     refused_start(tmp_path, "--journal", str(journal), "--spp", "bogus:1")
     assert start().stop() == 0
+
+
+def as_daemon(directory: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """Ends when nobody has standard error any more: neither the command nor the daemon."""
+    command = [*TWISTD, "--pidfile=pid", "--logfile=log", "bussrv", *FREE_PORTS, "--journal=off", *options]
+    return subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_a_daemon_that_does_not_start_says_so_in_whole(tmp_path: Path) -> None:
+    missing = f"--auth=users:{tmp_path / ('x' * 100)}"
+    ended = as_daemon(tmp_path, missing)
+    assert ended.returncode == 1
+    assert ended.stderr == refused_start(tmp_path, "--journal=off", missing)
+    assert "x" * 100 in ended.stderr
+
+
+def test_a_daemon_that_starts_lets_the_terminal_go(tmp_path: Path) -> None:
+    ended = as_daemon(tmp_path)
+    try:
+        assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
+    finally:
+        os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)

@@ -117,6 +117,31 @@ def test_nobody_publishes_on_a_service_of_somebody_else() -> None:
     assert watcher.messages() == []
 
 
+def test_a_service_is_given_up_once_that_is_durable() -> None:
+    network = Network()
+
+    class Leaving(page()["LinesProtocol"]):  # type: ignore[misc]
+        async def login(self, name: str, _: str) -> None:
+            await self.unprovide(name)
+            self.say(f"left {name}")
+
+    person, other = Person(network, Leaving), Person(network, Leaving)
+    person.ask("PUB door open")
+    assert other.ask("LOGIN door") == ["# the service 'door' is not registered by this session"]
+    assert network.bus.counters["not-registered"] == 1
+    network.journal.hold()
+    assert person.ask("LOGIN door") == []
+    assert list(network.registry.state.services) == ["door"]
+    network.journal.release()
+    assert person.ask("SUB door") == ["# left door", "# subscribed to door"]
+    assert network.registry.state.services == {}
+    assert [each.service for each in network.events(ev.ServiceUnregistered)] == ["door"]
+    person.ask("PUB door open")
+    network.journal.fail("no space left")
+    assert person.ask("LOGIN door") == ["# no space left"]
+    assert list(network.registry.state.services) == ["door"]
+
+
 def test_what_a_timer_publishes_is_sent_at_once() -> None:
     network = Network()
     module = page()
@@ -338,6 +363,30 @@ def test_globs_of_the_page_select_what_a_pattern_covers() -> None:
     for line in ("PUB hall/tv off", "PUB attic off"):
         publisher.ask(line)
     assert (person.connection.take(), same.connection.take()) == (b"hall/tv off\n", b"attic off\n")
+
+
+def test_a_policy_that_ends_a_pattern_changes_the_encoding() -> None:
+    network = guarded()
+    module: dict[str, Any] = {}
+    exec(blocks("docs/how-to/plugins.md", "python")[2], module)
+
+    class Globbing(page()["LinesProtocol"]):  # type: ignore[misc]
+        LINK = module["GlobLink"]
+
+        async def sub(self, name: str, _: str) -> None:
+            await self.subscribe(name, {"globs": ["*"]} if name.endswith("#") else None, or_pattern=True)
+
+    allowed = '[[rule]]\nusers = ["ann"]\nprovide = ["*"]\npublish = ["*"]\nwatch = [{}]\n'.format
+    network.bus.access.policy = parse_policy(allowed('"*"'), Path("policy.toml"), ["lines"])
+    person = Person(network, Globbing)
+    for line in ("LOGIN ann s3cret", "SUB #", "SUB door", "PUB door open", "PUB tv on"):
+        told = person.ask(line)
+    assert told == ["tv on"]
+    network.bus.access.policy = parse_policy(allowed('"door"'), Path("policy.toml"), ["lines"])
+    network.bus.policy_changed()
+    network.reactor.advance(1)
+    assert network.registry.state.subscribed_by(person.connection.protocol.session_id) == {"door"}
+    assert (person.ask("PUB tv off"), person.ask("PUB door shut")) == ([], ["door shut"])
 
 
 def test_patterns_that_give_nothing_are_a_bug_of_the_plugin() -> None:

@@ -231,6 +231,8 @@ def test_what_a_test_cannot_ask_for_is_said() -> None:
     with MemoryServer({"spp": "off"}) as server:
         asked: list[tuple[Callable[[], object], str]] = [
             (lambda: server.connect("spp"), "spp is off; there are business, inbus"),
+            (lambda: server.connect("lines"), "no wire format 'lines', only business, inbus"),
+            (lambda: server.connect("lines"), "or make_bus_server(formats=[plugin])"),
             (lambda: server.connect("inbus"), "say device()"),
             (lambda: server.device("objects"), "say connect()"),
             (lambda: server.client("mqtt"), "say connect()"),

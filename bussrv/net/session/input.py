@@ -53,7 +53,7 @@ class Reader(Protocol):
         """The next event, or ``None``; raises :class:`RemoteProtocolError`."""
 
     def __len__(self) -> int:
-        """How many bytes wait to be read: they count towards ``--max-inbound-total``."""
+        """How many bytes of memory are held for what is not read yet: they count towards ``--max-inbound-total``."""
 
     def clear(self) -> None:
         """Forget what waits; nothing more comes."""

@@ -349,6 +349,10 @@ class StreamProtocol(TwistedProtocol):
         if not self._bus.registry.state.provides(self.session_id, service):
             raise _withdrawn("provide", service)
 
+    async def unprovide(self, service: str) -> None:
+        """The client stops providing a service. :raises Refused: ``not-registered`` or ``journal-unavailable``."""
+        await failing.counted(self._bus, self._bus.registry.unregister_service(self.session_id, service))
+
     def publish(self, publication: Publication) -> None:
         """The client publishes on a service that it provides.
 
