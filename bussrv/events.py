@@ -240,6 +240,20 @@ class LinkGap(Event, frozen=True, tag="link.gap"):
     lost: int | None = None
 
 
+class LinkForgotten(Event, frozen=True, tag="link.forgotten"):
+    """The link to the server ``routing_id`` is not missed any more, since an operator removed or forgot it."""
+
+
+class LinkClock(Event, frozen=True, tag="link.clock"):
+    """The clock of a linked server, ``routing_id``, differs by so much that it is an incident, or no longer does.
+
+    It is ``ahead`` microseconds ahead, less than 0 if it is behind, give or take ``doubt``.
+    """
+
+    ahead: int
+    doubt: int
+
+
 class ConfigReloaded(Event, frozen=True, tag="config.reloaded"):
     """The configuration was read again, and is in effect. ``changed`` has the names of the options that changed.
 
@@ -371,6 +385,8 @@ AnyEvent = (
     | LinkUp
     | LinkDown
     | LinkGap
+    | LinkForgotten
+    | LinkClock
     | ConfigReloaded
     | ConfigReloadFailed
     | AdminAction

@@ -283,6 +283,8 @@ EVENTS: dict[str, str] = {
     "link.up": "a link to another server was established",
     "link.down": "a link to another server was lost",
     "link.gap": "objects of another server were lost on their way",
+    "link.forgotten": "a link to another server is not missed, since an operator removed or forgot it",
+    "link.clock": "the clock of another server was found to differ, or to do so no longer",
     "config.reloaded": "the configuration was reloaded",
     "config.reload-failed": "the configuration could not be reloaded, so nothing changed",
     "admin.action": "an operator did something through the admin interface",

@@ -34,6 +34,7 @@ CSV = "csv"
 PUBLISHED = (
     *("findings", "segments", "boots", "servers", "sessions", "absences", "concurrency", "services", "uptimes"),
     *("orphans", "events", "refusals", "links", "leases", "talkers", "identities", "storms", "witnesses", "lost_links"),
+    "link_clocks",
 )
 """The tables that an audit publishes."""
 

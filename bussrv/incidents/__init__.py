@@ -3,10 +3,10 @@
 - ``amounts``: numbers and lengths of time in words
 - ``identities``: which sessions had which routing id, for these tables
 - ``judging``: the kinds of incidents, their thresholds, and which ones are the worst
-- ``lost_links``: links to other servers that were lost, as the records of one server tell of them
+- ``neighbours``: troubles with other servers, as the records of one server tell of them: lost links, and clocks
 - ``sums``: the bounded tables of a running server, made of its records one by one
 - ``tally``: sums of records, and tables of bounded size
-- ``vocabulary``: which events are refusals, which ends are no loss, and addresses
+- ``vocabulary``: which events are refusals, which ends are no loss, addresses, and clocks
 - ``use``: who came back to a session and who provided a service at which time, for these tables
 - ``words``: what happened and what to do, in sentences
 

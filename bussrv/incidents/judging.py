@@ -12,10 +12,13 @@ An incident that is about no finding of an audit is one of these:
    provider left by itself, that is none.
 7. ``witness``: the refusals of one witness to cosign the journal, or that it was away for long.
 
-A running server knows conditions besides. An audit knows none of them:
+Others are conditions of a server:
 
 8. ``link``: the link to one server, which should be there and is not, or over which objects were lost.
 9. ``clock``: the clock of another server is not that of this one.
+
+A running server knows one more, of which no record tells:
+
 10. ``trouble``: a check of its health fails, or its clock was set.
 """
 
@@ -134,10 +137,10 @@ RULES: Mapping[str, Rule] = {
 }
 """The rule of each kind, in the order in which they are shown."""
 
-LIVE_ONLY = frozenset({"clock", "trouble"})
+LIVE_ONLY = frozenset({"trouble"})
 """The kinds that only a running server knows."""
 
-CONDITIONS = LIVE_ONLY | {"link"}
+CONDITIONS = LIVE_ONLY | {"link", "clock"}
 """The kinds that are conditions of a server."""
 
 

@@ -18,7 +18,7 @@ from msgspec import Struct, field
 from bussrv import events as ev
 from bussrv.events import Event, event_name
 from bussrv.incidents.judging import MOST_SOURCES, NOTABLE, SOURCES, STORM, Incident, is_incident
-from bussrv.incidents.lost_links import LostLinks
+from bussrv.incidents.neighbours import Neighbours
 from bussrv.incidents.tally import Table, Tally, cut, is_quiet
 from bussrv.incidents.use import Presence
 from bussrv.incidents.vocabulary import LOGIN, REFUSALS, address_of
@@ -123,8 +123,7 @@ class Sums:
         self.not_kept: Counter[str] = Counter()
         self._tell = over
         self.presence = Presence(server, self.not_kept, self._is_over)
-        self._follows_links = follows_links
-        self._lost_links = LostLinks(server, self.not_kept, self._is_over)
+        self._neighbours = Neighbours(server, self.not_kept, self._is_over, follows_links=follows_links)
         self._addresses: Table[str, _Address] = Table(MOST_ADDRESSES, _Address, self._drop_address)
         self._users: Table[str, _User] = Table(MOST_USERS, lambda: _User(Tally(), set()), self._drop_user)
         self._witnesses: Table[str, _Witness] = Table(MOST_WITNESSES, _Witness, self._drop_witness)
@@ -214,10 +213,6 @@ class Sums:
         if found is not None and found.over is None:
             found.over = record.time
 
-    def _link(self, record: Record) -> None:
-        if self._follows_links:
-            self._lost_links.changed(record)
-
     # Sums.
 
     def rows(self, now: int) -> Iterator[Incident]:
@@ -231,7 +226,7 @@ class Sums:
             yield self._crash()
         for name, witness in self._witnesses.items():
             yield self._of_witness(name, witness)
-        yield from self._lost_links.rows(now)
+        yield from self._neighbours.rows(now)
         yield from self.presence.rows(now)
 
     def _guessed(self) -> Iterator[tuple[str, Incident]]:
@@ -345,7 +340,7 @@ class Sums:
             if witness.over is not None and is_quiet(witness.over, before):
                 self._witnesses.forget(name)
                 self._is_over(self._of_witness(name, witness))
-        self._lost_links.forget(before)
+        self._neighbours.forget(before)
         self.presence.forget(before)
 
     def _is_over(self, row: Incident) -> None:
@@ -374,8 +369,10 @@ _TAKES: dict[type[Event], Callable[[Sums, Record], None]] = {
     **{each: Sums._refuse for each in ev.EVENT_CLASSES if event_name(each) in REFUSALS},
     ev.SessionOpened: Sums._opened,
     ev.ServerStopped: Sums._stop,
-    ev.LinkDown: Sums._link,
-    ev.LinkUp: Sums._link,
+    ev.LinkDown: lambda sums, record: sums._neighbours.link(record),
+    ev.LinkUp: lambda sums, record: sums._neighbours.link(record),
+    ev.LinkForgotten: lambda sums, record: sums._neighbours.link(record),
+    ev.LinkClock: lambda sums, record: sums._neighbours.clock(record),
     ev.SealRefused: Sums._not_cosigned,
     ev.SealWitnessed: Sums._cosigned,
     ev.SessionIdentified: _of_presence(Presence.identified),

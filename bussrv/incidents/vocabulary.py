@@ -1,4 +1,4 @@
-"""Words of records that incidents depend on: which events are refusals, which ends are no loss, and addresses."""
+"""Words of records that incidents depend on: events that are refusals, ends that are no loss, addresses, and clocks."""
 
 from __future__ import annotations
 
@@ -23,3 +23,22 @@ def address_of(peer: str | None) -> str | None:
         return peer.partition("]")[0][1:]
     address, _, rest = peer.partition(":")
     return peer if ":" in rest else address
+
+
+STEP = 2.0
+"""Seconds by which a clock is off its course when it was set, or by which two clocks differ."""
+
+
+def clock_difference(ahead: float, doubt: float) -> str | None:
+    """How far a clock is ahead, in a sentence; ``None``: perhaps it is not, or by less than ``STEP``. In seconds.
+
+    :param doubt: half of the round trip.
+    """
+    if abs(ahead) - doubt < STEP:
+        return None
+    return f"it is {abs(ahead):.1f} s {'ahead' if ahead > 0 else 'behind'}, give or take {doubt:.1g} s"
+
+
+def clock_said(ahead: int, doubt: int) -> str | None:
+    """:func:`clock_difference` of a record, which has microseconds."""
+    return clock_difference(ahead / 1_000_000, doubt / 1_000_000)

@@ -107,7 +107,7 @@ def what_happened(incident: Incident) -> str:
         + ("not cosigned since" if incident.lasts else "cosigned again")
         + (f": {incident.detail}" if incident.detail else ""),
         "link": _link(incident),
-        "clock": incident.detail or "",
+        "clock": "; ".join(filter(None, (incident.detail, "" if incident.lasts else "no longer"))),
         "trouble": incident.detail or "",
     }.get(incident.what, "")
 

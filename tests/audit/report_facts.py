@@ -81,7 +81,7 @@ _KINDS = (
 )
 
 
-HAPPENINGS = ("guessing", "address", "crash", "identity", "takeover", "outage", "witness", "link")
+HAPPENINGS = ("guessing", "address", "crash", "identity", "takeover", "outage", "witness", "link", "clock")
 
 
 def _happened(random: Random, names: tuple[str, ...]) -> Happened:

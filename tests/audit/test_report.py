@@ -131,7 +131,7 @@ def test_headings_go_down_one_by_one_and_tables_have_captions(page: Page) -> Non
 
 def test_the_verdict_comes_first() -> None:
     for make, word in zip(
-        MAKERS, ("Nothing to judge", "Journal intact", "Findings, 11 incidents", "Findings, 11 incidents"), strict=True
+        MAKERS, ("Nothing to judge", "Journal intact", "Findings, 12 incidents", "Findings, 12 incidents"), strict=True
     ):
         found = page_of(make)
         assert word in found.text[:200]

@@ -67,6 +67,8 @@ SCHEMAS = {
     "claimed array<string>",
     "storms": "server string, protocol string, address string, first_seq bigint, begin timestamp, "
     "end timestamp, openings bigint, peak bigint",
+    "link_clocks": "server string, neighbour string, differences bigint, ahead_seconds double, first_seq bigint, "
+    "begin timestamp, end timestamp, lasts boolean, message string",
     "witnesses": "server string, witness string, cosigned bigint, size bigint, refused bigint, first_seq bigint, "
     "begin timestamp, end timestamp, lasts boolean, message string",
     "lost_links": "server string, neighbour string, losses bigint, first_seq bigint, begin timestamp, end timestamp, "

@@ -297,6 +297,9 @@ def write_salvaged(directory: Path) -> None:
     _durable_session(say)
     net = {"protocol": "objects", "routing_id": "uplink/office", "peer": "unix"}
     say(ev.LinkGap(origin="attic", service="gate", lost=12, reason="objects-lost", **net), asked=False)
+    clock = {"protocol": "objects", "routing_id": "attic", "peer": "10.0.0.2:7890"}
+    say(ev.LinkForgotten(routing_id="barn"), asked=False)
+    say(ev.LinkClock(ahead=-3_000_125, doubt=250, **clock), asked=False)
     seen = {"incident": "a1b2c3d4e5f6", "kind": "guessing", "since": 1_795_270_000_000_000}
     say(ev.IncidentAcknowledged(note="ann changed her secret", **seen, **ann))
     say(ev.SealWitnessed(witness="attic.example/w1", size=24), asked=False)

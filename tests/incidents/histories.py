@@ -48,6 +48,13 @@ STEPS = st.one_of(
         st.sampled_from((None, "connection-lost", "idle-timeout", "server-stopped", "server-crashed")),
         st.sampled_from((0, 9, 10, 30)),
     ),
+    st.tuples(st.just("forget"), st.sampled_from(("attic", "barn"))),
+    st.tuples(
+        st.just("clock"),
+        st.sampled_from(("attic", "barn")),
+        st.sampled_from((0, 1_999_999, 2_000_100, -3_000_000)),
+        st.sampled_from((0, 9, 10, 30)),
+    ),
     st.tuples(st.just("witness"), st.sampled_from(("w/1", "w/2")), st.sampled_from((None, None, "away", "422"))),
     # What chance alone would bring about too seldom.
     st.tuples(st.just("guess"), st.sampled_from(("ann", "ben")), st.integers(2, 4), st.integers(1, 5)),
@@ -77,6 +84,15 @@ EVERY_KIND: list[list[tuple[Any, ...]]] = [
     [("lose", "lamp", "connection-lost", 61, False)],
     [("link", "attic", "connection-lost", 10)],
     [("link", "attic", "connection-lost", 10), ("link", "attic", None, 0)],
+    [("link", "attic", "connection-lost", 10), ("forget", "attic"), ("wait", 30), ("link", "barn", None, 0)],
+    [("clock", "attic", -3_000_000, 10)],
+    [("clock", "attic", 2_000_100, 10), ("clock", "attic", 0, 0)],
+    [
+        ("clock", "attic", 2_000_100, 10),
+        ("link", "attic", "server-stopped", 0),
+        ("clock", "attic", 3_000_000, 9),
+        ("clock", "attic", 0, 0),
+    ],
     [("witness", "w/1", "away")],
     [("witness", "w/1", "422"), ("witness", "w/1", None)],
 ]
@@ -137,6 +153,15 @@ class History:
     def _link(self, name: str, reason: str | None, seconds: int) -> None:
         """A link comes, or (with a reason) goes, and so much time passes before the next record."""
         self._write(ev.LinkUp(routing_id=name) if reason is None else ev.LinkDown(routing_id=name, reason=reason))
+        self._wait(seconds)
+        self._write(ev.ConfigReloaded())
+
+    def _forget(self, name: str) -> None:
+        self._write(ev.LinkForgotten(routing_id=name))
+
+    def _clock(self, name: str, ahead: int, seconds: int) -> None:
+        """The clock of a server is found to differ, or not to, and so much time passes before the next record."""
+        self._write(ev.LinkClock(routing_id=name, ahead=ahead, doubt=100))
         self._wait(seconds)
         self._write(ev.ConfigReloaded())
 

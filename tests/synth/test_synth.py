@@ -55,6 +55,8 @@ def test_everything_that_a_server_sees_happens(long_days):
     kinds = Counter(type(each.event) for each in long_days[0])
     never = {
         ev.LinkGap,
+        ev.LinkForgotten,
+        ev.LinkClock,
         ev.ServiceRefused,
         ev.AccessDenied,
         ev.ConfigReloaded,

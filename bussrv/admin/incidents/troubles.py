@@ -12,11 +12,9 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from bussrv.incidents.judging import Incident
-from bussrv.incidents.lost_links import SETTLED
+from bussrv.incidents.neighbours import SETTLED
 from bussrv.incidents.tally import is_quiet
-
-STEP = 2.0
-"""Seconds by which a clock is off its course when it was set, or by which two clocks differ."""
+from bussrv.incidents.vocabulary import STEP
 
 MOST = 1_000
 """The most conditions that are kept apart. Linked servers cause no more, whatever they are called."""

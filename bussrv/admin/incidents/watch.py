@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from bussrv.admin.figures.figures import Figures
 from bussrv.admin.figures.health import MissingLink, missing_links, readiness
 from bussrv.admin.incidents.earlier import MOST_RECORDS, read_earlier
 from bussrv.admin.incidents.known import KnownIncidents
-from bussrv.admin.incidents.troubles import STEP, About, Failing, Troubles
+from bussrv.admin.incidents.troubles import About, Failing, Troubles
 from bussrv.admin.interfaces import AdministeredServer
 from bussrv.admin.servers.peers import Peer, others
 from bussrv.incidents.amounts import many
@@ -24,6 +24,7 @@ from bussrv.incidents.judging import is_incident
 from bussrv.incidents.sums import Sums
 from bussrv.incidents.tally import QUIET
 from bussrv.incidents.use import UNKNOWN
+from bussrv.incidents.vocabulary import clock_difference, clock_said
 from bussrv.journal.record import Record
 from bussrv.journal.recovery import Recovered
 from bussrv.turns.clock import Clock
@@ -33,10 +34,12 @@ NOT_TROUBLES = ("ports", "drain", "links")
 """Checks that fail because an operator starts or stops the server; links are conditions of their own."""
 
 
-def failing(server: AdministeredServer, figures: Figures, peers: Iterable[Peer]) -> dict[About, Failing]:
+def failing(
+    server: AdministeredServer, figures: Figures, peers: Iterable[Peer], measured: Container[str] = ()
+) -> dict[About, Failing]:
     """The conditions that hold.
 
-    :param peers: the servers of ``--admin-peer``.
+    :param peers: the servers of ``--admin-peer``. ``measured``: those whose clocks are measured over links.
     """
     checks = readiness(server, figures).checks
     found = {
@@ -45,7 +48,7 @@ def failing(server: AdministeredServer, figures: Figures, peers: Iterable[Peer])
         if check.status != "ok" and name not in NOT_TROUBLES
     }
     found |= {About("link", each.server): _link(each) for each in missing_links(server)}
-    return found | _clocks_of_links(server) | _clocks(others(peers, server.boot))
+    return found | _clocks(others(peers, server.boot), measured)
 
 
 def _link(missing: MissingLink) -> Failing:
@@ -56,36 +59,50 @@ def _link(missing: MissingLink) -> Failing:
     return Failing(f"{missing.sentence}{known}", lost.time, lost.peer)
 
 
-def _clocks(peers: Iterable[Peer]) -> dict[About, Failing]:
-    """The servers whose clocks certainly differ: half of the time that an answer took is not known."""
+def _clocks(peers: Iterable[Peer], measured: Container[str]) -> dict[About, Failing]:
+    """The servers whose clocks certainly differ: half of the time that an answer took is not known.
+
+    :param measured: the servers whose clocks are measured over links. Records tell of these.
+    """
     found = {}
     for each in peers:
         answered = each.answered
         if answered is None or answered.summary is None or answered.ahead is None:
             continue
-        said = _said(answered.ahead, answered.round_trip or 0.0)
-        if said is not None:
+        said = clock_difference(answered.ahead, (answered.round_trip or 0.0) / 2)
+        if said is not None and answered.summary.server not in measured:
             found[About("clock", answered.summary.server)] = Failing(said, address=each.url)
     return found
 
 
-def _clocks_of_links(server: AdministeredServer) -> dict[About, Failing]:
-    """The same of servers that are linked and say their time over the link."""
-    found = {}
-    for link in server.bus.links.all():
-        clock = server.bus.link_clocks.of(link.session_id)
-        said = None if clock is None else _said(clock.ahead, clock.round_trip)
-        if said is not None:
-            found[About("clock", link.server_id)] = Failing(said, address=link.peer)
-    return found
+class _LinkClocks:
+    """Writes in the journal when the clock of a linked server begins or ceases to differ.
 
+    :ivar measured: the servers that have said their time.
+    """
 
-def _said(ahead: float, round_trip: float) -> str | None:
-    """How far a clock is ahead; ``None``: perhaps it is not, or by little."""
-    doubt = round_trip / 2
-    if abs(ahead) - doubt < STEP:
-        return None
-    return f"it is {abs(ahead):.1f} s {'ahead' if ahead > 0 else 'behind'}, give or take {doubt:.1g} s"
+    def __init__(self, server: AdministeredServer) -> None:
+        self._server = server
+        self.measured: set[str] = set()
+        self._differing: set[str] = set()
+
+    def look(self) -> None:
+        """Compare the clocks as they were measured last."""
+        bus = self._server.bus
+        measured, differing = set(), set()
+        for link in bus.links.all():
+            clock = bus.link_clocks.of(link.session_id)
+            if clock is None:
+                continue
+            measured.add(link.server_id)
+            ahead, doubt = round(clock.ahead * _SECOND), round(clock.round_trip * _SECOND / 2)
+            differs = clock_said(ahead, doubt) is not None
+            if differs:
+                differing.add(link.session_id)
+            if differs != (link.session_id in self._differing):
+                session = bus.registry.state.sessions[link.session_id]
+                bus.registry.note(ev.LinkClock(ahead=ahead, doubt=doubt, **session.about()))
+        self.measured, self._differing = measured, differing
 
 
 INTERVAL = 2.0
@@ -121,6 +138,7 @@ class IncidentWatch:
         self._peers = peers
         self._figures = Figures(server)
         self.known = server.incidents
+        self._link_clocks = _LinkClocks(server)
         self._troubles = Troubles(server.bus.server_id, clock.utc, clock.mono)
         self._sums = Sums(server.bus.server_id, self.known.over, follows_links=False)
         self._directory = None if server.place is None else server.place.directory
@@ -179,7 +197,8 @@ class IncidentWatch:
         if self._looks % LOOKS == 0:
             self._server.bus.link_clocks.ask()
         self._looks += 1
-        self._troubles.look(failing(self._server, self._figures, self._peers()))
+        self._link_clocks.look()
+        self._troubles.look(failing(self._server, self._figures, self._peers(), self._link_clocks.measured))
         self._sums.forget(now - QUIET * _SECOND)
         self._troubles.forget(now - QUIET * _SECOND)
         rows = [*self._sums.rows(now), *self._troubles.rows()]

@@ -80,6 +80,8 @@ FACTS: dict[str, pa.Schema] = {
         "first_moment:number"
     ),
     "links": _schema("server neighbour seq:number moment:number mono:number boot reason is_up:flag given:flag"),
+    "forgotten_links": _schema("server neighbour seq:number moment:number mono:number"),
+    "link_clocks": _schema("server neighbour seq:number moment:number mono:number ahead:number said"),
     "cosignings": _schema("server witness seq:number moment:number size:number refused:flag message"),
     "disk": _schema("server event seq:number moment:number mono:number"),
     "clocks": _schema("kind server boot seq:number moment:number what"),

@@ -96,6 +96,8 @@ class FoldLine(Struct, kw_only=True, gc=False, omit_defaults=True, tag_field="ev
     value: ClassVar[int | None] = None
     origin: ClassVar[str | None] = None
     lost: ClassVar[int | None] = None
+    ahead: ClassVar[int | None] = None
+    doubt: ClassVar[int | None] = None
     changed: ClassVar[tuple[str, ...] | None] = None
     message: ClassVar[str | None] = None
     refused: ClassVar[int | None] = None

@@ -19,7 +19,7 @@ from bussrv.audit.fold.lines import Flags, FoldLine, Numbers
 from bussrv.audit.fold.record_columns import KINDS, Coded, RecordColumns, among, coded, in_order_of_places
 from bussrv.audit.fold.session_fold import SessionFold
 from bussrv.audit.fold.vectorised import usual_sessions
-from bussrv.incidents.vocabulary import REFUSALS, address_of
+from bussrv.incidents.vocabulary import REFUSALS, address_of, clock_said
 
 _IS_OF_SERVICES = among(("service.registered", "service.unregistered", "subscription.added", "subscription.removed"))
 
@@ -293,6 +293,16 @@ class Folding:
         about = (record.routing_id, record.seq, at, record.mono, record.boot, record.reason)
         self._rows["links"].append((server, *about, is_up, False))
 
+    def _forgotten(self, server: str, record: FoldLine, at: int) -> None:
+        self._rows["forgotten_links"].append((server, record.routing_id, record.seq, at, record.mono))
+
+    def _clock(self, server: str, record: FoldLine, at: int) -> None:
+        assert record.ahead is not None
+        assert record.doubt is not None
+        said = clock_said(record.ahead, record.doubt)
+        about = (record.routing_id, record.seq, at, record.mono, record.ahead, said)
+        self._rows["link_clocks"].append((server, *about))
+
     def _cosigning(self, server: str, record: FoldLine, at: int) -> None:
         if self._period.holds(at):
             is_refused = record.event == "seal.refused"
@@ -345,6 +355,8 @@ _OTHERS: dict[str, Callable[[Folding, str, FoldLine, int], None]] = {
     "session.closed": Folding._close,
     **dict.fromkeys(REFUSALS, Folding._refuse),
     **dict.fromkeys(("link.up", "link.down"), Folding._link),
+    "link.forgotten": Folding._forgotten,
+    "link.clock": Folding._clock,
     **dict.fromkeys(("seal.witnessed", "seal.refused"), Folding._cosigning),
     **dict.fromkeys(("journal.degraded", "journal.restored"), Folding._disk),
     **dict.fromkeys(("server.started", "server.stopped", "server.recovered", "journal.salvaged"), Folding._tell),

@@ -158,6 +158,11 @@ _LINKS = """
         until
     FROM @lost_links"""
 
+_CLOCKS = """
+    SELECT 'clock' AS what, server, neighbour AS subject, differences AS number, lasts, message AS detail, first_seq,
+        begin, until
+    FROM @link_clocks"""
+
 _ORDER = f"severity_rank, number DESC, {first('server', 'first_seq', 'session')}"
 
 
@@ -179,6 +184,7 @@ _SUMS = {
     "outage": (_OUTAGES, most_of("seconds"), "subject"),
     "witness": (_WITNESSES, most_of("number"), "subject"),
     "link": (_LINKS, most_of("number"), "subject"),
+    "clock": (_CLOCKS, most_of("number"), "subject"),
 }
 """The sums of each kind, the order of the worst, and what else tells them apart."""
 

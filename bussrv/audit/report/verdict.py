@@ -33,6 +33,7 @@ MOST_OF_EACH = {
     "outage": 1,
     "witness": 1,
     "link": 1,
+    "clock": 1,
 }
 """The most of each other kind."""
 
@@ -46,6 +47,7 @@ _CHAPTERS = {
     "logins": "refusals",
     "witness": "integrity",
     "link": "links",
+    "clock": "links",
 }
 
 _NEXT = {

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bussrv.audit.fold.boots import ANY, LEAST, MOST
 from bussrv.incidents.judging import STORM
-from bussrv.incidents.lost_links import OWN_ENDS, SETTLED
+from bussrv.incidents.neighbours import OWN_ENDS, SETTLED
 
 NAMES = {"until": "end", "limit_name": "limit", "overlapping": "overlaps"}
 """The names of columns, by those that they have in SQL."""
@@ -96,11 +96,35 @@ FROM (
     SELECT l.server, l.neighbour, l.seq, l.moment, l.reason, l.back, coalesce(l.back, s.last_moment) AS ending
     FROM (
         SELECT *, lead(moment) OVER (PARTITION BY server, neighbour ORDER BY seq, moment, mono, is_up) AS back
-        FROM @fact_links WHERE NOT given
+        FROM (
+            SELECT server, neighbour, seq, moment, mono, is_up, reason FROM @fact_links WHERE NOT given
+            UNION ALL
+            SELECT server, neighbour, seq, moment, mono, true, NULL FROM @fact_forgotten_links
+        ) AS every
     ) AS l
     JOIN @servers AS s ON l.server = s.server
     WHERE NOT l.is_up AND l.moment >= :since AND coalesce(l.reason, '') NOT IN ({", ".join(map(repr, OWN_ENDS))})
 ) AS lost
+WHERE ending - moment >= {int(SETTLED * 1_000_000)}
+GROUP BY server, neighbour
+""",
+    "link_clocks": f"""
+SELECT server, neighbour, CAST(count(*) AS BIGINT) AS differences, max_by(ahead, seq) / 1000000 AS ahead_seconds,
+    min(seq) AS first_seq, min(moment) AS begin, max(ending) AS until, bool_or(back IS NULL) AS lasts,
+    max_by(said, seq) AS message
+FROM (
+    SELECT c.*, coalesce(c.back, s.last_moment) AS ending
+    FROM (
+        SELECT *, lead(moment) OVER (PARTITION BY server, neighbour ORDER BY seq, moment, mono, said IS NULL) AS back
+        FROM (
+            SELECT server, neighbour, seq, moment, mono, ahead, said FROM @fact_link_clocks
+            UNION ALL
+            SELECT server, neighbour, seq, moment, mono, NULL, NULL FROM @fact_links WHERE NOT given
+        ) AS every
+    ) AS c
+    JOIN @servers AS s ON c.server = s.server
+    WHERE c.said IS NOT NULL AND c.moment >= :since
+) AS differing
 WHERE ending - moment >= {int(SETTLED * 1_000_000)}
 GROUP BY server, neighbour
 """,

@@ -277,6 +277,8 @@ class Links:
         self.interests.end(link)
         self._fanout.flush_group(link.group)
         is_missed = not (self._is_stopping or link.is_released)
+        if link.is_released and not self._is_stopping:
+            self._note_forgotten(link.server_id)
         if is_missed:
             self._lost.add(link, reason, time, max(0, self.paths.count_over(session_id) - 1))
         level = LogLevel.warn if is_missed and reason != REPLACED else LogLevel.info
@@ -331,11 +333,18 @@ class Links:
 
     def forget(self, server_id: str) -> bool:
         """A lost link is not missed any more. :returns: whether there was one."""
-        return self._lost.forget(server_id)
+        is_known = self._lost.forget(server_id)
+        if is_known and not self._is_stopping:
+            self._note_forgotten(server_id)
+        return is_known
+
+    def _note_forgotten(self, server_id: str) -> None:
+        """Say in the journal that a link is not missed, so that an audit does not miss it either."""
+        self._registry.note(ev.LinkForgotten(routing_id=server_id))
 
     def release(self, server_id: str) -> None:
         """Dial that server no more, so its link is not missed."""
-        self._lost.forget(server_id)
+        self.forget(server_id)
         link = self._to_server(server_id)
         if link is not None and link.dialed:
             link.is_released = True

@@ -7,6 +7,7 @@ from datetime import tzinfo
 from typing import Any
 
 from bussrv.errors import REASONS
+from bussrv.incidents.vocabulary import clock_said
 from bussrv.journal.instants import UTC, time_in
 from bussrv.registry.state.naming import is_made_up
 
@@ -128,6 +129,10 @@ class _Narration:
         target = "" if self._row["target"] is None else f" {self._field('target')}"
         return f"{self._who()} did {self._field('action')}{target} through the admin interface"
 
+    def _clock(self) -> str:
+        said = clock_said(self._row["ahead"] or 0, self._row["doubt"] or 0)
+        return f"the clock of {self._who()} differs " + ("no longer" if said is None else f"from that here: {said}")
+
     # The cause.
 
     def _why(self) -> str:
@@ -234,5 +239,7 @@ _WHAT: dict[str, str | Callable[[_Narration], str]] = {
     "link.up": "the link to {who} was established",
     "link.down": "the link to {who} was lost",
     "link.gap": "objects of another server were lost on their way, said {who}",
+    "link.forgotten": "the link to {who} was removed or forgotten by an operator",
+    "link.clock": _Narration._clock,
 }
 """The sentence for each event. A word in braces is a field of the record, or its client."""

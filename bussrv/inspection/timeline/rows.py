@@ -27,6 +27,7 @@ OF_EVENT = (
     *("protocol", "session", "routing_id", "actor", "peer", "claimed", "method", "service", "reason", "suppressed"),
     *("limit", "value", "action", "target", "rule", "name", "role", "persistent", "home", "version", "message"),
     *("duration", "objects_in", "objects_out", "bytes_in", "bytes_out", "sessions_closed", "until", "expiry"),
+    *("ahead", "doubt"),
 )
 """The columns that are fields of events."""
 

@@ -167,6 +167,8 @@ def test_each_lost_link_is_an_incident_with_what_was_lost() -> None:
     )  # fmt: skip
     assert lost["what"].endswith("connection-lost; at least 4 objects lost")
     server.bus.links.forget("attic")
+    server.bus.links.forget("attic")
+    assert [each.routing_id for each in server.events(ev.LinkForgotten)] == ["attic"]
     server.pass_time(QUIET + 4)
     assert [(each["subject"], each["over"]) for each in server.items()] == [("attic", True), ("shed", False)]
 
@@ -205,7 +207,10 @@ def test_the_clock_of_a_linked_server_is_an_incident() -> None:
         assert [each["kind"] for each in server.items()] == ["clock"] * is_one
     (found,) = server.items()
     assert (found["subject"], found["what"]) == ("attic", "it is 3.0 s behind, give or take 0 s")
-    assert found["address"] == "127.0.0.1:4711"
+    # The records say so, for the audit.
+    (record,) = server.events(ev.LinkClock)
+    assert isinstance(record, ev.LinkClock)
+    assert (record.routing_id, record.ahead, record.doubt) == ("attic", -3_000_000, 0)
 
 
 def net(server: Watched) -> list[dict[str, Any]]:

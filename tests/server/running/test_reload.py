@@ -395,7 +395,10 @@ async def test_links_are_dialed_and_hung_up(tmp_path: Path) -> None:
     await deferLater(reactor, 0)
     assert (near.server.bus.links.neighbors(), near.server.bus.links.missing()) == ([], [])
     changed = [each.changed for each in await near.stop() if isinstance(each, ev.ConfigReloaded)]
+    written = [record.event for record in read_journal(near.journal)]
     assert changed == [("link",), (), ("link",)]
+    gone = [(type(each), each.routing_id) for each in written if isinstance(each, (ev.LinkDown, ev.LinkForgotten))]
+    assert sorted(gone, key=repr) == [(ev.LinkDown, "far"), (ev.LinkForgotten, "far")]
     await far.stop()
 
 

@@ -31,6 +31,8 @@ const EVENTS = {
   "link.up": ["Link up", "routing_id"],
   "link.down": ["Link down", "routing_id"],
   "link.gap": ["Objects lost", "origin"],
+  "link.forgotten": ["Link forgotten", "routing_id"],
+  "link.clock": ["Clock compared", "routing_id"],
   "config.reloaded": ["Configuration reloaded"],
   "config.reload-failed": ["Reload failed"],
   "journal.degraded": ["Journal cannot be written"],
