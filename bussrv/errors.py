@@ -191,6 +191,13 @@ COUNTERS: dict[str, str] = {
     "admin-max-streams-total": "streams of events that were ended or refused, because all users had too many",
     "admin-max-tap-rate": "objects that taps skipped: all of them together show no more in a second",
     "admin-max-waiting": "streams of events ended: the client read too slowly",
+    # The port of a witness, by the option that sets the limit.
+    "witness-max-connections": "connections to the port of a witness refused: there were too many",
+    "witness-max-connections-per-address": "connections to the port of a witness refused: one address had too many",
+    "witness-max-body": "requests to a witness refused: their bodies were too large",
+    "witness-max-waiting": "checkpoints not cosigned: too many waited for that",
+    "witness-idle-timeout": "connections to the port of a witness closed: nothing came for too long",
+    "witness-connection-timeout": "connections to the port of a witness closed: they were open for too long",
     # The spool.
     "max-spool-entries": "entries not kept: the session had too many in the spool",
     "max-spool": "entries not kept: the session had too many bytes in the spool",

@@ -34,6 +34,7 @@ Discovery = Literal["off", "homeassistant"]
 MAX_BACKLOG = (1 << 31) - 1
 
 ADMIN = OptionGroup("admin_limits", "Limits of the admin interface")
+WITNESS = OptionGroup("witness_limits", "Limits of the port of a witness")
 SESSIONS = OptionGroup("sessions", "Sessions and connections")
 OBJECTS = OptionGroup("objects", "Objects, services and subscriptions")
 MEMORY = OptionGroup("memory", "Memory for clients")
@@ -123,6 +124,26 @@ class Settings:
         1 << 20,
         "Bytes of events that may wait for the client of one stream of the admin interface. A client that reads more "
         "slowly is disconnected; it may continue where it was.",
+    )
+    witness_max_connections: int = WITNESS.count(
+        200, "Connections to the port of `--witness-listen` at the same time. Further ones are closed at once."
+    )
+    witness_max_connections_per_address: int = WITNESS.count(
+        20, "The same from one address (IPv6: from one /64 network). Further ones are closed at once."
+    )
+    witness_max_body: int = WITNESS.size(
+        256 << 10,
+        "Bytes of the body of a request to that port: 63 hashes, and a checkpoint with many signatures. A longer one "
+        "is answered with status 413, and the connection closed.",
+    )
+    witness_max_waiting: int = WITNESS.count(
+        50, "Checkpoints that wait for a cosignature at the same time. Further ones are answered with status 503."
+    )
+    witness_idle_timeout: float = WITNESS.time(
+        10.0, "Seconds after which a connection to that port is closed over which nothing comes."
+    )
+    witness_connection_timeout: float = WITNESS.time(
+        60.0, "Seconds after which a connection to that port is closed, whatever comes over it."
     )
     max_sessions: int = SESSIONS.count(
         50_000,

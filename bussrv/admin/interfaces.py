@@ -102,6 +102,9 @@ class AdministeredServer(Protocol):
     def witnesses(self) -> Sequence[WitnessCondition]:
         """How the witnesses are doing that cosign its journal."""
 
+    def witness_answers(self) -> Mapping[int, int]:
+        """How many requests this server answered as a witness, by HTTP status."""
+
     def dialed(self) -> Iterable[Dialed]:
         """The links that this server is to dial."""
 

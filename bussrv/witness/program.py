@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,12 @@ from twisted.internet.endpoints import serverFromString
 
 from bussrv.errors import ConfigError, JournalError
 from bussrv.journal.keys import read_private
+from bussrv.settings import Settings
 from bussrv.transparency.cosignatures import SigningKey, has_ml_dsa
 from bussrv.transparency.notes import COSIGNATURE, ML_DSA_44, NoteError, VerifierKey, name_fault, parse_key
 from bussrv.transparency.witnessing import Keys
 from bussrv.witness.memory import WitnessMemory
-from bussrv.witness.site import connections
+from bussrv.witness.site import WitnessConnections, WitnessSite
 from bussrv.witness.witness import Witness
 
 _ML_DSA_CONTEXT = b"bussrv witness ML-DSA-44\n"
@@ -120,7 +122,7 @@ def run(settings: WitnessSettings, say: Callable[[str], None] = print) -> None:
         failures.append(error)
         reactor.stop()
 
-    site = connections(witness, reactor)
+    site = WitnessConnections(WitnessSite(witness, reactor, Settings(), Counter()), reactor)
     reactor.callWhenRunning(begin)
     try:
         reactor.run()

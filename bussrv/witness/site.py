@@ -14,28 +14,16 @@ from twisted.internet.interfaces import IAddress
 from twisted.logger import Logger
 from twisted.protocols.policies import ProtocolWrapper, WrappingFactory
 from twisted.python.failure import Failure
+from twisted.web.http import HTTPChannel
 from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET, Request, Site
 
+from bussrv.addresses import address_key
 from bussrv.counts.throttle import LOG_BURST, LOG_RATE, Throttle
+from bussrv.settings import Settings
 from bussrv.transparency.witnessing import CONFLICT, INCONSISTENT, SIZE_TYPE, Rejection, parse_submission
 from bussrv.turns.threads import Threads
 from bussrv.witness.witness import Witness
-
-MOST_BODY = 1 << 18
-"""The most bytes of a submission: 63 hashes, and a checkpoint with many signatures."""
-
-MOST_CONNECTIONS = 200
-MOST_OF_ADDRESS = 20
-
-PATIENCE = 10
-"""The seconds that a request may take to arrive, and an idle connection may stay."""
-
-LONGEST = 60
-"""The seconds after which a connection ends, whatever comes over it."""
-
-MOST_WAITING = 50
-"""So many submissions wait for the disk; further ones are told to come later."""
 
 _CHECKPOINT = re.compile(rb"/([0-9a-f]{64})/checkpoint\Z")
 _TEXT = "text/plain; charset=utf-8"
@@ -46,18 +34,19 @@ log = Logger()
 class _Submitted(Request):
     """A request whose body has a limit."""
 
+    channel: _Channel
     _is_refused = False
     _size = 0
 
     def gotLength(self, length: int | None) -> None:  # noqa: N802 - called by Twisted
         """The head is there."""
         super().gotLength(length)
-        if (length or 0) > MOST_BODY:
+        if (length or 0) > self.channel.site.settings.witness_max_body:
             self._refuse()
 
     def handleContentChunk(self, data: bytes) -> None:  # noqa: N802 - called by Twisted
         """A part of the body came."""
-        if self._size + len(data) > MOST_BODY:
+        if self._size + len(data) > self.channel.site.settings.witness_max_body:
             self._refuse()
         elif not self._is_refused:
             self._size += len(data)
@@ -71,26 +60,41 @@ class _Submitted(Request):
     def _refuse(self) -> None:
         if not self._is_refused:
             self._is_refused = True
+            self.channel.site.counters["witness-max-body"] += 1
+            self.channel.site.answers[413] += 1
             self.channel.write(b"HTTP/1.1 413 Content Too Large\r\nConnection: close\r\n\r\n")
             self.channel.loseConnection()
+
+
+class _Channel(HTTPChannel):
+    """A connection, which may be idle for a while."""
+
+    site: WitnessSite
+
+    def timeoutConnection(self) -> None:  # noqa: N802 - called by Twisted
+        """Nothing came for too long."""
+        self.site.counters["witness-idle-timeout"] += 1
+        super().timeoutConnection()
 
 
 class WitnessResource(Resource):
     """Answers requests, at any path that ends as the protocol says.
 
-    :ivar counts: how many requests were answered, by status.
+    :param answers: counts them by status.
     """
 
     isLeaf = True  # noqa: N815 - Twisted's name
 
-    def __init__(self, witness: Witness, reactor: Any) -> None:
+    def __init__(
+        self, witness: Witness, reactor: Any, settings: Settings, counters: Counter[str], answers: Counter[int]
+    ) -> None:
         super().__init__()
+        self._settings, self._counters, self._answers = settings, counters, answers
         self._witness = witness
         # One, since a witness judges one submission after the other, and others need the processor.
         self._thread = Threads(reactor, "bussrv-witness", 1)
         self._waiting = 0
         self._warnings = Throttle(LOG_RATE, LOG_BURST, reactor.seconds)
-        self.counts: Counter[int] = Counter()
 
     def render_GET(self, request: Request) -> bytes:  # noqa: N802 - called by Twisted
         """The newest checkpoint of a log."""
@@ -104,7 +108,8 @@ class WitnessResource(Resource):
         """Cosign a checkpoint."""
         if not request.path.endswith(b"/add-checkpoint"):
             return self._answer(request, 404, "there is nothing at this path\n")
-        if self._waiting >= MOST_WAITING:
+        if self._waiting >= self._settings.witness_max_waiting:
+            self._counters["witness-max-waiting"] += 1
             request.setHeader("Retry-After", "5")
             return self._answer(request, 503, "too many submissions wait\n")
         body = b"" if request.content is None else request.content.read()
@@ -140,14 +145,32 @@ class WitnessResource(Resource):
         return 500, "the witness cannot keep anything at the moment\n", _TEXT
 
     def _answer(self, request: Request, status: int, text: str, kind: str = _TEXT) -> bytes:
-        self.counts[status] += 1
+        self._answers[status] += 1
         if not request._disconnected:
             request.setResponseCode(status)
             request.setHeader("Content-Type", kind)
         return text.encode()
 
 
-class _Site(Site):
+class WitnessSite(Site):
+    """The site of a witness.
+
+    :ivar answers: how many requests were answered, by status.
+    """
+
+    def __init__(self, witness: Witness, reactor: Any, settings: Settings, counters: Counter[str]) -> None:
+        self.settings, self.counters = settings, counters
+        self.answers: Counter[int] = Counter()
+        resource = WitnessResource(witness, reactor, settings, counters, self.answers)
+        super().__init__(resource, requestFactory=_Submitted, reactor=reactor)
+        self.protocol = _Channel  # type: ignore[method-assign, assignment]
+        self.noisy = self.displayTracebacks = False
+
+    def buildProtocol(self, addr: IAddress | None) -> Any:
+        """A connection."""
+        self.timeOut = self.settings.witness_idle_timeout
+        return super().buildProtocol(addr)
+
     def log(self, request: Any) -> None:
         """Log nothing: whoever can reach the port would fill the log."""
 
@@ -157,31 +180,42 @@ class WitnessConnections(WrappingFactory):
 
     noisy = False
 
-    def __init__(self, site: Site, reactor: Any) -> None:
+    def __init__(self, site: WitnessSite, reactor: Any) -> None:
         super().__init__(site)
         self._reactor = reactor
+        self._settings, self._counters = site.settings, site.counters
         self._of: Counter[str] = Counter()
         self._ends: dict[ProtocolWrapper, Any] = {}
 
     def buildProtocol(self, addr: IAddress | None) -> Any:
         """A protocol for a connection; ``None``: there are too many."""
-        if len(self._ends) >= MOST_CONNECTIONS or self._of[_host(addr)] >= MOST_OF_ADDRESS:
+        reached = ""
+        if len(self._ends) >= self._settings.witness_max_connections:
+            reached = "witness-max-connections"
+        elif self._of[_key(addr)] >= self._settings.witness_max_connections_per_address:
+            reached = "witness-max-connections-per-address"
+        if reached:
+            self._counters[reached] += 1
             return None
         return super().buildProtocol(addr)
 
     def registerProtocol(self, p: ProtocolWrapper) -> None:  # noqa: N802 - called by Twisted
         """A connection has begun."""
         super().registerProtocol(p)
-        self._of[_host(p.getPeer())] += 1
-        self._ends[p] = self._reactor.callLater(LONGEST, p.abortConnection)
+        self._of[_key(p.getPeer())] += 1
+        self._ends[p] = self._reactor.callLater(self._settings.witness_connection_timeout, self._end_old, p)
+
+    def _end_old(self, connection: ProtocolWrapper) -> None:
+        self._counters["witness-connection-timeout"] += 1
+        connection.abortConnection()
 
     def unregisterProtocol(self, p: ProtocolWrapper) -> None:  # noqa: N802 - called by Twisted
         """A connection has ended."""
         super().unregisterProtocol(p)
-        host, end = _host(p.getPeer()), self._ends.pop(p)
-        self._of[host] -= 1
-        if not self._of[host]:
-            del self._of[host]
+        key, end = _key(p.getPeer()), self._ends.pop(p)
+        self._of[key] -= 1
+        if not self._of[key]:
+            del self._of[key]
         if end.active():
             end.cancel()
 
@@ -191,12 +225,5 @@ class WitnessConnections(WrappingFactory):
             each.abortConnection()
 
 
-def _host(address: IAddress | None) -> str:
-    return str(getattr(address, "host", ""))
-
-
-def connections(witness: Witness, reactor: Any) -> WitnessConnections:
-    """The factory of the connections to a witness."""
-    site = _Site(WitnessResource(witness, reactor), requestFactory=_Submitted, timeout=PATIENCE, reactor=reactor)
-    site.noisy = site.displayTracebacks = False
-    return WitnessConnections(site, reactor)
+def _key(address: IAddress | None) -> str:
+    return address_key(str(getattr(address, "host", "")))

@@ -1,4 +1,9 @@
-"""A server in memory: transports that are strings, a clock that the test moves, a journal that it holds back."""
+"""A server in memory: transports that are strings, a clock that the test moves, a journal that it holds back.
+
+``MemoryServer`` of ``bussrv.testing`` has whole ports, and takes three to five times as long to start. Hypothesis
+starts thousands of these here. A test of a format also pauses a transport, lets a write fail, or gives the server
+parts of its own: an earlier state, a spool, a clock that several share. So this server stays small, and has no ports.
+"""
 
 from collections.abc import Sequence
 from functools import partial

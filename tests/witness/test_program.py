@@ -18,10 +18,10 @@ import pytest
 
 from bussrv.cli.failure import FAILED
 from bussrv.journal.keys import generate
+from bussrv.settings import Settings
 from bussrv.transparency.cosignatures import signed_by
 from bussrv.transparency.notes import COSIGNATURE, ML_DSA_44, VerifierKey, parse_key, parse_note
 from bussrv.transparency.witnessing import SIZE_TYPE, Submission, cosignatures_in
-from bussrv.witness.site import LONGEST, MOST_BODY, MOST_OF_ADDRESS, PATIENCE
 from bussrv.witness.witness import origin_hash
 from tests.witness.logs import Log
 
@@ -159,10 +159,10 @@ def test_kill_9_under_load_takes_nothing_back(tmp_path: Path) -> None:
 
 
 def test_nobody_makes_others_wait_or_takes_all_connections(tmp_path: Path) -> None:
-    assert PATIENCE < LONGEST
+    limits = Settings()
     with running(tmp_path) as witness:
         address = ("127.0.0.1", witness.port)
-        assert witness.ask("POST", "/add-checkpoint", bytes(MOST_BODY + 1))[0] == 413
+        assert witness.ask("POST", "/add-checkpoint", bytes(limits.witness_max_body + 1))[0] == 413
         # A body in chunks says no length.
         with socket.create_connection(address, 10) as chunked:
             chunked.sendall(b"POST /add-checkpoint HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
@@ -178,12 +178,13 @@ def test_nobody_makes_others_wait_or_takes_all_connections(tmp_path: Path) -> No
             except ConnectionError:
                 answer = answer or b"HTTP/1.1 413"
             assert answer.startswith(b"HTTP/1.1 413")
-        slow = [socket.create_connection(address, 10) for _ in range(MOST_OF_ADDRESS + 5)]
+        most = limits.witness_max_connections_per_address
+        slow = [socket.create_connection(address, 10) for _ in range(most + 5)]
         try:
-            for each in slow[:MOST_OF_ADDRESS]:
+            for each in slow[:most]:
                 each.sendall(b"POST /add-checkpoint HTTP/1.1\r\nContent-Length: 9\r\n\r\n")
             # Those beyond the limit are closed at once.
-            assert [each.recv(1) for each in slow[MOST_OF_ADDRESS:]] == [b""] * 5
+            assert [each.recv(1) for each in slow[most:]] == [b""] * 5
         finally:
             for each in slow:
                 each.close()

@@ -114,6 +114,11 @@ def _each_witness(name: str, about: str, value: Callable[[WitnessCondition], flo
     return Metric(name=name, help=about, samples=samples, labels=("witness",), kind=_kind(name))
 
 
+def _witness_answers(moment: ServerAtMoment) -> Iterator[Sample]:
+    for status, count in sorted(moment.server.witness_answers().items()):
+        yield (str(status),), float(count)
+
+
 def _incidents(moment: ServerAtMoment) -> Iterator[Sample]:
     counters = moment.server.bus.counters
     for code in CODES:
@@ -293,6 +298,13 @@ METRICS: tuple[Metric, ...] = (
         "bussrv_witness_troubled",
         "Whether the last attempt to have a checkpoint cosigned failed: 1 or 0.",
         lambda witness: bool(witness.trouble),
+    ),
+    Metric(
+        name="bussrv_witness_answers_total",
+        help="Requests that this server answered as a witness, by HTTP status.",
+        samples=_witness_answers,
+        labels=("status",),
+        kind="counter",
     ),
     _shipping(
         "bussrv_journal_unshipped_segments",

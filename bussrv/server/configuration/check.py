@@ -137,6 +137,7 @@ def unstarted(bus: Bus, reactor: Any) -> admin.AdminView:
         listeners={},
         threshold=Threshold(),
         witnesses=list,
+        witness_answers=dict,
         is_draining=lambda: False,
         reload=lambda: succeed(None),
         drain=lambda: None,

@@ -96,6 +96,7 @@ class AdminView:
     listeners: Mapping[str, IListener]
     threshold: Threshold
     witnesses: Callable[[], Sequence[WitnessCondition]]
+    witness_answers: Callable[[], Mapping[int, int]]
     is_draining: Callable[[], bool]
     reload: Callable[[], Deferred[Reloaded | None]]
     drain: Callable[[], None]

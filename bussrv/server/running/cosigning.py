@@ -6,6 +6,7 @@ for it. The checkpoints that it has cosigned are kept beside its journal.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -18,6 +19,7 @@ from twisted.internet.interfaces import IListeningPort
 from twisted.logger import Logger
 
 from bussrv.addresses import peer_text
+from bussrv.bus.bus import Bus
 from bussrv.bus.interfaces import Use
 from bussrv.errors import ConfigError, JournalError
 from bussrv.journal.keys import read_private
@@ -29,7 +31,7 @@ from bussrv.turns.clock import Clock
 from bussrv.values import shown
 from bussrv.witness.memory import WitnessMemory
 from bussrv.witness.program import keys_of_logs, signing_keys
-from bussrv.witness.site import connections
+from bussrv.witness.site import WitnessConnections, WitnessSite
 from bussrv.witness.witness import Witness
 
 SUFFIX = ".witness"
@@ -78,10 +80,13 @@ class OwnWitness:
     """The witness that the server is, if it is one.
 
     :param config: the configuration at the start.
+    :ivar answers: how many requests were answered, by status; empty: it is no witness.
     """
 
-    def __init__(self, config: Config, clock: Clock, reactor: Any) -> None:
+    def __init__(self, config: Config, bus: Bus, clock: Clock, reactor: Any) -> None:
+        self.answers: Counter[int] = Counter()
         self._config = config
+        self._bus = bus
         self._clock = clock
         self._reactor = reactor
         self._witness: Witness | None = None
@@ -118,10 +123,12 @@ class OwnWitness:
             self._listen(self._witness, config.witness_listen or "")
 
     def _listen(self, witness: Witness, description: str) -> None:
-        site = connections(witness, self._reactor)
-        self._end_connections = site.end
+        site = WitnessSite(witness, self._reactor, self._bus.settings, self._bus.counters)
+        self.answers = site.answers
+        connections = WitnessConnections(site, self._reactor)
+        self._end_connections = connections.end
         opened: list[Any] = []
-        _endpoint(self._reactor, description).listen(site).addBoth(opened.append)
+        _endpoint(self._reactor, description).listen(connections).addBoth(opened.append)
         (port,) = opened
         if not IListeningPort.providedBy(port):
             why = port.value

@@ -204,7 +204,7 @@ class BusService(Service):
         self._policy = PolicyInEffect(self.bus, self._installed)
         self._links = DialedLinks(self.bus, self._reactor)
         self._witnesses = WitnessesInEffect(self._place, self.registry, self._reactor)
-        self._own_witness = OwnWitness(self._config, self._clock, self._reactor)
+        self._own_witness = OwnWitness(self._config, self.bus, self._clock, self._reactor)
         self._undos.append(self._own_witness.stop)
         self._view = AdminView(
             bus=self.bus,
@@ -217,6 +217,7 @@ class BusService(Service):
             listeners=self.listeners,
             threshold=self._threshold,
             witnesses=self._witnesses.conditions,
+            witness_answers=lambda: self._own_witness.answers,
             is_draining=lambda: self._drains,
             reload=self.reload,
             drain=partial(self._process.end, partial(self.asked_to_stop, drain=True), self.stopService),

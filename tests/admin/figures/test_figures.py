@@ -51,6 +51,9 @@ class Server(BusHarness):
         self.looks += 1
         return self.condition
 
+    def witness_answers(self) -> dict[int, int]:
+        return {200: 3, 409: 1}
+
     def witnesses(self) -> Sequence[WitnessCondition]:
         return [WitnessCondition("attic.example/w1", 40, ""), WitnessCondition("barn.example/w2", None, "away")]
 
