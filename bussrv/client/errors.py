@@ -112,7 +112,11 @@ class ServiceError(Exception):
         self.message = message
 
 
-_LOGIN = frozenset({"bad-credentials", "not-authenticated", "authentication-failed", "bad-certificate"})
+_OF_REASON: dict[str, type[BusError]] = {
+    "no-such-service": NoService,
+    "provider-gone": Lost,
+    **dict.fromkeys(("bad-credentials", "not-authenticated", "authentication-failed", "bad-certificate"), BadLogin),
+}
 
 
 def said_in(error: dict[str, Any]) -> tuple[str, str]:
@@ -122,10 +126,4 @@ def said_in(error: dict[str, Any]) -> tuple[str, str]:
 
 def error_of(reason: str, message: str) -> BusError:
     """The error for an ``error`` object of the server, or of a service."""
-    if reason == "no-such-service":
-        return NoService(reason, message)
-    if reason == "provider-gone":
-        return Lost(reason, message)
-    if reason in _LOGIN:
-        return BadLogin(reason, message)
-    return BusError(reason, message)
+    return _OF_REASON.get(reason, BusError)(reason, message)

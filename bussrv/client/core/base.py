@@ -18,10 +18,10 @@ from functools import partial
 from typing import Any, Literal, NoReturn, TypeAlias
 
 from bussrv.client.core.inbox import Inbox
+from bussrv.client.core.names import is_wide, matches
 from bussrv.client.errors import BusError, Lost, Offline, Unsupported
 from bussrv.client.events import Change, Gone, Message, Reply, Request, State, Up
 from bussrv.client.settings import Settings
-from bussrv.service_patterns import is_pattern, matches
 
 _MOST_FOUND = 4096
 """For how many services it is remembered which inboxes get their messages."""
@@ -263,14 +263,14 @@ class Core:
         return unwanted
 
     def _names_changed(self) -> None:
-        self._wide = tuple(filter(is_pattern, self._inboxes))
+        self._wide = tuple(filter(is_wide, self._inboxes))
         self._found.clear()
 
     def _inboxes_on(self, service: str) -> list[Inbox[Message]]:
         """The inboxes that are subscribed to a service by its name or by a pattern, each once."""
         found = self._found.get(service)
         if found is None:
-            names = (service, *(each for each in self._wide if matches(each, service)))
+            names = (service, *(each for each in self._wide if matches(service, [each])))
             found = list(dict.fromkeys(inbox for name in names for inbox in self._inboxes.get(name, ())))
             if len(self._found) >= _MOST_FOUND:
                 self._found.clear()

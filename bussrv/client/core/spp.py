@@ -33,7 +33,6 @@ class SppCore(Core):
         super().__init__(settings, tell)
         self._reader: spp.SppReader
         self._subscribed: set[str] = set()
-        self._patterns: dict[Inbox[Any], list[str]] = {}
 
     def opened(self, address: str, now: float) -> None:
         """Log in, if there are credentials."""
@@ -55,8 +54,8 @@ class SppCore(Core):
         is_back = super()._come_up()
         if is_back:
             self._tell(Restored(tuple(self._inboxes), ()))
-        for name in self._present & self._inboxes.keys():
-            self._want(name)
+        for service in filter(self._inboxes_on, sorted(self._present)):
+            self._want(service)
         return is_back
 
     def received(self, data: bytes, now: float) -> None:
@@ -67,7 +66,7 @@ class SppCore(Core):
         while (event := self._reader.next_event()) is not None:
             if isinstance(event, spp.Info):
                 message = Message(event.service, event.message)
-                for inbox in self._inboxes.get(event.service, ()):
+                for inbox in self._inboxes_on(event.service):
                     inbox.put(message, len(event.message))
             elif isinstance(event, spp.Offer):
                 self._offer(event.service)
@@ -86,12 +85,7 @@ class SppCore(Core):
 
     def _offer(self, service: str) -> None:
         """It is offered. Subscribers stay subscribed when it is so no more."""
-        if not self._see(service, Appeared):
-            return
-        for inbox, patterns in self._patterns.items():
-            if matches(service, patterns) and inbox not in self._inboxes.get(service, ()):
-                self._add_inbox(inbox, [service])
-        if self.is_up and service in self._inboxes:
+        if self._see(service, Appeared) and self.is_up and self._inboxes_on(service):
             # Perhaps again: what was asked for while the service went, the server has ignored.
             self._want(service)
 
@@ -109,22 +103,20 @@ class SppCore(Core):
         """
         for name in names:
             check_name(name, check_known_name)
-        self._patterns[inbox] = patterns = [name for name in names if is_wide(name)]
-        names = dict.fromkeys((*names, *(each for each in sorted(self._present) if matches(each, patterns))))
         self._add_inbox(inbox, names)
         if self.is_up:
-            for name in names:
-                # Also if it is subscribed already: so this inbox gets the state, too.
-                if name in self._present or name in self._subscribed:
-                    self._want(name)
+            # Also those that are subscribed already: so this inbox gets their state, too.
+            known, patterns = self._present | self._subscribed, list(filter(is_wide, names))
+            for service in sorted(known.intersection(names).union(each for each in known if matches(each, patterns))):
+                self._want(service)
         done(None)
 
     def unsubscribe(self, inbox: Inbox[Any]) -> None:
-        self._patterns.pop(inbox, None)
-        for name in self._remove_inbox(inbox):
-            if name in self._subscribed:
-                self._subscribed.discard(name)
-                self._output.append(spp.unsubscribe(name))
+        self._remove_inbox(inbox)
+        for service in sorted(self._subscribed):
+            if not self._inboxes_on(service):
+                self._subscribed.discard(service)
+                self._output.append(spp.unsubscribe(service))
 
     def watch(self, inbox: Inbox[Change]) -> None:
         """Services that are offered already are told at once."""

@@ -21,7 +21,14 @@ from tests.size import sized
 SERVICES = ["a", "b"]
 FRESH = b"0"
 LOST = Lost("connection-lost", "it broke")
+EACH = {"?", "+"}  # names that stand for each of them
 _service = st.sampled_from(SERVICES)
+_name = st.sampled_from([*SERVICES, *sorted(EACH)])
+
+
+def wants(names: tuple[str, ...], service: str) -> bool:
+    """Whether somebody who is subscribed to these names is given what comes on a service."""
+    return service in names or not EACH.isdisjoint(names)
 
 
 def new_core(login: Login = Login(), max_payload: int = 100) -> tuple[SppCore, list[State]]:  # noqa: B008  it is frozen
@@ -98,7 +105,7 @@ class SppMachine(RuleBasedStateMachine):
             if self.is_open and name in self.subscribed:
                 self.down += spp.info(name, self.state[name])
 
-    @rule(names=st.lists(_service, min_size=1, max_size=2, unique=True))
+    @rule(names=st.lists(_name, min_size=1, max_size=2, unique=True))
     def subscribe(self, names: list[str]) -> None:
         inbox, told = Inbox[Message](), []
         self.subscribers[inbox], self.expected[inbox] = tuple(names), []
@@ -124,7 +131,7 @@ class SppMachine(RuleBasedStateMachine):
         while (told := self.tap.next_event()) is not None:
             if isinstance(told, spp.Info):
                 for inbox, names in self.subscribers.items():
-                    if told.service in names:
+                    if wants(names, told.service):
                         self.expected[inbox].append(told.message)
                         self.latest[inbox, told.service] = told.message
         self.core.received(data, self.now)
@@ -153,11 +160,11 @@ class SppMachine(RuleBasedStateMachine):
         while self.down or self.core.has_output:
             self.exchange(1000)
         assert self.core.is_up
-        wanted = {name for names in self.subscribers.values() for name in names}
+        wanted = {each for each in SERVICES if any(wants(names, each) for names in self.subscribers.values())}
         assert wanted & self.offered <= self.subscribed <= wanted
         assert self.core._present == self.offered == set(self.state)
         for inbox, names in self.subscribers.items():
-            for name in self.offered.intersection(names):
+            for name in (each for each in self.offered if wants(names, each)):
                 assert self.state[name] in (FRESH, self.latest.get((inbox, name)))
 
     @invariant()
