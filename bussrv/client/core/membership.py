@@ -77,7 +77,7 @@ class MemberCore(Core):
         self._waiting: list[tuple[object, Wanted, OnDone]] = []
         self._granted: Wanted | None = None
         self._refused_change: Wanted | None = None
-        self._is_changing = self._one_by_one = self._is_settled = False
+        self._is_changing = self._one_by_one = False
         self._restoring: dict[str, str] | None = None
         self._lost_reason = ""
 
@@ -94,7 +94,7 @@ class MemberCore(Core):
     def lost(self, error: BusError, now: float) -> None:
         self._lost_reason = error.reason
         self._granted = self._refused_change = self._restoring = None
-        self._is_changing = self._one_by_one = self._is_settled = False
+        self._is_changing = self._one_by_one = False
         super().lost(error, now)
 
     def close(self, error: BusError) -> None:
@@ -180,7 +180,6 @@ class MemberCore(Core):
             wanted = wanted._replace(services=(*kept, new[0]))
         if wanted == self._refused_change or (granted.covers(wanted) and wanted.covers(granted)):
             self._one_by_one = False
-            self._is_settled = True
             self._tell_waiting(granted.covers, None)
             self._settled()
         else:
@@ -188,7 +187,7 @@ class MemberCore(Core):
 
     def _join(self, wanted: Wanted) -> None:
         """Ask for a subscription: the first one joins the network."""
-        self._is_changing, self._is_settled = True, False
+        self._is_changing = True
         login = self.settings.login
         fields: dict[str, Any] = {"event": self._join_event, **login.credentials()}
         fields |= {"services": wanted.services, "gaps": True}

@@ -183,9 +183,10 @@ class ObjectsCore(MemberCore):
         self._tell_restored()
 
     def _tell_restored(self) -> None:
-        """Everything is as it was before the connection ended, if it is."""
+        """Everything is as it was before the connection ended, if it is; not if the client is about to come back."""
         refused = self._restoring
-        if refused is not None and self._is_settled and self._services.is_settled:
+        is_settled = not self._is_changing and self._services.is_settled
+        if refused is not None and is_settled and self.is_up and self.ending is None:
             self._restoring = None
             self._tell(Restored(tuple(self._inboxes), self._services.names, refused))
 
@@ -207,7 +208,7 @@ class ObjectsCore(MemberCore):
 
     def _only_service(self) -> str | None:
         """The service of a publication whose sender provides only one, and does not name it."""
-        is_clear = len(self._inboxes) == 1 and not self._wide and self._is_settled
+        is_clear = len(self._inboxes) == 1 and not self._wide and not self._is_changing
         return next(iter(self._inboxes)) if is_clear else None
 
     def _take_observed(self, each: Arrived, observer: Inbox[Object]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -32,16 +32,13 @@ class _Service:
     """A service.
 
     :ivar on_request: ``None``: it is only published on.
-    :ivar is_asked_for: whether the server was asked to register it.
-    :ivar is_answered: whether it has answered.
+    :ivar state: what the server knows of it: nothing, that it is asked to register it, or its own answer.
     :ivar waiting: for the answer of the server.
     :ivar unconfirmed: what to call for each publication, by its id, if the server does not register the service.
     """
 
     on_request: OnRequest | None
-    is_asked_for: bool = False
-    is_answered: bool = False
-    is_registered: bool = False
+    state: Literal["new", "asked", "refused", "registered"] = "new"
     waiting: list[OnDone] = field(default_factory=list)
     unconfirmed: dict[str, OnDone] = field(default_factory=dict)
 
@@ -73,7 +70,7 @@ class ProvidedServices:
     @property
     def is_settled(self) -> bool:
         """Whether the server has registered or refused each of them."""
-        return all(each.is_answered for each in self._services.values())
+        return all(each.state in ("refused", "registered") for each in self._services.values())
 
     @property
     def open_requests(self) -> int:
@@ -87,13 +84,12 @@ class ProvidedServices:
             if service.on_request is not None:
                 raise ValueError(f"{name} is served by this client already")
             service.on_request = on_request
-        if service.is_registered:
+        if service.state == "registered":
             done(None)
         else:
             service.waiting.append(done)
-            if service.is_answered:
-                # It was refused after a reconnect. Perhaps it is not now.
-                service.is_asked_for = service.is_answered = False
+            if service.state == "refused":
+                service.state = "new"  # That was after a reconnect. Perhaps it is not refused now.
 
     def remove(self, name: str) -> bool:
         """Provide it no longer. :returns: whether the server may have registered it."""
@@ -101,7 +97,7 @@ class ProvidedServices:
         if service is None:
             return False
         _tell(service, Closed(f"{name} was withdrawn"))
-        return service.is_asked_for
+        return service.state != "new"
 
     def register(self, *, with_handlers: bool) -> None:
         """Register those that the server was not asked to register.
@@ -121,8 +117,8 @@ class ProvidedServices:
         return self._services[name].unconfirmed
 
     def _register(self, name: str, service: _Service) -> None:
-        if not service.is_asked_for:
-            service.is_asked_for = True
+        if service.state == "new":
+            service.state = "asked"
             fields = {"event": "services/register", "name": name}
             self._ask(fields, partial(self._answered, name, service), "services/register")
 
@@ -130,7 +126,7 @@ class ProvidedServices:
         """The connection is gone: nothing is registered, and nobody waits for an answer."""
         self._open.clear()
         for service in self._services.values():
-            service.is_asked_for = service.is_answered = service.is_registered = False
+            service.state = "new"
 
     def fail(self, error: BusError) -> None:
         """Nothing more is registered."""
@@ -146,7 +142,7 @@ class ProvidedServices:
             done(error)
         if self._services.get(name) is not service:
             return
-        service.is_answered, service.is_registered = True, error is None
+        service.state = "registered" if error is None else "refused"
         if error is not None and (service.on_request is None or service.waiting):
             del self._services[name]  # otherwise it was registered once, and may be again
         _tell(service, error)
@@ -161,7 +157,7 @@ class ProvidedServices:
         requests for services that nobody provides, and their askers are told so.
         """
         service = self._services.get(name)
-        if service is None or not service.is_registered:
+        if service is None or service.state != "registered":
             return False
         self._open[id(request)] = request
         if service.on_request is not None:

@@ -107,10 +107,17 @@ def test_one_that_cannot_be_restored_says_so_and_takes_nothing() -> None:
 def test_a_full_disk_is_waited_for() -> None:
     pair, told = Pair(), list[BusError | None]()
     pair.connect()
-    pair.core.provide("tv", None, told.append)
+    for name in ("tv", "lamp"):
+        pair.core.provide(name, None, told.append)
     pair.exchange()
     pair.lose()
-    pair.server.has_disk = False
+    change = pair.server.change
+
+    def change_with_a_disk_that_comes_back(event: str, identifier: str, service: str) -> None:
+        pair.server.has_disk = service == "lamp"
+        change(event, identifier, service)
+
+    pair.server.change = change_with_a_disk_that_comes_back  # type: ignore[method-assign]
     pair.connect()
     assert pair.core.ending is not None
     assert pair.core.ending.reason == "journal-unavailable"
