@@ -11,6 +11,7 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
+from itertools import cycle
 from typing import Any, TypeVar
 
 from bussrv.client.address import Address
@@ -91,7 +92,6 @@ class Driver:
         self._error: BusError | None = None
         self._failures = 0
         self._has_heard = False
-        self._was_up = False
         self._is_deaf = False
         self._changed = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
@@ -223,14 +223,11 @@ class Driver:
     # The connections.
 
     async def _run(self) -> None:
-        turn = 0
-        while True:
-            address = self._addresses[turn % len(self._addresses)]
-            turn += 1
+        for address in cycle(self._addresses):
             begun = self.loop.time()
             error = await self._use(address)
             # A server that accepts a client and then fails is not asked ever faster.
-            is_steady = self._was_up and self.loop.time() - begun >= STEADY
+            is_steady = isinstance(self._state, Up) and self.loop.time() - begun >= STEADY
             self._failures = 1 if is_steady else self._failures + 1
             self._error = error
             backoff = None if self.is_closed else self._reconnect
@@ -246,7 +243,7 @@ class Driver:
     async def _use(self, address: Address) -> BusError:
         """Use one connection until it ends. :returns: why it ended."""
         self._error = None
-        self._has_heard = self._was_up = False
+        self._has_heard = False
         try:
             link = await asyncio.wait_for(self._open(address), self.core.settings.timeout)
         except (asyncio.TimeoutError, OSError) as error:
@@ -311,18 +308,16 @@ class Driver:
         """It has read."""
         self._is_write_paused = False
         self._notify()
-        if not self.core.is_paused:
-            self._read_on()
+        self._read_on()
 
     def _read_on(self) -> None:
-        if self._link is not None and not self._has_much_unsent:
+        if self._link is not None and not self._is_full(self._link):
             self._link.read(wanted=True)
 
-    @property
-    def _has_much_unsent(self) -> bool:
-        if not self._is_write_paused or self._link is None:
-            return False
-        return bool(self._link.transport.get_write_buffer_size() > MOST_UNSENT)
+    def _is_full(self, link: _Stream) -> bool:
+        """Whether nothing is to be read at the moment: the program, or the server, takes too little."""
+        unsent = link.transport.get_write_buffer_size() if self._is_write_paused else 0
+        return bool(self.core.is_paused or unsent > MOST_UNSENT)
 
     def _tell_core(self, tell: Callable[[], None]) -> None:
         """Tell the core something, and do what follows from it."""
@@ -341,7 +336,7 @@ class Driver:
             self._flush()
         if core.ending is not None:
             self._end(core.ending)
-        elif self._link is not None and (core.is_paused or self._has_much_unsent):
+        elif self._link is not None and self._is_full(self._link):
             self._link.read(wanted=False)
         self._arm()
 
@@ -381,21 +376,20 @@ class Driver:
     # Who waits.
 
     def _tell(self, state: State) -> None:
-        if isinstance(state, (Up, Down)):
-            self._state = state
         if isinstance(state, Up):
-            self._was_up = True
             log.info("connected to %s", state.address)
         elif isinstance(state, Down):
             again = "" if state.retry_in is None else f"; trying again in {state.retry_in:.1f} s"
             # One that waits for its server from the beginning is told once.
-            is_news = self._was_up or (self._failures == 1 and self.core.settings.offline != "raise")
+            is_news = isinstance(self._state, Up) or (self._failures == 1 and self.core.settings.offline != "raise")
             level = logging.WARNING if is_news and not self.is_closed else logging.DEBUG
             log.log(level, "not connected: %s (%s)%s", state.message, state.reason, again)
         elif isinstance(state, Refusal):
             log.warning("the server refused something: %s (%s)", state.message, state.reason)
         elif isinstance(state, Restored) and state.refused:
             log.error("not restored: %s", ", ".join(f"{name} ({why})" for name, why in state.refused.items()))
+        if isinstance(state, (Up, Down)):
+            self._state = state
         for inbox in self._state_inboxes:
             inbox.put(state, 0)
             if isinstance(state, Down) and state.retry_in is None:
