@@ -218,11 +218,13 @@ def test_a_login_that_is_not_answered_in_time_ends_it_too() -> None:
 
 def test_a_client_that_comes_back_says_so() -> None:
     core, states = new_core()
-    core.subscribe(Inbox(), ["tv"], lambda _: None)
+    core.subscribe(Inbox(), ["tv", "lamp/+"], lambda _: None)
     for _ in range(2):
         core.opened("hall:3002", 0.0)
+        core.received(spp.offer("lamp/1"), 0.0)
+        assert core.take_output() == [spp.subscribe("lamp/1")]
         core.lost(LOST, 0.0)
-    assert states == [Up("hall:3002"), Up("hall:3002"), Restored(("tv",), ())]
+    assert states == [Up("hall:3002"), Up("hall:3002"), Restored(("tv", "lamp/+"), ())]
 
 
 def test_a_subscription_that_crosses_the_removal_is_made_again() -> None:
