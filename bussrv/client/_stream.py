@@ -10,7 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from enum import Enum
+from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from bussrv.client.tls import PERHAPS_TLS, Tls, dial, explain, place, secured
@@ -33,14 +33,10 @@ MAX_KEPT_BYTES = 64 << 20
 Event = TypeVar("Event")
 
 
-class Own(Enum):
-    """The time-out of a call that is given none: the client's own."""
+OWN = ...
+"""The time-out of a call that is given none: the client's own."""
 
-    OWN = "OWN"
-
-
-OWN = Own.OWN
-Timeout = float | Own | None
+Timeout = float | EllipsisType | None
 """Seconds; ``None``: for ever; ``OWN``: the client's own."""
 
 
@@ -193,7 +189,7 @@ class StreamClient(Generic[Event]):
 
     def _deadline(self, timeout: Timeout, sentence: str) -> Deadline:
         """:param sentence: says what has not come, for the :exc:`TimeoutError`."""
-        seconds = self.timeout if isinstance(timeout, Own) else timeout
+        seconds = self.timeout if isinstance(timeout, EllipsisType) else timeout
         within = "" if seconds is None else f" within {seconds:g} s"
         return Deadline(seconds, f"{sentence} from {self._where}{within}")
 
