@@ -107,17 +107,14 @@ class MqttLink(StreamLink):
     :ivar facts: the client.
     :ivar session_id: its session.
     :ivar make_outgoing: makes :attr:`outgoing`.
-    :ivar too_much_waits: is called when too many bytes wait for acknowledgements.
     """
 
     outgoing: Outgoing | None = None
     is_away = False
-    _is_over = False
     encodings: Encodings
     facts: Client
     session_id: str
     make_outgoing: Callable[[], Outgoing]
-    too_much_waits: Callable[[], object]
 
     def encoding_of(self, filters: Mapping[str, dict[str, Any] | None], *, is_alone: bool) -> IEncoding:
         """See :class:`IFilteringLink`."""
@@ -143,9 +140,9 @@ class MqttLink(StreamLink):
         ready = outgoing.add(bundle.frames)
         if ready:
             self.pass_on(Bundle(ready))
-        if outgoing.waiting_size > self._max_outbound and not self._is_over:
-            self._is_over = True
-            self.too_much_waits()
+        if outgoing.waiting_size > self._max_outbound and not self.is_closing:
+            self.is_closing = True
+            self.protocol.overflow(self._max_outbound)
 
     def send_numbered(self, *frames: bytes) -> None:
         """Send messages that have their packet identifiers already."""

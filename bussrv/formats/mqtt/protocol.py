@@ -7,7 +7,6 @@ connection of a client with a durable session has another one until the client i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, ClassVar, Protocol
 
 from twisted.internet.defer import Deferred, gatherResults
@@ -24,14 +23,11 @@ from bussrv.plugin import (
     Claims,
     IBus,
     IEncoding,
-    OverLimit,
-    Patience,
     Reader,
     Refused,
     RemoteProtocolError,
     StreamFactory,
     StreamProtocol,
-    limit_reached,
 )
 from bussrv.wire.mqtt import packets
 from bussrv.wire.mqtt.packets import VERSION_5, Packet, PacketType
@@ -59,10 +55,6 @@ WITHOUT_WILL = ("server-stopped",)
 
 FOR_GOOD = frozenset({"closed-by-operator", "permission-withdrawn"})
 """The reasons for which a durable session ends with its connection."""
-
-
-def _nothing_waits() -> None:
-    pass
 
 
 class Parts(Protocol):
@@ -97,14 +89,12 @@ class MqttProtocol(StreamProtocol):
     _found: MqttSession | None = None
     _is_present = _is_joined = False
     _will: packets.Will | None = None
-    _keep_alive = _heard = 0.0
     _says_no_more = False
 
     def __init__(self, bus: IBus, reactor: Any) -> None:
         super().__init__(bus, reactor)
         self.bus = bus
         self.begun: set[int] = set()
-        self._stop_waiting: Callable[[], object] = _nothing_waits  # for what the client has to send in time
         self._is_settled: Deferred[None] = Deferred()  # fires when the client is let in, or is not
 
     @property
@@ -125,39 +115,16 @@ class MqttProtocol(StreamProtocol):
         """The link to the client."""
         link = self.LINK(self, self.encoding(), self.settings.max_outbound, backlog, self.bus.streams.outflow)
         link.encodings = self.clients.encodings
-        link.make_outgoing, link.too_much_waits = self._make_outgoing, self._too_much_waits
+        link.make_outgoing = self._make_outgoing
         return link
 
     def _make_outgoing(self) -> Outgoing:
         return Outgoing(self._receive_maximum, self.held_memory(self.link.discard))
 
-    def _too_much_waits(self) -> None:
-        # Later: messages are being given to others.
-        self.reactor.callLater(0, self._acknowledges_too_little)
-
-    def _acknowledges_too_little(self) -> None:
-        session, most = self.bus.registry.state.sessions.get(self.session_id), self.settings.max_outbound
-        if session is not None and not self.has_ended:
-            over = OverLimit("slow-consumer", f"more than {most} bytes wait for acknowledgements", "max-outbound", most)
-            self.bus.registry.note_from_stranger(limit_reached(over, **session.about()))
-            self.fail(ReasonCode.QUOTA_EXCEEDED, over.reason)
-
     def opened(self) -> None:
         """The client has to send CONNECT soon."""
         self.parts = self.factory.parts(self)
-        seconds = self.settings.subscribe_timeout
-        if seconds:
-            late = partial(self.fail, None, "subscribe-timeout")
-            self._stop_waiting = Patience(seconds, late, self.is_unserved, self.reactor).end
-
-    def dataReceived(self, data: bytes) -> None:
-        """The client is there."""
-        self.heard()
-        super().dataReceived(data)
-
-    def heard(self) -> None:
-        """Bytes of a packet came: the client is not silent."""
-        self._heard = self.reactor.seconds()
+        self.expect_input(self.settings.subscribe_timeout, "subscribe-timeout")
 
     def received(self, event: Packet) -> None:
         """A packet came. The reader has seen to it that CONNECT comes first, and once."""
@@ -197,8 +164,7 @@ class MqttProtocol(StreamProtocol):
     # Joining.
 
     async def _join(self, asked: packets.Connect) -> None:
-        self._stop_waiting()
-        self._stop_waiting = _nothing_waits
+        self.expect_input(0, "")
         self.version = asked.version
         try:
             await self._let_in(asked)
@@ -288,9 +254,7 @@ class MqttProtocol(StreamProtocol):
         max_packet = properties.maximum_packet_size or LONGEST_PACKET
         self.link.facts, self.link.session_id = Client(asked.version, max_packet), self.session_id
         self._receive_maximum = properties.receive_maximum or LAST_ID
-        if asked.keep_alive:
-            self._keep_alive = asked.keep_alive * GRACE
-            self._look()
+        self.expect_input(asked.keep_alive * GRACE, "keep-alive-timeout", renewed=True)
         most, dropped = self.settings.mqtt_max_packet, 0 if durable is None else durable.dropped
         expiry, is_present = self._granted(asked), self._is_present
         answer = joining.accepted(asked, self.client_id, expiry, most, is_present=is_present, dropped=dropped)
@@ -319,14 +283,6 @@ class MqttProtocol(StreamProtocol):
         self._is_settled.addCallback(lambda _: settled.callback(None))
         both: Deferred[None] = gatherResults([settled, self.session_gone()]).addCallback(lambda _: None)
         return both
-
-    def _look(self) -> None:
-        self._stop_waiting = _nothing_waits
-        left = self._heard + self._keep_alive - self.reactor.seconds()
-        if left <= 0 and not self.is_unserved():
-            self.fail(ReasonCode.KEEP_ALIVE_TIMEOUT, "keep-alive-timeout")
-        else:
-            self._stop_waiting = self.reactor.callLater(max(left, 0.1), self._look).cancel
 
     # Messages to the client.
 
@@ -441,7 +397,6 @@ class MqttProtocol(StreamProtocol):
 
     def closed(self, reason: str) -> None:
         """The session is closed."""
-        self._stop_waiting()
         if self.link.outgoing is not None:
             self.link.outgoing.clear()
         if self.parts is not None:

@@ -230,20 +230,23 @@ class StreamLink:
         self.protocol.evict(reason)
 
     def say_last(self, words: Bundle) -> None:
-        """Forget what is queued, and send ``words`` after what was begun. Nothing else is sent any more."""
+        """Forget what is queued, and have ``words`` sent after what was begun, as soon as :meth:`close_when_sent` is
+        called. Nothing else is sent any more.
+        """
         self.is_closing = True
         self._is_clear = False
         self.traffic.objects_out += words.count
         self.traffic.bytes_out += words.size
         self._backlog.keep_begun()
         self._backlog.put(words)
-        self._go_on()
 
     def close_when_sent(self) -> None:
         """Send what is queued, then close the connection."""
         self._outflow.give_kept(self)
         self.is_closing = True
-        if not (self._backlog or self.waits_for_close):
+        if self._backlog:
+            self._go_on()
+        elif not self.waits_for_close:
             self._transport.unregisterProducer()
             self._transport.loseConnection()
 

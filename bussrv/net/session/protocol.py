@@ -141,14 +141,14 @@ class StreamProtocol(TwistedProtocol):
 
     @cached_property
     def _timers(self) -> Timers:
-        return Timers(self.end, self.is_unserved, self.reactor)
+        return Timers(self._is_late, self.is_unserved, self.reactor)
 
     def expect_input(self, seconds: float, reason: str, *, renewed: bool = False) -> None:
         """Give the client so many seconds, after which its session ends for ``reason``; 0: it has any time.
 
         Only the time counts in which the server waits for the client. The last call counts.
 
-        :param renewed: whether the time begins anew with all that the client sends.
+        :param renewed: whether the time begins anew with all that the client sends; see :meth:`heard`.
         """
         self._timers.expect(seconds, reason)
         vars(self).pop("dataReceived", None)
@@ -156,8 +156,17 @@ class StreamProtocol(TwistedProtocol):
             self.dataReceived = self._renew  # type: ignore[method-assign]
 
     def _renew(self, data: bytes) -> None:
-        self._timers.renew()
+        self.heard()
         type(self).dataReceived(self, data)
+
+    def heard(self) -> None:
+        """Called before each chunk while that renews the time of the client. Override it where not all bytes count."""
+        if "dataReceived" in vars(self):
+            self._timers.renew()
+
+    def _is_late(self, reason: str) -> None:
+        self._bus.counters[reason] += 1
+        self.end(reason)
 
     def repeat(self, seconds: float, call: Callable[[], object]) -> None:
         """Call now, and again and again after so many seconds, until the session is closed."""

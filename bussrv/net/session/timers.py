@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from bussrv.net.transport.patience import Patience
@@ -16,25 +17,25 @@ class Timers:
     :param reactor: calls later.
     """
 
+    __slots__ = ("_calls", "_end", "_is_unserved", "_patience", "_reactor")
+
     def __init__(self, end: Callable[[str], object], is_unserved: Callable[[], bool], reactor: Any) -> None:
         self._end, self._is_unserved, self._reactor = end, is_unserved, reactor
         self._patience: Patience | None = None
-        self._expected = 0.0, ""
         self._calls: dict[int, Any] = {}
 
     def expect(self, seconds: float, reason: str) -> None:
         """Wait so many seconds for the client, then end the session for ``reason``; 0: wait for nothing."""
-        self._expected = seconds, reason
-        self.renew()
-
-    def renew(self) -> None:
-        """Begin the wait anew."""
-        seconds, reason = self._expected
         if self._patience is not None:
             self._patience.end()
         self._patience = (
-            Patience(seconds, lambda: self._end(reason), self._is_unserved, self._reactor) if seconds else None
+            Patience(seconds, partial(self._end, reason), self._is_unserved, self._reactor) if seconds else None
         )
+
+    def renew(self) -> None:
+        """Begin the wait anew."""
+        if self._patience is not None:
+            self._patience.renew()
 
     def repeat(self, seconds: float, call: Callable[[], object]) -> None:
         """Call now, and again and again."""

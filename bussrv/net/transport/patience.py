@@ -6,6 +6,7 @@ The server's own time, such as that of a slow disk or a long reactor turn, is no
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from typing import Any
 
 
@@ -18,10 +19,16 @@ class Patience:
     :param reactor: calls later.
     """
 
+    __slots__ = (
+        *("_call", "_holds", "_is_ended", "_is_unserved", "_left", "_ran_out", "_reactor", "_renewed", "_seconds"),
+        "_since",
+    )
+
     def __init__(
         self, seconds: float, ran_out: Callable[[], object], is_unserved: Callable[[], bool], reactor: Any
     ) -> None:
-        self._left = seconds
+        self._seconds = self._left = seconds
+        self._renewed = -inf
         self._ran_out = ran_out
         self._is_unserved = is_unserved
         self._reactor = reactor
@@ -48,14 +55,25 @@ class Patience:
         if not (self._holds or self._is_ended):
             self._run()
 
+    def renew(self) -> None:
+        """All of it begins anew, now. That moves no timer, since it is done for each chunk of a client."""
+        self._renewed = self._reactor.seconds()
+
+    def _left_anew(self) -> float:
+        now: float = self._reactor.seconds()
+        return max(0.0, self._renewed + self._seconds - now)
+
     def _over(self) -> None:
-        # The reactor calls before it reads: what the client sent in time may not have been read yet.
-        self._left = 0.0
-        self._call = self._reactor.callLater(0, self._really_over)
+        self._left = self._left_anew()
+        if self._left:
+            self._run()
+        else:
+            # The reactor calls before it reads: what the client sent in time may not have been read yet.
+            self._call = self._reactor.callLater(0, self._really_over)
 
     def _really_over(self) -> None:
         self._call = None
-        if self._is_unserved():
+        if self._is_unserved() or self._left_anew():
             self._run()
         else:
             self._ran_out()
