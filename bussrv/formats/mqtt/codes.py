@@ -15,6 +15,7 @@ REASONS: dict[ReasonCode, tuple[str, ...]] = {
     ReasonCode.TOPIC_INVALID: ("bad-service-name", "reserved-name"),
     ReasonCode.FILTER_INVALID: ("bad-service-name", "reserved-name"),
     ReasonCode.NO_MATCHING_SUBSCRIBERS: ("no-such-service",),
+    ReasonCode.NO_SUBSCRIPTION_EXISTED: ("no-such-subscription",),
     ReasonCode.QUOTA_EXCEEDED: (
         *("too-many-durable-sessions", "spool-full", "too-many-subscriptions", "too-many-services"),
         *("too-many-services-in-all", "too-many-requests", "correlation-too-long", "metadata-too-large"),

@@ -44,7 +44,6 @@ from bussrv.plugin import (
     UTF8_TEXT,
     BusObject,
     Delivery,
-    NotAllowed,
     OverLimit,
     Publication,
     Refused,
@@ -260,14 +259,14 @@ class Requests:
         :raises Refused: ``not-allowed``, or ``bad-service-name`` for a pattern.
         """
         if is_pattern(service) or is_shared(service):
+            self._bus.counters["bad-service-name"] += 1
             raise Refused("bad-service-name", "a client answers requests for names, not for patterns")
-        if not self._bus.may(self._connection.session_id, "provide", service):
-            raise _denial(service)
+        self._connection.check_may("provide", service)
 
     async def begin_to_answer(self, service: str) -> None:
         """The client, which is subscribed to a service, answers requests for it from now on.
 
-        :raises Refused: ``not-allowed``, or as :meth:`IRegistry.register_service` does.
+        :raises Refused: as :meth:`StreamProtocol.provide` does.
         """
         bus, session_id = self._bus, self._connection.session_id
         if self.answers(service):
@@ -280,12 +279,10 @@ class Requests:
         bus.exchanges.begin(session_id, self._as_publication)
         bus.exchanges.answer(session_id, service)
         try:
-            await bus.registry.register_service(session_id, service)
+            await self._connection.provide(service)
         except Refused:
             bus.exchanges.stop_answering(session_id, service)
             raise
-        if not bus.registry.state.provides(session_id, service):
-            raise _denial(service)
 
     async def stop_answering(self, service: str) -> None:
         """The client answers no more requests for a service, if it did, though it is still subscribed to it."""
@@ -340,7 +337,3 @@ class Requests:
 
 def _sent(properties: Properties) -> Sent:
     return Sent("", FOREIGN.qos, properties=properties)
-
-
-def _denial(service: str) -> NotAllowed:
-    return NotAllowed(f"the policy does not allow you to provide {quoted(service)}")

@@ -9,7 +9,7 @@ from bussrv.formats.mqtt.codes import code_of
 from bussrv.formats.mqtt.encoding import Sent, Wanted
 from bussrv.formats.mqtt.protocol import MqttProtocol
 from bussrv.formats.mqtt.requests import Requests, wants_to_answer
-from bussrv.plugin import Publication, Refused, filter_of, is_pattern, matches
+from bussrv.plugin import Publication, Refused, is_pattern, matches
 from bussrv.wire.mqtt.packets import VERSION_5, PacketType, Suback, Subscribe, Unsuback, Unsubscribe, WantedFilter
 from bussrv.wire.mqtt.reasons import SUBACK_FAILED, ReasonCode
 from bussrv.wire.mqtt.topics import is_shared, split_shared
@@ -60,22 +60,16 @@ class Subscribing:
         session_id, registry = self._connection.session_id, self._bus.registry
         if is_shared(asked.filter) and split_shared(asked.filter) is None:
             return ReasonCode.FILTER_INVALID
-        if not self._bus.may(session_id, "watch", filter_of(asked.filter)):
-            return ReasonCode.NOT_AUTHORIZED
         is_new = registry.state.subscription(session_id, asked.filter) is None
         try:
             if answers:
                 self._requests.check_may_answer(asked.filter)
-            await self._connection.until_ready(asked.filter)
-            await registry.subscribe(session_id, asked.filter, wanted.as_options(), or_pattern=True)
+            await self._connection.subscribe(asked.filter, wanted.as_options(), or_pattern=True)
             await (self._requests.begin_to_answer if answers else self._requests.stop_answering)(asked.filter)
         except Refused as refusal:
             if is_new and registry.state.subscription(session_id, asked.filter) is not None:
                 registry.lose_subscription(session_id, asked.filter, refusal.reason)
-            self._bus.counters[refusal.reason] += 1
             return code_of(refusal.reason, PacketType.SUBACK)
-        if registry.state.subscription(session_id, asked.filter) is None:
-            return ReasonCode.NOT_AUTHORIZED  # It was withdrawn when it was made.
         self._say_hosted(asked.filter, wanted)
         return asked.qos
 
@@ -115,17 +109,14 @@ class Subscribing:
         self._connection.busy_with(self._unsubscribe_all(packet))
 
     async def _unsubscribe_all(self, packet: Unsubscribe) -> None:
-        session_id, registry = self._connection.session_id, self._bus.registry
-        codes: list[int] = []
-        for each in packet.filters:
-            if registry.state.subscription(session_id, each) is None:
-                codes.append(ReasonCode.NO_SUBSCRIPTION_EXISTED)
-                continue
-            try:
-                await registry.unsubscribe(session_id, each)
-                codes.append(ReasonCode.SUCCESS)
-            except Refused as refusal:
-                self._bus.counters[refusal.reason] += 1
-                codes.append(ReasonCode.UNSPECIFIED_ERROR)
+        codes = [await self._unsubscribe(each) for each in packet.filters]
         if not self._connection.has_ended:
             self._connection.say(Unsuback(packet.id, tuple(codes) if self._connection.version == VERSION_5 else ()))
+
+    async def _unsubscribe(self, filter_: str) -> int:
+        """:returns: the reason code."""
+        try:
+            await self._connection.unsubscribe(filter_)
+        except Refused as refusal:
+            return code_of(refusal.reason, PacketType.UNSUBACK)
+        return ReasonCode.SUCCESS

@@ -45,6 +45,7 @@ from bussrv.net.transport.complaints import Complaints
 from bussrv.policy.logins.credentials import Credentials, Proof
 from bussrv.policy.permissions.permissions import NOTHING, Action, Permissions
 from bussrv.registry.changes import rules
+from bussrv.service_patterns import filter_of
 from bussrv.settings import Settings
 from bussrv.values import OCTET_STREAM, Publication, Traffic, check_publication, quoted
 
@@ -86,7 +87,7 @@ class StreamProtocol(TwistedProtocol):
     LAST_WORDS: ClassVar[float] = 5.0
     fault = ""
     LINK: ClassVar[type[StreamLink]] = StreamLink
-    dialed = is_admitted = is_link = False
+    dialed = is_admitted = is_link = _is_renewed = False
     factory: PortConnections
     transport: Any
     session_id: str
@@ -151,17 +152,11 @@ class StreamProtocol(TwistedProtocol):
         :param renewed: whether the time begins anew with all that the client sends; see :meth:`heard`.
         """
         self._timers.expect(seconds, reason)
-        vars(self).pop("dataReceived", None)
-        if renewed and seconds:
-            self.dataReceived = self._renew  # type: ignore[method-assign]
-
-    def _renew(self, data: bytes) -> None:
-        self.heard()
-        type(self).dataReceived(self, data)
+        self._is_renewed = renewed
 
     def heard(self) -> None:
         """Called before each chunk while that renews the time of the client. Override it where not all bytes count."""
-        if "dataReceived" in vars(self):
+        if self._is_renewed:
             self._timers.renew()
 
     def _is_late(self, reason: str) -> None:
@@ -174,7 +169,7 @@ class StreamProtocol(TwistedProtocol):
 
     def end_timers(self) -> None:
         """The session is closed: nothing is expected any more, and nothing repeated."""
-        vars(self).pop("dataReceived", None)
+        self._is_renewed = False
         timers = vars(self).pop("_timers", None)
         if timers is not None:
             timers.end()
@@ -258,6 +253,8 @@ class StreamProtocol(TwistedProtocol):
 
     def dataReceived(self, data: bytes) -> None:
         """Read a chunk. Its events are served in the next slice of the session."""
+        if self._is_renewed:
+            self.heard()
         self.input.take(data)
 
     @property
@@ -331,7 +328,7 @@ class StreamProtocol(TwistedProtocol):
         """
         registry = self._bus.registry
         check_takes_patterns(self.link, or_pattern=or_pattern)
-        self.check_may("watch", service)
+        self.check_may("watch", filter_of(service))
         await self.until_ready(service)
         await failing.counted(self._bus, registry.subscribe(self.session_id, service, options, or_pattern=or_pattern))
         if registry.state.subscription(self.session_id, service) is None:
