@@ -7,8 +7,10 @@ the spool, and ``bussrv journal forget`` finds it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Generic, TypeVar
 
+import msgspec
+from msgspec import Struct
 from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -24,29 +26,41 @@ log = Logger()
 KIND = "retained"
 
 
-class DurableRetained:
+Own = TypeVar("Own")
+
+
+class _Kept(Struct, Generic[Own], frozen=True):
+    """A retained publication, as the spool has it.
+
+    :ivar sent: the facts that its wire format alone knows.
+    """
+
+    content_type: str
+    payload: bytes
+    sent: Own
+
+
+class DurableRetained(Generic[Own]):
     """Keeps in the spool what is retained, and retains it again after a restart.
 
     :param format_name: the name of the wire format. The owners in the spool begin with ``FORMAT-retained``.
-    :param packed: makes a publication as the spool has it.
-    :param unpacked: makes it again, from the name of its service and that.
-    :param expires: when a publication ends, UTC microseconds; ``None``: never.
+    :param own: the type of what its publications have as ``own``, which :mod:`msgspec` can encode.
+    :param expires: when a publication with that ends, UTC microseconds; ``None``: never.
     """
 
     def __init__(
         self,
         bus: IBus,
         format_name: str,
+        own: type[Own],
         *,
-        packed: Callable[[Publication], bytes],
-        unpacked: Callable[[str, bytes], Publication],
-        expires: Callable[[Publication], int | None],
+        expires: Callable[[Own], int | None],
     ) -> None:
         self._bus = bus
         self._format = format_name
         self._owner = f"{format_name}-retained "
-        self._packed = packed
-        self._unpacked = unpacked
+        self._kind = own
+        self._decode = msgspec.msgpack.Decoder(_Kept[own]).decode  # type: ignore[valid-type]
         self._expires = expires
         # By service, those that have it, or may have it while it is written.
         self._owners: dict[str, tuple[str, ...]] = {}
@@ -86,7 +100,9 @@ class DurableRetained:
                 last, service = entry.number, entry.key or ""
                 self._owners[service] = (owner,)
                 if self._bus.retained.get(service) is None:
-                    self._bus.retained.put(self._unpacked(service, entry.payload), address)
+                    kept = self._decode(entry.payload)
+                    publication = Publication(service, kept.content_type, kept.payload, own=kept.sent)
+                    self._bus.retained.put(publication, address)
             is_last = page.is_last
 
     # This boot.
@@ -109,8 +125,10 @@ class DurableRetained:
         before, after = self._owners.get(service, ()), (owner,) if publication.payload else ()
         changes: list[Change] = [RemoveKey(owner=each, kind=KIND, key=service) for each in before if each not in after]
         if publication.payload:
-            payload, expires = self._packed(publication), self._expires(publication)
-            kept = Put(owner=owner, kind=KIND, key=service, payload=payload, expires=expires)
+            own = publication.own
+            assert isinstance(own, self._kind), "a wire format retains its own publications"
+            payload = msgspec.msgpack.encode(_Kept(publication.content_type, publication.payload, own))
+            kept = Put(owner=owner, kind=KIND, key=service, payload=payload, expires=self._expires(own))
             changes += [Claim(owner=owner, address=session.peer, actor=session.actor), kept]
         meanwhile = self._owners[service] = tuple({*before, *after})
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
+import msgspec
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -37,8 +38,8 @@ class Wills(Generic[Will]):
     """The wills of all clients of a wire format, each by the name of its client.
 
     :param format_name: the name of the wire format. Their owners in the spool begin with ``FORMAT-will``.
+    :param kind: the type of a will, which :mod:`msgspec` can encode for the spool.
     :param give: publishes a will in the name of a session.
-    :param packed: makes a will as the spool has it. ``unpacked``: makes it again.
     :param delay_of: how many seconds a will waits for its client.
     :param session_of: finds the durable session of a client, by its id.
     :param is_here: whether a client is connected.
@@ -49,10 +50,9 @@ class Wills(Generic[Will]):
         bus: IBus,
         reactor: Any,
         format_name: str,
+        kind: type[Will],
         *,
         give: Callable[[str, Will], object],
-        packed: Callable[[Will], bytes],
-        unpacked: Callable[[bytes], Will],
         delay_of: Callable[[Will], float],
         session_of: Callable[[str], str | None],
         is_here: Callable[[str], bool],
@@ -61,8 +61,7 @@ class Wills(Generic[Will]):
         self._format = format_name
         self._owner = f"{format_name}-will "
         self._give = give
-        self._packed = packed
-        self._unpacked = unpacked
+        self._decode = msgspec.msgpack.Decoder(kind).decode
         self._delay_of = delay_of
         self._session_of = session_of
         self._is_here = is_here
@@ -85,7 +84,7 @@ class Wills(Generic[Will]):
         """
         self._kept.add(client)
         owner = self._owner + client
-        kept = Put(owner=owner, kind=KIND, key=KIND, payload=self._packed(will))
+        kept = Put(owner=owner, kind=KIND, key=KIND, payload=msgspec.msgpack.encode(will))
         return self._bus.spool.write([Claim(owner=owner, address=session.peer, actor=session.actor), kept])
 
     def forget(self, client: str) -> None:
@@ -167,7 +166,7 @@ class Wills(Generic[Will]):
         if self._is_here(client):
             self.forget(client)
             return
-        will = self._unpacked(entries[0].payload)
+        will = self._decode(entries[0].payload)
         self._wait(client, max(GRACE, self._delay_of(will)), lambda: self._publish_late(client, about, will))
 
     def _publish_late(self, client: str, about: Owner, will: Will) -> None:

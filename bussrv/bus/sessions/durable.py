@@ -27,6 +27,7 @@ from bussrv.registry.changes.observers import Kinds
 from bussrv.registry.interfaces import IRegistryObserver
 from bussrv.registry.state.session import Session
 from bussrv.spool.entries import Change, Claim, Drop
+from bussrv.spool.rounds import Rounds
 from bussrv.turns.slices import by_steps
 from bussrv.values import Traffic
 
@@ -87,6 +88,7 @@ class DurableSessions(Generic[AnySession]):
     :cvar FORMAT: the name of the wire format.
     :cvar OWNER: what the owners of its sessions in the spool begin with.
     :cvar LIMITS: the options for the most sessions, and the most of one address.
+    :ivar rounds: what is kept for them in the spool, by the sessions that it comes from.
     """
 
     KINDS: ClassVar[Kinds] = frozenset({SessionLeft, SessionClosed})
@@ -100,6 +102,16 @@ class DurableSessions(Generic[AnySession]):
         self._by_name: dict[str, AnySession] = {}
         self._by_id: dict[str, AnySession] = {}
         self._by_address: Counter[str] = Counter()
+        self._has_complained = False
+        self.rounds = Rounds(
+            bus.spool,
+            bus.slices,
+            reactor,
+            flush=bus.flush,
+            caught_up=bus.caught_up,
+            address_of=self._address_of,
+            failed=self._not_sent,
+        )
         bus.registry.observe(self, self.KINDS)
         bus.spool.damage_observers.append(self._spool_is_lost)
 
@@ -110,6 +122,16 @@ class DurableSessions(Generic[AnySession]):
     def of(self, name: str) -> AnySession | None:
         """The durable session with a name; ``None``: there is none."""
         return self._by_name.get(name)
+
+    def _address_of(self, session_id: str) -> str:
+        session = self.bus.registry.state.sessions.get(session_id)
+        return "" if session is None else address_key(session.peer)
+
+    def _not_sent(self) -> None:
+        self.bus.counters["internal-error"] += 1
+        if not self._has_complained:
+            self._has_complained = True
+            log.failure("{name}: a message cannot be sent from a queue", event="spool.not-sent", name=self.FORMAT)
 
     # Hooks.
 

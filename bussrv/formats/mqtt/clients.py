@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-import msgspec
-from msgspec import Struct
 from twisted.internet.defer import Deferred
-from twisted.logger import Logger
 
 from bussrv.formats.mqtt.attributes import content_type_of
 from bussrv.formats.mqtt.durable.sessions import MqttSessions
 from bussrv.formats.mqtt.encoding import SECOND, Encodings, Sent
-from bussrv.plugin import OCTET_STREAM, DurableRetained, IBus, Publication, Refused, Rounds, Wills, address_key
+from bussrv.plugin import OCTET_STREAM, DurableRetained, IBus, Publication, Refused, Wills
 from bussrv.wire.mqtt.packets import NO_PROPERTIES, Properties, Publish, Will
 from bussrv.wire.mqtt.reasons import ReasonCode
-
-log = Logger()
-
 
 _PASSED_ON = ("payload_format_indicator", "content_type", "response_topic", "correlation_data", "user_properties")
 
@@ -34,38 +28,10 @@ class Claimant(Protocol):
         """:returns: fires when the connection has no session any more, and wants none."""
 
 
-class _Retained(Struct, frozen=True):
-    """A retained message, as the spool has it."""
-
-    content_type: str
-    payload: bytes
-    sent: Sent
-
-
-_encode = msgspec.msgpack.Encoder().encode
-_decode_will = msgspec.msgpack.Decoder(Will).decode
-_decode_retained = msgspec.msgpack.Decoder(_Retained).decode
-
-
-def _packed(publication: Publication) -> bytes:
-    return _encode(_Retained(publication.content_type, publication.payload, _sent(publication)))
-
-
-def _sent(publication: Publication) -> Sent:
-    assert isinstance(publication.own, Sent)
-    return publication.own
-
-
-def _unpacked(service: str, packed: bytes) -> Publication:
-    found = _decode_retained(packed)
-    return Publication(service, found.content_type, found.payload, own=found.sent)
-
-
 class Clients:
     """The clients of one server.
 
     :ivar encodings: of messages for them.
-    :ivar rounds: what their durable sessions keep.
     :ivar retaining: keeps retained messages on the disk; ``None``: they end with the server.
     :ivar durable: their durable sessions.
     :ivar wills: their wills.
@@ -75,43 +41,20 @@ class Clients:
         self._bus = bus
         self._by_client_id: dict[str, Claimant] = {}
         self.encodings = Encodings(bus.counters, bus.utc)
-        self._has_complained = False
-        self.rounds = Rounds(
-            bus.spool,
-            bus.slices,
-            reactor,
-            flush=bus.flush,
-            caught_up=bus.caught_up,
-            address_of=self._address_of,
-            failed=self._not_sent,
-        )
-        self.retaining: DurableRetained | None = None
+        self.retaining: DurableRetained[Sent] | None = None
         if bus.settings.mqtt_retain == "durable":
-            self.retaining = DurableRetained(
-                bus, "mqtt", packed=_packed, unpacked=_unpacked, expires=lambda each: _sent(each).expires
-            )
+            self.retaining = DurableRetained(bus, "mqtt", Sent, expires=lambda sent: sent.expires)
         self.wills: Wills[Will] = Wills(
             bus,
             reactor,
             "mqtt",
+            Will,
             give=lambda session_id, will: self.give(session_id, will.topic, will),
-            packed=_encode,
-            unpacked=_decode_will,
             delay_of=lambda will: will.properties.will_delay_interval or 0,
             session_of=self._durable_id,
             is_here=self._by_client_id.__contains__,
         )
-        self.durable = MqttSessions(bus, reactor, self.encodings, self.rounds, self.wills.session_ends)
-
-    def _address_of(self, session_id: str) -> str:
-        session = self._bus.registry.state.sessions.get(session_id)
-        return "" if session is None else address_key(session.peer)
-
-    def _not_sent(self) -> None:
-        self._bus.counters["internal-error"] += 1
-        if not self._has_complained:
-            self._has_complained = True
-            log.failure("mqtt: a message cannot be sent from a queue", event="mqtt.not-sent")
+        self.durable = MqttSessions(bus, reactor, self.encodings, self.wills.session_ends)
 
     def _durable_id(self, client_id: str) -> str | None:
         session = self.durable.of(client_id)

@@ -130,7 +130,7 @@ class Publishing:
     def _cut(self, packet: Publish) -> None:
         """A message of QoS 2 goes into queues together with its identifier; with nothing else if they are many."""
         if packet.qos == 2 and len(self._connection.clients.durable) * MOST_INCOMING > MOST_TOGETHER:
-            self._connection.clients.rounds.cut(self._connection.session_id)
+            self._connection.clients.durable.rounds.cut(self._connection.session_id)
 
     def _acknowledge(self, packet: Publish, code: ReasonCode, kept: Deferred[Any] | None = None) -> None:
         """Acknowledge a message, when it is in all queues that want it, and these are on the disk.
@@ -160,7 +160,7 @@ class Publishing:
         :param published: how many messages it has published now.
         """
         self._unanswered += 1
-        rounds, durable_sessions = self._connection.clients.rounds, len(self._connection.clients.durable)
+        rounds, durable_sessions = self._connection.clients.durable.rounds, len(self._connection.clients.durable)
         in_queues = rounds.durable(self._connection.session_id) if durable_sessions else None
         rounds.expect(published * durable_sessions)
         waits = [each for each in (kept, in_queues) if each is not None]

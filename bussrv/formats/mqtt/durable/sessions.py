@@ -187,13 +187,11 @@ class MqttSessions(DurableSessions[MqttSession]):
         bus: IBus,
         reactor: Any,
         encodings: Encodings,
-        rounds: Rounds,
         before_end: Callable[[str], object],
     ) -> None:
         super().__init__(bus, reactor)
         self._encodings = encodings
-        self._rounds = rounds
-        self._queues = Queues(rounds)
+        self._queues = Queues(self.rounds)
         self._before_end = before_end
 
     def make(self, session: Session, name: str, link: DurableLink, expiry: int) -> MqttSession:
@@ -204,7 +202,7 @@ class MqttSessions(DurableSessions[MqttSession]):
 
     def make_link(self, name: str, *, is_new: bool) -> DurableLink:
         """A link with a queue."""
-        queue = Queue(self.bus, self._rounds, is_known=is_new)
+        queue = Queue(self.bus, self.rounds, is_known=is_new)
         return DurableLink(self._encodings, self._queues, queue, partial(self._ended, name))
 
     def _ended(self, client_id: str, reason: str) -> None:
@@ -220,7 +218,7 @@ class MqttSessions(DurableSessions[MqttSession]):
     async def begin(self, name: str, peer: str, actor: str | None, expiry: int) -> MqttSession:
         """The client has begun no message."""
         session = await super().begin(name, peer, actor, expiry)
-        session.begun = KeptBegun(session, self._rounds)
+        session.begun = KeptBegun(session, self.rounds)
         return session
 
     async def read(self, session: MqttSession) -> None:
@@ -229,7 +227,7 @@ class MqttSessions(DurableSessions[MqttSession]):
         if session.begun is None:
             entries = (await spool.page(session.owner, TAKEN)).entries
             numbers = iter_unpack(">H", entries[0].payload) if entries else ()
-            session.begun = KeptBegun(session, self._rounds, [number for (number,) in numbers if number])
+            session.begun = KeptBegun(session, self.rounds, [number for (number,) in numbers if number])
         kept = await spool.owner(session.owner)
         session.dropped = 0 if kept is None else kept.dropped
 
@@ -244,5 +242,5 @@ class MqttSessions(DurableSessions[MqttSession]):
     def told_of_drops(self, session: MqttSession) -> None:
         """The client was told how many messages were dropped."""
         if session.dropped:
-            self._rounds.change(session.id, DropsTold(owner=session.owner, count=session.dropped))
+            self.rounds.change(session.id, DropsTold(owner=session.owner, count=session.dropped))
             session.dropped = 0
