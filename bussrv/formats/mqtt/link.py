@@ -6,26 +6,47 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from msgspec import Struct
 from zope.interface import implementer
 
 from bussrv.formats.mqtt.encoding import Client, Encodings, Wanted
 from bussrv.plugin import Bundle, Chunk, HeldMemory, IEncoding, IFilteringLink, StreamLink
-from bussrv.wire.mqtt.packets import PacketType
-from bussrv.wire.mqtt.published import LAST_ID, numbered, qos_of
+from bussrv.wire.mqtt.packets import VERSION_5, PacketType, Pubrel
+from bussrv.wire.mqtt.published import LAST_ID, Format, numbered, qos_of
+from bussrv.wire.mqtt.reasons import ReasonCode
+from bussrv.wire.mqtt.writer import encode
 
 _PUBACK, _PUBREC = PacketType.PUBACK, PacketType.PUBREC
+
+
+class MqttReceiver(Struct, frozen=True):
+    """The client as who is sent messages of QoS 1 and 2.
+
+    :ivar form: how it takes messages.
+    :ivar most: how many it takes before it acknowledges the first.
+    :ivar send: sends it packets that have their identifiers.
+    """
+
+    form: Format
+    most: int
+    send: Callable[..., object]
+
+    def release(self, number: int, *, is_known: bool = True) -> None:
+        """A message of QoS 2 will not be sent again, or (of 5.0) is not known."""
+        is_said = not is_known and self.form.version == VERSION_5
+        code = ReasonCode.PACKET_ID_NOT_FOUND if is_said else ReasonCode.SUCCESS
+        self.send(encode(Pubrel(number, code), self.form.version))
 
 
 class Outgoing:
     """The messages of QoS 1 and 2 of one client.
 
-    :param most: how many may be unacknowledged at a time.
     :param held: counts the memory of those that wait.
     :ivar waiting_size: the bytes of those that wait until others are acknowledged.
     """
 
-    def __init__(self, most: int, held: HeldMemory) -> None:
-        self.most = most
+    def __init__(self, client: MqttReceiver, held: HeldMemory) -> None:
+        self._client = client
         self._held = held
         self.waiting_size = 0
         self._awaited: dict[int, PacketType] = {}  # what the client has to send next, by identifier
@@ -39,7 +60,7 @@ class Outgoing:
     def add(self, frames: Sequence[bytes]) -> list[bytes]:
         """Give messages their identifiers; other packets stay as they are. :returns: those that need not wait."""
         ready: list[bytes] = []
-        awaited, most = self._awaited, self.most
+        awaited, most = self._awaited, self._client.most
         for frame in frames:
             qos = qos_of(frame)
             if not qos:
@@ -61,23 +82,23 @@ class Outgoing:
         self.waiting_size += len(frame)
         self._held.hold(chunk)
 
-    def is_awaited(self, packet: PacketType, number: int) -> bool:
-        """Whether the client may send this acknowledgement now."""
-        return self._awaited.get(number) is packet
-
-    def go_on(self, number: int) -> None:
+    def received(self, number: int) -> None:
         """The client has a message of QoS 2, and has to confirm that with PUBCOMP."""
-        self._awaited[number] = PacketType.PUBCOMP
+        is_known = self._awaited.get(number) is _PUBREC
+        if is_known:
+            self._awaited[number] = PacketType.PUBCOMP
+        self._client.release(number, is_known=is_known)
 
-    def done(self, packet: PacketType, numbers: Iterable[int]) -> list[bytes]:
-        """Messages are done, if this is the acknowledgement that they await. :returns: those that waited for that."""
+    def done(self, packet: PacketType, numbers: Iterable[int]) -> None:
+        """Messages are done, if this is the acknowledgement that they await. Others that waited for that follow."""
         awaited, following = self._awaited, []
         for number in numbers:
             if awaited.get(number) is packet:
                 del awaited[number]
                 if self._waiting:
                     following.append(self._next())
-        return self.add(following) if following else following
+        if following:
+            self._client.send(*self.add(following))
 
     def _next(self) -> bytes:
         """The message that has waited for longest."""
@@ -128,8 +149,14 @@ class MqttLink(StreamLink):
         self.encodings.refilter(encoding, changed, options, is_there=is_there)
 
     def _number(self, options: dict[str, Any] | None) -> None:
-        if self.outgoing is None and Wanted.of(options).qos:
+        if Wanted.of(options).qos:
+            self.numbering()
+
+    def numbering(self) -> Outgoing:
+        """:attr:`outgoing`, from now on in any case."""
+        if self.outgoing is None:
             self.outgoing = self.make_outgoing()
+        return self.outgoing
 
     def send(self, bundle: Bundle) -> None:
         """Send packets, after everything sent before."""
@@ -145,7 +172,7 @@ class MqttLink(StreamLink):
             self.protocol.overflow(self._max_outbound)
 
     def send_numbered(self, *frames: bytes) -> None:
-        """Send messages that have their packet identifiers already."""
+        """Send packets that have their identifiers already."""
         self.pass_on(Bundle(frames))
 
     def pass_on(self, bundle: Bundle) -> None:

@@ -13,10 +13,10 @@ from twisted.internet.defer import Deferred, gatherResults
 
 from bussrv.formats.mqtt import joining
 from bussrv.formats.mqtt.clients import Clients
-from bussrv.formats.mqtt.durable.queue import QueueClient
+from bussrv.formats.mqtt.durable.queue import Queue
 from bussrv.formats.mqtt.durable.sessions import MqttSession
 from bussrv.formats.mqtt.encoding import FACTS, LONGEST_PACKET, SECOND, Client, MqttEncoding
-from bussrv.formats.mqtt.link import MqttLink, Outgoing
+from bussrv.formats.mqtt.link import MqttLink, MqttReceiver, Outgoing
 from bussrv.plugin import (
     Backlog,
     Bundle,
@@ -119,7 +119,7 @@ class MqttProtocol(StreamProtocol):
         return link
 
     def _make_outgoing(self) -> Outgoing:
-        return Outgoing(self._receive_maximum, self.held_memory(self.link.discard))
+        return Outgoing(self._receiver, self.held_memory(self.link.discard))
 
     def opened(self) -> None:
         """The client has to send CONNECT soon."""
@@ -131,11 +131,13 @@ class MqttProtocol(StreamProtocol):
         if self.parts is not None and self.parts.serve(event):
             return
         if isinstance(event, packets.Puback):
-            self._confirmed(event)
+            numbers = self._packets.take_confirmed(event)
+            self.traffic.objects_in += len(numbers) - 1
+            self._done(PacketType.PUBACK, numbers)
         elif isinstance(event, packets.Pubrec):
-            self._received(event)
+            self._has(event)
         elif isinstance(event, packets.Pubcomp):
-            self._done(PacketType.PUBCOMP, [event.id])
+            self._done(PacketType.PUBCOMP, (event.id,))
         elif isinstance(event, packets.Pingreq):
             self.say(packets.Pingresp())
         elif isinstance(event, packets.Disconnect):
@@ -253,7 +255,8 @@ class MqttProtocol(StreamProtocol):
         self._will, self._is_joined, properties = asked.will, True, asked.properties
         max_packet = properties.maximum_packet_size or LONGEST_PACKET
         self.link.facts, self.link.session_id = Client(asked.version, max_packet), self.session_id
-        self._receive_maximum = properties.receive_maximum or LAST_ID
+        form = Format(asked.version, max_packet)
+        self._receiver = MqttReceiver(form, properties.receive_maximum or LAST_ID, self.link.send_numbered)
         self.expect_input(asked.keep_alive * GRACE, "keep-alive-timeout", renewed=True)
         most, dropped = self.settings.mqtt_max_packet, 0 if durable is None else durable.dropped
         expiry, is_present = self._granted(asked), self._is_present
@@ -261,9 +264,9 @@ class MqttProtocol(StreamProtocol):
         if durable is None:
             self.say(answer)
         else:
-            self._go_on_as(durable, answer, max_packet)
+            self._go_on_as(durable, answer)
 
-    def _go_on_as(self, durable: MqttSession, answer: packets.Connack, max_packet: int) -> None:
+    def _go_on_as(self, durable: MqttSession, answer: packets.Connack) -> None:
         """Serve the durable session of the client from now on."""
         link, version = durable.link, self.version
         self.durable, self.link.facts = durable, FACTS
@@ -271,11 +274,10 @@ class MqttProtocol(StreamProtocol):
             self.begun = durable.begun
         self.continue_as(durable.id, link.traffic, "joined-session")
         self.link.send(Bundle([encode(answer, version)]))
-        receiver = QueueClient(Format(version, max_packet), self._receive_maximum, self.link.send_numbered)
-        link.connect(self.link, receiver)
+        link.connect(self.link, self._receiver)
         if version == VERSION_5:
             self.clients.durable.told_of_drops(durable)
-        link.queue.connect(receiver)
+        link.queue.connect(self._receiver)
 
     def has_left(self) -> Deferred[None]:
         """:returns: fires when the connection has no session any more, and wants none."""
@@ -290,33 +292,19 @@ class MqttProtocol(StreamProtocol):
         """Makes messages for this client alone."""
         return self.clients.encodings.of(self.link.facts, {})
 
-    def _confirmed(self, packet: packets.Puback) -> None:
-        """Messages of QoS 1 are done: this one, and those confirmed right after it."""
-        numbers = self._packets.take_confirmed(packet)
-        self.traffic.objects_in += len(numbers) - 1
-        self._done(PacketType.PUBACK, numbers)
+    def _on_their_way(self) -> Outgoing | Queue:
+        """The messages of QoS 1 and 2 that the client has not acknowledged."""
+        return self.link.numbering() if self.durable is None else self.durable.link.queue
 
     def _done(self, kind: PacketType, numbers: Sequence[int]) -> None:
-        if self.durable is not None:
-            self.durable.link.queue.done(kind, numbers)
-        elif self.link.outgoing is not None:
-            following = self.link.outgoing.done(kind, numbers)
-            if following:
-                self.link.send_numbered(*following)
+        self._on_their_way().done(kind, numbers)
 
-    def _received(self, packet: packets.Pubrec) -> None:
-        """The client has a message of QoS 2, or will not have it."""
-        outgoing, number = self.link.outgoing, packet.id
+    def _has(self, packet: packets.Pubrec) -> None:
+        """The client has a message of QoS 2, or does not take it."""
         if packet.code >= ReasonCode.UNSPECIFIED_ERROR:
-            self._done(PacketType.PUBREC, [number])
-        elif self.durable is not None:
-            self.durable.link.queue.received(number)
-        elif outgoing is not None and outgoing.is_awaited(PacketType.PUBREC, number):
-            outgoing.go_on(number)
-            self.say(packets.Pubrel(number))
+            self._done(PacketType.PUBREC, (packet.id,))
         else:
-            is_said = self.version == VERSION_5
-            self.say(packets.Pubrel(number, ReasonCode.PACKET_ID_NOT_FOUND if is_said else ReasonCode.SUCCESS))
+            self._on_their_way().received(packet.id)
 
     # The end.
 
@@ -358,21 +346,9 @@ class MqttProtocol(StreamProtocol):
             self.say(packets.Disconnect(code))
         self._says_no_more = True
 
-    def end(self, reason: str, most: float | None = None) -> Deferred[None]:
-        """End the session; see :class:`StreamProtocol`. The will of the client is published, if it has one."""
-        if not self.has_ended:
-            self._say_farewell(ENDS.get(reason))
-            self._publish_will(reason)
-        return super().end(reason, most)
-
-    def end_services(self, reason: str, then: Callable[[], object]) -> None:
-        """End the services of the session in slices, and publish the will of the client, if it has one."""
-
-        def end() -> None:
-            self._publish_will(reason)
-            then()
-
-        super().end_services(reason, end)
+    def farewell(self, reason: str) -> None:
+        """Tell a client of 5.0 why its session ends."""
+        self._say_farewell(ENDS.get(reason))
 
     def _publish_will(self, reason: str) -> None:
         will, self._will = self._will, None
@@ -385,7 +361,8 @@ class MqttProtocol(StreamProtocol):
             self.clients.wills.publish(self.client_id, self.session_id, will)
 
     def close_session(self, reason: str) -> None:
-        """Close the session of the client, or leave it if it is durable."""
+        """Publish the will of the client, if it has one. Then close its session, or leave it if it is durable."""
+        self._publish_will(reason)
         if self.durable is None:
             super().close_session(reason)
             if not self._is_joined:

@@ -65,7 +65,7 @@ class Publishing:
             connection.fail(ReasonCode.TOPIC_ALIAS_INVALID, "bad-topic-alias")
         elif packet.qos == 2 and packet.id in connection.begun:
             again = partial(self._say_again, packet)
-            self._when_durable(None, again, again)
+            self._when_durable(again, lambda _: again())
         elif packet.qos == 2 and len(connection.begun) >= MOST_INCOMING:
             connection.fail(ReasonCode.RECEIVE_MAXIMUM_EXCEEDED, "protocol-error")
         elif packet.properties is not NO_PROPERTIES and (code := self._requests.take(topic, packet)) is not None:
@@ -82,7 +82,7 @@ class Publishing:
             connection.clients.give_run(connection.session_id, topic, run)
             if packet.qos:
                 done = partial(self._say, confirmations([each.id for each in run]))
-                self._when_durable(None, done, partial(self._refuse, run), len(run))
+                self._when_durable(done, partial(self._refuse, run), published=len(run))
         else:
             connection.busy_with(self._publish_anew(topic, packet))
 
@@ -145,42 +145,48 @@ class Publishing:
             self._connection.begun.add(packet.id)
         told = code if self._connection.version == VERSION_5 else ReasonCode.SUCCESS
         done = partial(self._say, [encode(_acknowledgement(packet, told), self._connection.version)])
-        self._when_durable(kept, done, partial(self._refuse, (packet,)), 1)
+        self._when_durable(done, partial(self._refuse, (packet,)), kept, published=1)
         self._cut(packet)
 
     def _when_durable(
         self,
-        kept: Deferred[Any] | None,
-        done: Callable[[object], None],
-        failed: Callable[[Failure], None],
+        done: Callable[[], None],
+        failed: Callable[[str], None],
+        kept: Deferred[Any] | None = None,
         published: int = 0,
     ) -> None:
-        """Call ``done`` when everything that the client published is in the queues of durable sessions, or ``failed``.
+        """Call ``done`` when everything that the client published is in the queues of durable sessions, or ``failed``
+        with the reason.
 
-        :param published: how many messages it has published now.
+        :param kept: fires when a retained message is durable.
+        :param published: how many messages the client has published now.
         """
-        self._unanswered += 1
         rounds, durable_sessions = self._connection.clients.durable.rounds, len(self._connection.clients.durable)
         in_queues = rounds.durable(self._connection.session_id) if durable_sessions else None
         rounds.expect(published * durable_sessions)
         waits = [each for each in (kept, in_queues) if each is not None]
         if not waits:
-            done(None)
+            done()
             return
-        durable = gatherResults(waits, consumeErrors=True).addCallbacks(done, failed)
+        self._unanswered += 1
+        durable = gatherResults(waits, consumeErrors=True).addBoth(self._settled, done, failed)
         if kept is not None or self._unanswered >= MOST_UNANSWERED or rounds.are_many:
             self._connection.busy_until(durable)
 
-    def _refuse(self, packets: Sequence[Publish], failure: Failure) -> None:
-        """Messages could not be kept. 3.1.1 cannot say that: the session ends, so that its client sends them again."""
-        error = failure.value
-        refusal = error.subFailure.value if isinstance(error, FirstError) else None
-        if not isinstance(refusal, Refused):
-            failure.raiseException()
+    def _settled(self, outcome: object, done: Callable[[], None], failed: Callable[[str], None]) -> None:
         self._unanswered -= 1
+        if not isinstance(outcome, Failure):
+            done()
+        elif isinstance(outcome.value, FirstError) and isinstance(refusal := outcome.value.subFailure.value, Refused):
+            failed(refusal.reason)
+        else:
+            outcome.raiseException()
+
+    def _refuse(self, packets: Sequence[Publish], reason: str) -> None:
+        """Messages could not be kept. 3.1.1 cannot say that: the session ends, so that its client sends them again."""
         for each in packets:
             self._connection.begun.discard(each.id)
-        self._say_unkept(packets, refusal.reason)
+        self._say_unkept(packets, reason)
 
     def _say_unkept(self, packets: Sequence[Publish], reason: str) -> None:
         connection, code = self._connection, code_of(reason, PacketType.PUBACK)
@@ -189,12 +195,11 @@ class Publishing:
         elif not connection.has_ended:
             connection.send([encode(_acknowledgement(each, code), VERSION_5) for each in packets])
 
-    def _say_again(self, packet: Publish, _: object) -> None:
+    def _say_again(self, packet: Publish) -> None:
         """Acknowledge a message of QoS 2 that came again. What became of it when it came first is settled by now."""
         if packet.id in self._connection.begun:
-            self._say([encode(_acknowledgement(packet, ReasonCode.SUCCESS), self._connection.version)], None)
+            self._say([encode(_acknowledgement(packet, ReasonCode.SUCCESS), self._connection.version)])
         else:
-            self._unanswered -= 1
             self._say_unkept([packet], "spool-unavailable")
 
     def release(self, packet: Pubrel) -> None:
@@ -204,19 +209,17 @@ class Publishing:
         connection.begun.discard(packet.id)
         answer = Pubcomp(packet.id, ReasonCode.SUCCESS if is_known else ReasonCode.PACKET_ID_NOT_FOUND)
         answered = partial(self._say, [encode(answer, connection.version)])
-        self._when_durable(None, answered, partial(self._not_released, packet.id))
+        self._when_durable(answered, partial(self._not_released, packet.id))
 
-    def _not_released(self, number: int, _: object) -> None:
+    def _not_released(self, number: int, _: str) -> None:
         """It is not kept that a message has ended. The client asks again when it is back.
 
         If it has begun as many others meanwhile as there may be, it is told then that this one is not known.
         """
-        self._unanswered -= 1
         if len(self._connection.begun) < MOST_INCOMING:
             self._connection.begun.add(number)
 
-    def _say(self, answers: Sequence[bytes], _: object) -> None:
-        self._unanswered -= 1
+    def _say(self, answers: Sequence[bytes]) -> None:
         if not self._connection.has_ended:
             self._connection.send(answers)
 

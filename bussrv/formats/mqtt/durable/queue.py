@@ -12,17 +12,16 @@ the queue is read from the spool, as far as the client acknowledges.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
 
 from msgspec import Struct
 
 from bussrv.formats.mqtt.encoding import SECOND, Published
+from bussrv.formats.mqtt.link import MqttReceiver
 from bussrv.plugin import Bundle, IBus, Page, Receiver, Remove, Replace, Rounds, ToAll
-from bussrv.wire.mqtt.packets import VERSION_5, PacketType, Pubrel
-from bussrv.wire.mqtt.published import LAST_ID, Format, qos_of
-from bussrv.wire.mqtt.reasons import ReasonCode
-from bussrv.wire.mqtt.writer import encode
+from bussrv.wire.mqtt.packets import PacketType
+from bussrv.wire.mqtt.published import LAST_ID, qos_of
 
 KIND = "queue"
 
@@ -31,19 +30,6 @@ MOST_ON_THEIR_WAY = 256
 
 MOST_BYTES_ON_THEIR_WAY = 256 << 10
 """The same in bytes; a single message may be larger."""
-
-
-class QueueClient(Struct, frozen=True):
-    """The client, while it is connected.
-
-    :ivar form: how it takes messages.
-    :ivar most: how many it takes before it acknowledges the first.
-    :ivar send: sends it a packet.
-    """
-
-    form: Format
-    most: int
-    send: Callable[[bytes], object]
 
 
 class _Sent(Struct):
@@ -100,7 +86,7 @@ class Queue:
     def __init__(self, bus: IBus, rounds: Rounds, *, is_known: bool) -> None:
         self._bus = bus
         self._rounds = rounds
-        self._client: QueueClient | None = None
+        self._client: MqttReceiver | None = None
         self._on_their_way: dict[int, _Sent] = {}  # by packet identifier
         self._size = 0
         self._after = 0  # the number of the last message that was sent over this connection
@@ -108,7 +94,7 @@ class Queue:
         # Messages up to this number may have been sent before, over other connections. None: all that are there.
         self._sent_before: int | None = 0 if is_known else None
 
-    def connect(self, client: QueueClient) -> None:
+    def connect(self, client: MqttReceiver) -> None:
         """The client is there: it is sent everything that it has not acknowledged."""
         self.disconnect()
         self._client = client
@@ -149,7 +135,7 @@ class Queue:
             return False
         return not count or self._size + size <= MOST_BYTES_ON_THEIR_WAY
 
-    def _send(self, client: QueueClient, number: int, frame: bytes, expires: int | None) -> None:
+    def _send(self, client: MqttReceiver, number: int, frame: bytes, expires: int | None) -> None:
         """Send a message. One that has expired, or is too large for the client, is removed."""
         self._after = number
         left = None if expires is None else -((self._bus.utc() - expires) // SECOND)
@@ -181,7 +167,7 @@ class Queue:
         page = self._bus.spool.page(self.owner, KIND, after=self._after, most=most, most_bytes=MOST_BYTES_ON_THEIR_WAY)
         page.addCallbacks(self._page, self._not_read, callbackArgs=(client,))
 
-    def _page(self, page: Page, client: QueueClient) -> None:
+    def _page(self, page: Page, client: MqttReceiver) -> None:
         self._is_reading = False
         if client is not self._client:
             self._read()
@@ -194,7 +180,7 @@ class Queue:
             else:
                 self._after = entry.number
                 self._begin(entry.number, 0, PacketType.PUBCOMP)
-                client.send(encode(Pubrel(_id_of(entry.number)), client.form.version))
+                client.release(_id_of(entry.number))
         if page.is_last:
             # Later messages are told after this page, and sent then.
             self._is_behind = False
@@ -227,7 +213,7 @@ class Queue:
             sent.awaits = None
             self._keep_received(number, sent)
         elif client is not None:
-            self._release(client, number, is_known=sent is not None)
+            client.release(number, is_known=sent is not None)
 
     def _keep_received(self, number: int, sent: _Sent) -> None:
         """Keep that the client has a message of QoS 2. It does not say that again, so a failure is tried again."""
@@ -242,12 +228,7 @@ class Queue:
         """It is durable that the client has a message of QoS 2."""
         if self._client is not None and self._on_their_way.get(number) is sent:
             sent.awaits = PacketType.PUBCOMP
-            self._release(self._client, number, is_known=True)
-
-    def _release(self, client: QueueClient, number: int, *, is_known: bool) -> None:
-        is_said = is_known or client.form.version != VERSION_5
-        code = ReasonCode.SUCCESS if is_said else ReasonCode.PACKET_ID_NOT_FOUND
-        client.send(encode(Pubrel(number, code), client.form.version))
+            self._client.release(number)
 
 
 def _id_of(number: int) -> int:

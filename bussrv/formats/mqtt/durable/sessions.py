@@ -12,9 +12,9 @@ from typing import Any
 
 from zope.interface import implementer
 
-from bussrv.formats.mqtt.durable.queue import Queue, QueueClient, Queues
+from bussrv.formats.mqtt.durable.queue import Queue, Queues
 from bussrv.formats.mqtt.encoding import FACTS, Encodings
-from bussrv.formats.mqtt.link import MqttLink
+from bussrv.formats.mqtt.link import MqttLink, MqttReceiver
 from bussrv.plugin import (
     Bundle,
     DropsTold,
@@ -92,7 +92,7 @@ class DurableLink:
         self._queues = queues
         self.traffic = Traffic()
         self.connection: MqttLink | None = None
-        self._client: QueueClient | None = None
+        self._client: MqttReceiver | None = None
         self.encodings = encodings
         self._ended = ended
 
@@ -104,7 +104,7 @@ class DurableLink:
         self.session_id = self.queue.session_id = session_id
         self.queue.owner = owner
 
-    def connect(self, connection: MqttLink, client: QueueClient) -> None:
+    def connect(self, connection: MqttLink, client: MqttReceiver) -> None:
         """The client is there."""
         self.connection, self._client = connection, client
         connection.traffic = self.traffic
@@ -155,7 +155,7 @@ class DurableLink:
             self.connection.close(reason)
 
 
-def _fitted(frame: bytes, client: QueueClient) -> bytes | None:
+def _fitted(frame: bytes, client: MqttReceiver) -> bytes | None:
     """A packet as the client takes it. Those that are no messages were made for it."""
     return client.form.of(frame) if frame[0] >> 4 == PacketType.PUBLISH else frame
 

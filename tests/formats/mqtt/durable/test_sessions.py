@@ -9,7 +9,7 @@ import pytest
 
 from bussrv import events as ev
 from bussrv.bus.services.wills import GRACE
-from bussrv.formats.mqtt.durable.queue import QueueClient as Receiver
+from bussrv.formats.mqtt.link import MqttReceiver as Receiver
 from bussrv.formats.mqtt.durable.sessions import MOST_INCOMING
 from bussrv.formats.mqtt.joining import DROPPED
 from bussrv.policy.logins.users import SecretHash
