@@ -143,6 +143,8 @@ __all__ = (
     "DurableSessions",
     "Entry",
     "ISpool",
+    "NamedClient",
+    "NamedClients",
     "Owner",
     "Page",
     "Put",

@@ -21,6 +21,8 @@ from bussrv.bus.services.retained import Retained as Retained
 from bussrv.bus.services.wills import Wills as Wills
 from bussrv.bus.sessions.durable import DurableSession as DurableSession
 from bussrv.bus.sessions.durable import DurableSessions as DurableSessions
+from bussrv.bus.sessions.named import NamedClient as NamedClient
+from bussrv.bus.sessions.named import NamedClients as NamedClients
 from bussrv.bus.sessions.unreachable import Unreachable as Unreachable
 from bussrv.errors import REASONS as REASONS
 from bussrv.errors import ConfigError as ConfigError

@@ -19,6 +19,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from bussrv.bus.interfaces import IBus
+from bussrv.bus.sessions.durable import DurableSessions
 from bussrv.bus.sessions.unreachable import Unreachable
 from bussrv.registry.state.session import Claims, Session
 from bussrv.spool.entries import Claim, Drop, Owner, Put
@@ -41,8 +42,7 @@ class Wills(Generic[Will]):
     :param kind: the type of a will, which :mod:`msgspec` can encode for the spool.
     :param give: publishes a will in the name of a session.
     :param delay_of: how many seconds a will waits for its client.
-    :param session_of: finds the durable session of a client, by its id.
-    :param is_here: whether a client is connected.
+    :param sessions: their durable sessions, which say who is connected.
     """
 
     def __init__(
@@ -54,8 +54,7 @@ class Wills(Generic[Will]):
         *,
         give: Callable[[str, Will], object],
         delay_of: Callable[[Will], float],
-        session_of: Callable[[str], str | None],
-        is_here: Callable[[str], bool],
+        sessions: DurableSessions[Any],
     ) -> None:
         self._bus = bus
         self._format = format_name
@@ -63,11 +62,11 @@ class Wills(Generic[Will]):
         self._give = give
         self._decode = msgspec.msgpack.Decoder(kind).decode
         self._delay_of = delay_of
-        self._session_of = session_of
-        self._is_here = is_here
+        self._sessions = sessions
         self._reactor = reactor
         self._kept: set[str] = set()
         self._waiting: dict[str, tuple[Any, Callable[[], None]]] = {}
+        sessions.end_observers.append(self.session_ends)
 
     def _unread(self, failure: Failure) -> None:
         why, name = failure.getErrorMessage(), self._format
@@ -115,7 +114,7 @@ class Wills(Generic[Will]):
         """Publish the will of a client with a durable session in so many seconds, unless it comes back before."""
 
         def publish() -> None:
-            session_id = self._session_of(client)
+            session_id = self._sessions.id_of(client)
             if session_id is not None:
                 self.publish(client, session_id, will)
 
@@ -163,14 +162,14 @@ class Wills(Generic[Will]):
         if about is None or not entries or client in self._kept:
             return
         self._kept.add(client)
-        if self._is_here(client):
+        if client in self._sessions.connected:
             self.forget(client)
             return
         will = self._decode(entries[0].payload)
         self._wait(client, max(GRACE, self._delay_of(will)), lambda: self._publish_late(client, about, will))
 
     def _publish_late(self, client: str, about: Owner, will: Will) -> None:
-        session_id = self._session_of(client)
+        session_id = self._sessions.id_of(client)
         if session_id is not None:
             self.publish(client, session_id, will)
         else:

@@ -20,6 +20,7 @@ from zope.interface import implementer
 
 from bussrv.addresses import address_key, is_exempt
 from bussrv.bus.interfaces import IBus
+from bussrv.bus.sessions.named import NamedClients
 from bussrv.errors import OverLimit, Refused
 from bussrv.events import SessionClosed, SessionLeft
 from bussrv.journal.record import Stamped
@@ -62,11 +63,12 @@ class DurableSession(Generic[AnyLink]):
     :ivar owner: in the spool.
     :ivar link: see :class:`DurableSessionLink`.
     :ivar expiry: it ends so many microseconds after it lost its client.
+    :ivar is_new: whether its client has not come back to it so far.
     :ivar address: its client counts for this one.
     :ivar end_call: ends it when it is time, while its client is away.
     """
 
-    __slots__ = ("address", "end_call", "expiry", "id", "link", "name", "owner")
+    __slots__ = ("address", "end_call", "expiry", "id", "is_new", "link", "name", "owner")
 
     def __init__(self, session: Session, owner: str, name: str, link: AnyLink, expiry: int) -> None:
         self.id = session.id
@@ -74,6 +76,7 @@ class DurableSession(Generic[AnyLink]):
         self.owner = owner
         self.link = link
         self.expiry = expiry
+        self.is_new = True
         self.address = address_key(session.peer)
         self.end_call: Any = None
 
@@ -88,6 +91,8 @@ class DurableSessions(Generic[AnySession]):
     :cvar FORMAT: the name of the wire format.
     :cvar OWNER: what the owners of its sessions in the spool begin with.
     :cvar LIMITS: the options for the most sessions, and the most of one address.
+    :ivar connected: the clients that are connected, with durable sessions or without, by their names.
+    :ivar end_observers: are called with the name of a session that is about to end.
     :ivar rounds: what is kept for them in the spool, by the sessions that it comes from.
     """
 
@@ -102,6 +107,8 @@ class DurableSessions(Generic[AnySession]):
         self._by_name: dict[str, AnySession] = {}
         self._by_id: dict[str, AnySession] = {}
         self._by_address: Counter[str] = Counter()
+        self.connected = NamedClients(bus, self.id_of)
+        self.end_observers: list[Callable[[str], object]] = []
         self._has_complained = False
         self.rounds = Rounds(
             bus.spool,
@@ -122,6 +129,11 @@ class DurableSessions(Generic[AnySession]):
     def of(self, name: str) -> AnySession | None:
         """The durable session with a name; ``None``: there is none."""
         return self._by_name.get(name)
+
+    def id_of(self, name: str) -> str | None:
+        """The id of that session."""
+        session = self.of(name)
+        return None if session is None else session.id
 
     def _address_of(self, session_id: str) -> str:
         session = self.bus.registry.state.sessions.get(session_id)
@@ -158,9 +170,6 @@ class DurableSessions(Generic[AnySession]):
 
     def lost(self, session: AnySession) -> None:
         """Everything that was in the spool for a session is lost."""
-
-    def ending(self, session: AnySession) -> None:
-        """A session is about to end."""
 
     # After a restart of the server, or of its spool.
 
@@ -264,8 +273,31 @@ class DurableSessions(Generic[AnySession]):
             raise Refused("session-closed", "the durable session of the client has just ended")
         check_there()
         self._stay(session)
-        session.expiry = expiry
+        session.expiry, session.is_new = expiry, False
         registry.resume_session(session.id, peer, expiry)
+
+    async def take_up(
+        self, name: str, own: Session, expiry: int, check_there: Callable[[], None], *, anew: bool
+    ) -> AnySession | None:
+        """A client says what session it wants. :returns: a session that it has now; ``None``: none.
+
+        :param own: the session of its connection.
+        :param expiry: its session outlives the connection by so many microseconds.
+        :param check_there: see :meth:`resume`.
+        :param anew: whether the session that it had ends.
+        :raises Refused: as :meth:`begin` and :meth:`resume` do.
+        """
+        found = self.of(name)
+        if found is not None and anew:
+            self.end(found, "session-replaced")
+        elif found is not None:
+            await self.resume(found, own.peer, own.actor, expiry, check_there)
+            return found
+        return await self.begin(name, own.peer, own.actor, expiry) if expiry else None
+
+    def abandon(self, session: AnySession, reason: str) -> None:
+        """The client is not let in after all: its session goes on without it, or has never been."""
+        (self.end if session.is_new else self.leave)(session, reason)
 
     def leave(self, session: AnySession, reason: str) -> None:
         """The client of a session has gone. The session ends now if it does not outlive its connection."""
@@ -279,8 +311,15 @@ class DurableSessions(Generic[AnySession]):
         """End a session for good."""
         if session.id in self._by_id:
             session.link.disconnect()
-            self.ending(session)
+            for tell in self.end_observers:
+                tell(session.name)
             self.bus.close(session.id, reason, session.link.traffic)
+
+    def end_named(self, name: str, reason: str) -> None:
+        """Somebody else than its client ends the session with a name, if there is one."""
+        session = self.of(name)
+        if session is not None:
+            self.end(session, reason)
 
     def registry_changed(self, stamped: Stamped) -> None:
         """A session was left, or is closed; see :class:`IRegistryObserver`."""

@@ -1,31 +1,19 @@
-"""Everything that the clients of all MQTT ports of a server have in common: client ids, and those who want messages."""
+"""Everything that the clients of all MQTT ports of a server have in common: sessions, wills, and what they publish."""
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 from twisted.internet.defer import Deferred
 
 from bussrv.formats.mqtt.attributes import content_type_of
 from bussrv.formats.mqtt.durable.sessions import MqttSessions
 from bussrv.formats.mqtt.encoding import SECOND, Encodings, Sent
-from bussrv.plugin import OCTET_STREAM, DurableRetained, IBus, Publication, Refused, Wills
+from bussrv.plugin import OCTET_STREAM, DurableRetained, IBus, Publication, Wills
 from bussrv.wire.mqtt.packets import NO_PROPERTIES, Properties, Publish, Will
 from bussrv.wire.mqtt.reasons import ReasonCode
 
 _PASSED_ON = ("payload_format_indicator", "content_type", "response_topic", "correlation_data", "user_properties")
-
-
-class Claimant(Protocol):
-    """The connection of a client that has a client id, or wants one."""
-
-    session_id: str
-
-    def end(self, reason: str) -> object:
-        """End its session, or the connection if that outlives it."""
-
-    def has_left(self) -> Deferred[None]:
-        """:returns: fires when the connection has no session any more, and wants none."""
 
 
 class Clients:
@@ -39,11 +27,11 @@ class Clients:
 
     def __init__(self, bus: IBus, reactor: Any) -> None:
         self._bus = bus
-        self._by_client_id: dict[str, Claimant] = {}
         self.encodings = Encodings(bus.counters, bus.utc)
         self.retaining: DurableRetained[Sent] | None = None
         if bus.settings.mqtt_retain == "durable":
             self.retaining = DurableRetained(bus, "mqtt", Sent, expires=lambda sent: sent.expires)
+        self.durable = MqttSessions(bus, reactor, self.encodings)
         self.wills: Wills[Will] = Wills(
             bus,
             reactor,
@@ -51,46 +39,13 @@ class Clients:
             Will,
             give=lambda session_id, will: self.give(session_id, will.topic, will),
             delay_of=lambda will: will.properties.will_delay_interval or 0,
-            session_of=self._durable_id,
-            is_here=self._by_client_id.__contains__,
+            sessions=self.durable,
         )
-        self.durable = MqttSessions(bus, reactor, self.encodings, self.wills.session_ends)
-
-    def _durable_id(self, client_id: str) -> str | None:
-        session = self.durable.of(client_id)
-        return None if session is None else session.id
 
     def recover(self) -> None:
         """At the start of the server: take up what earlier boots left."""
         self.durable.recover()
         self.wills.recover()
-
-    async def claim(self, client_id: str, client: Claimant) -> None:
-        """A client has this client id from now on. One that is connected with it is disconnected first.
-
-        :raises Refused: ``client-id-taken``: another user has a session with it.
-        """
-        former, durable = self._by_client_id.get(client_id), self.durable.of(client_id)
-        owners = {self._actor(client.session_id)}
-        if former is not None:
-            owners.add(self._actor(former.session_id))
-        if durable is not None:
-            owners.add(self._actor(durable.id))
-        if len(owners) > 1:
-            raise Refused("client-id-taken", "another user has a session with this client id")
-        self._by_client_id[client_id] = client
-        if former is not None:
-            former.end("session-taken-over")
-            await former.has_left()
-
-    def _actor(self, session_id: str) -> str | None:
-        session = self._bus.registry.state.sessions.get(session_id)
-        return None if session is None else session.actor
-
-    def left(self, client_id: str, client: Claimant) -> None:
-        """A client has gone."""
-        if self._by_client_id.get(client_id) is client:
-            del self._by_client_id[client_id]
 
     # Their messages.
 

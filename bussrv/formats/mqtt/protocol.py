@@ -87,7 +87,7 @@ class MqttProtocol(StreamProtocol):
     client_id = ""
     durable: MqttSession | None = None
     _found: MqttSession | None = None
-    _is_present = _is_joined = False
+    _is_joined = False
     _will: packets.Will | None = None
     _says_no_more = False
 
@@ -183,7 +183,7 @@ class MqttProtocol(StreamProtocol):
     async def _let_in(self, asked: packets.Connect) -> None:
         client_id = joining.client_id_of(asked)
         await self._check(asked)
-        await self.clients.claim(client_id, self)
+        await self.clients.durable.connected.claim(client_id, self)
         self.client_id = client_id
         try:
             self._check_there()
@@ -193,7 +193,7 @@ class MqttProtocol(StreamProtocol):
         except Refused as refusal:
             self._abandon("connection-lost" if self.has_ended else refusal.reason)
             if self.has_ended:  # Perhaps it was not known by its client id then.
-                self.clients.left(client_id, self)
+                self.clients.durable.connected.left(client_id, self)
             raise
         self._begin(asked, self._found)
 
@@ -213,17 +213,10 @@ class MqttProtocol(StreamProtocol):
         joining.check_will(asked, self.session_id, self.bus)
 
     async def _find_session(self, asked: packets.Connect) -> None:
-        sessions, expiry = self.clients.durable, self._granted(asked) * SECOND
-        found = sessions.of(self.client_id)
-        if found is not None and asked.clean_start:
-            sessions.end(found, "session-replaced")
-            found = None
-        own = self.bus.registry.state.sessions[self.session_id]
-        if found is not None:
-            await sessions.resume(found, own.peer, own.actor, expiry, self._check_there)
-            self._found, self._is_present = found, True
-        elif expiry:
-            self._found = await sessions.begin(self.client_id, own.peer, own.actor, expiry)
+        own, expiry = self.bus.registry.state.sessions[self.session_id], self._granted(asked) * SECOND
+        self._found = await self.clients.durable.take_up(
+            self.client_id, own, expiry, self._check_there, anew=asked.clean_start
+        )
         self._check_there()
 
     def _granted(self, asked: packets.Connect) -> int:
@@ -246,10 +239,8 @@ class MqttProtocol(StreamProtocol):
         """The client is not let in: its durable session goes on without it, or has never been."""
         self.clients.wills.forget_former(self.client_id)
         found, self._found = self._found, None
-        if found is not None and self._is_present:
-            self.clients.durable.leave(found, reason)
-        elif found is not None:
-            self.clients.durable.end(found, reason)
+        if found is not None:
+            self.clients.durable.abandon(found, reason)
 
     def _begin(self, asked: packets.Connect, durable: MqttSession | None) -> None:
         self._will, self._is_joined, properties = asked.will, True, asked.properties
@@ -259,7 +250,7 @@ class MqttProtocol(StreamProtocol):
         self._receiver = MqttReceiver(form, properties.receive_maximum or LAST_ID, self.link.send_numbered)
         self.expect_input(asked.keep_alive * GRACE, "keep-alive-timeout", renewed=True)
         most, dropped = self.settings.mqtt_max_packet, 0 if durable is None else durable.dropped
-        expiry, is_present = self._granted(asked), self._is_present
+        expiry, is_present = self._granted(asked), durable is not None and not durable.is_new
         answer = joining.accepted(asked, self.client_id, expiry, most, is_present=is_present, dropped=dropped)
         if durable is None:
             self.say(answer)
@@ -378,7 +369,7 @@ class MqttProtocol(StreamProtocol):
             self.link.outgoing.clear()
         if self.parts is not None:
             self.parts.end()
-        self.clients.left(self.client_id, self)
+        self.clients.durable.connected.left(self.client_id, self)
 
 
 class MqttFactory(StreamFactory):

@@ -152,7 +152,7 @@ class StreamProtocol(TwistedProtocol):
         :param renewed: whether the time begins anew with all that the client sends; see :meth:`heard`.
         """
         self._timers.expect(seconds, reason)
-        self._is_renewed = renewed
+        self._is_renewed = renewed and seconds > 0
 
     def heard(self) -> None:
         """Called before each chunk while that renews the time of the client. Override it where not all bytes count."""

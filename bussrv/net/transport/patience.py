@@ -6,7 +6,6 @@ The server's own time, such as that of a slow disk or a long reactor turn, is no
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf
 from typing import Any
 
 
@@ -20,7 +19,7 @@ class Patience:
     """
 
     __slots__ = (
-        *("_call", "_holds", "_is_ended", "_is_unserved", "_left", "_ran_out", "_reactor", "_renewed", "_seconds"),
+        *("_call", "_holds", "_is_ended", "_is_unserved", "_left", "_ran_out", "_reactor", "_seconds"),
         "_since",
     )
 
@@ -28,7 +27,6 @@ class Patience:
         self, seconds: float, ran_out: Callable[[], object], is_unserved: Callable[[], bool], reactor: Any
     ) -> None:
         self._seconds = self._left = seconds
-        self._renewed = -inf
         self._ran_out = ran_out
         self._is_unserved = is_unserved
         self._reactor = reactor
@@ -46,7 +44,7 @@ class Patience:
         """The client waits for the server from now on. May be called several times; each has its :meth:`release`."""
         self._holds += 1
         if self._holds == 1 and self._call is not None:
-            self._left = max(0.0, self._left - (self._reactor.seconds() - self._since))
+            self._left = self._what_is_left()
             self._cancel()
 
     def release(self) -> None:
@@ -57,23 +55,26 @@ class Patience:
 
     def renew(self) -> None:
         """All of it begins anew, now. That moves no timer, since it is done for each chunk of a client."""
-        self._renewed = self._reactor.seconds()
+        self._left, self._since = self._seconds, self._reactor.seconds()
 
-    def _left_anew(self) -> float:
+    def _what_is_left(self) -> float:
         now: float = self._reactor.seconds()
-        return max(0.0, self._renewed + self._seconds - now)
+        return max(0.0, self._since + self._left - now)
 
     def _over(self) -> None:
-        self._left = self._left_anew()
-        if self._left:
+        left = self._what_is_left()
+        if left:
+            self._left = left
             self._run()
         else:
             # The reactor calls before it reads: what the client sent in time may not have been read yet.
+            self._left = 0.0
             self._call = self._reactor.callLater(0, self._really_over)
 
     def _really_over(self) -> None:
         self._call = None
-        if self._is_unserved() or self._left_anew():
+        self._left = self._what_is_left()
+        if self._is_unserved() or self._left:
             self._run()
         else:
             self._ran_out()

@@ -23,11 +23,11 @@ class Turns(Clock):
                 call.func(*call.args, **call.kw)
 
 
-STEPS = st.lists(st.one_of(st.sampled_from(["hold", "release"]), st.integers(1, 4)), max_size=30)
+STEPS = st.lists(st.one_of(st.sampled_from(["hold", "release", "renew"]), st.integers(1, 4)), max_size=30)
 
 
 @given(STEPS)
-def test_it_runs_out_when_it_was_not_held_for_so_long(steps: list[str | int]) -> None:
+def test_it_runs_out_when_it_was_not_held_or_renewed_for_so_long(steps: list[str | int]) -> None:
     clock = Clock()
     ran_out: list[float] = []
     patience = Patience(LASTS, lambda: ran_out.append(clock.seconds()), lambda: False, clock)
@@ -39,6 +39,9 @@ def test_it_runs_out_when_it_was_not_held_for_so_long(steps: list[str | int]) ->
         elif step == "release" and holds:
             patience.release()
             holds -= 1
+        elif step == "renew":
+            patience.renew()
+            waited = 0
         elif isinstance(step, int):
             clock.advance(step)
             waited += step if not holds else 0
@@ -62,6 +65,20 @@ def test_what_was_sent_in_time_counts_when_the_server_is_late() -> None:
     for _ in range(3):
         network.reactor.advance(0)
     assert (late.connection.is_open, silent.connection.is_open) == (True, False)
+
+
+def test_what_renews_it_in_time_counts_when_the_server_is_late() -> None:
+    clock = Turns()
+    ran_out: list[float] = []
+    patience = Patience(LASTS, lambda: ran_out.append(clock.seconds()), lambda: False, clock)
+    clock.advance(10 * LASTS)
+    patience.renew()
+    for seconds in (0, LASTS - 1, 0, 0):
+        clock.advance(seconds)
+    assert ran_out == []
+    for seconds in (1, 0, 0):
+        clock.advance(seconds)
+    assert ran_out == [11 * LASTS]
 
 
 @each_row("name", ["objects", "business"])

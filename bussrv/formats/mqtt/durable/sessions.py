@@ -173,26 +173,16 @@ class MqttSession(DurableSession[DurableLink]):
 
 
 class MqttSessions(DurableSessions[MqttSession]):
-    """The durable sessions of one server.
-
-    :param before_end: is called with the client id of a session that is about to end.
-    """
+    """The durable sessions of one server."""
 
     FORMAT = "mqtt"
     OWNER = "mqtt "
     LIMITS = "mqtt-max-durable", "mqtt-max-durable-per-address"
 
-    def __init__(
-        self,
-        bus: IBus,
-        reactor: Any,
-        encodings: Encodings,
-        before_end: Callable[[str], object],
-    ) -> None:
+    def __init__(self, bus: IBus, reactor: Any, encodings: Encodings) -> None:
         super().__init__(bus, reactor)
         self._encodings = encodings
         self._queues = Queues(self.rounds)
-        self._before_end = before_end
 
     def make(self, session: Session, name: str, link: DurableLink, expiry: int) -> MqttSession:
         """See :class:`DurableSessions`, as for the others."""
@@ -203,13 +193,7 @@ class MqttSessions(DurableSessions[MqttSession]):
     def make_link(self, name: str, *, is_new: bool) -> DurableLink:
         """A link with a queue."""
         queue = Queue(self.bus, self.rounds, is_known=is_new)
-        return DurableLink(self._encodings, self._queues, queue, partial(self._ended, name))
-
-    def _ended(self, client_id: str, reason: str) -> None:
-        """Somebody ends the session of a client that is away."""
-        session = self.of(client_id)
-        if session is not None:
-            self.end(session, reason)
+        return DurableLink(self._encodings, self._queues, queue, partial(self.end_named, name))
 
     def kept(self, session: MqttSession) -> tuple[Put]:
         """The messages that its client has begun."""
@@ -234,10 +218,6 @@ class MqttSessions(DurableSessions[MqttSession]):
     def lost(self, session: MqttSession) -> None:
         """Its queue is empty."""
         session.link.queue.lost()
-
-    def ending(self, session: MqttSession) -> None:
-        """Its will does not wait any longer."""
-        self._before_end(session.name)
 
     def told_of_drops(self, session: MqttSession) -> None:
         """The client was told how many messages were dropped."""

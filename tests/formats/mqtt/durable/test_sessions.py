@@ -9,9 +9,9 @@ import pytest
 
 from bussrv import events as ev
 from bussrv.bus.services.wills import GRACE
-from bussrv.formats.mqtt.link import MqttReceiver as Receiver
 from bussrv.formats.mqtt.durable.sessions import MOST_INCOMING
 from bussrv.formats.mqtt.joining import DROPPED
+from bussrv.formats.mqtt.link import MqttReceiver as Receiver
 from bussrv.policy.logins.users import SecretHash
 from bussrv.registry.state.session import Session
 from bussrv.spool import rounds
