@@ -425,6 +425,7 @@ def test_time_that_a_client_has_ends_its_session_unless_renewed() -> None:
     assert [each.reason for each in network.events(ev.SessionClosed)] == [
         *("client-closed", "subscribe-timeout", "keep-alive-timeout")
     ]
+    assert [network.bus.counters[f"{each}-timeout"] for each in ("subscribe", "keep-alive")] == [1, 1]
     assert beats.count(0) == 4
     assert beats.count(4.0) == 3
     quiet.connection.close()

@@ -142,7 +142,7 @@ class StreamProtocol(TwistedProtocol):
 
     @cached_property
     def _timers(self) -> Timers:
-        return Timers(self._is_late, self.is_unserved, self.reactor)
+        return Timers(self.end, self.is_unserved, self.reactor, self._bus.counters)
 
     def expect_input(self, seconds: float, reason: str, *, renewed: bool = False) -> None:
         """Give the client so many seconds, after which its session ends for ``reason``; 0: it has any time.
@@ -158,10 +158,6 @@ class StreamProtocol(TwistedProtocol):
         """Called before each chunk while that renews the time of the client. Override it where not all bytes count."""
         if self._is_renewed:
             self._timers.renew()
-
-    def _is_late(self, reason: str) -> None:
-        self._bus.counters[reason] += 1
-        self.end(reason)
 
     def repeat(self, seconds: float, call: Callable[[], object]) -> None:
         """Call now, and again and again after so many seconds, until the session is closed."""

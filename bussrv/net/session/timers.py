@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -15,12 +16,19 @@ class Timers:
     :param end: ends the session for a reason.
     :param is_unserved: whether something that the client sent is still to be served: then the client is not late.
     :param reactor: calls later.
+    :param counters: count the ends, by their reasons.
     """
 
-    __slots__ = ("_calls", "_end", "_is_unserved", "_patience", "_reactor")
+    __slots__ = ("_calls", "_counters", "_end", "_is_unserved", "_patience", "_reactor")
 
-    def __init__(self, end: Callable[[str], object], is_unserved: Callable[[], bool], reactor: Any) -> None:
-        self._end, self._is_unserved, self._reactor = end, is_unserved, reactor
+    def __init__(
+        self,
+        end: Callable[[str], object],
+        is_unserved: Callable[[], bool],
+        reactor: Any,
+        counters: Counter[str],
+    ) -> None:
+        self._end, self._is_unserved, self._reactor, self._counters = end, is_unserved, reactor, counters
         self._patience: Patience | None = None
         self._calls: dict[int, Any] = {}
 
@@ -29,8 +37,12 @@ class Timers:
         if self._patience is not None:
             self._patience.end()
         self._patience = (
-            Patience(seconds, partial(self._end, reason), self._is_unserved, self._reactor) if seconds else None
+            Patience(seconds, partial(self._late, reason), self._is_unserved, self._reactor) if seconds else None
         )
+
+    def _late(self, reason: str) -> None:
+        self._counters[reason] += 1
+        self._end(reason)
 
     def renew(self) -> None:
         """Begin the wait anew."""
