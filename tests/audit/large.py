@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from bussrv.audit.output import PUBLISHED
 from bussrv.audit.sql.database import Database
 from tests.audit.report_facts import BEGIN
 
@@ -70,6 +71,16 @@ TABLES: dict[str, tuple[int, tuple[str, ...]]] = {
             *(f"opened: {_AT}", f"closed: {_AT} + 60000000", "duration_seconds: (i % 90000)::DOUBLE"),
             *("reason: concat('reason', i % 300)", "objects_in: 1", "objects_out: 2", "bytes_in: 3", "bytes_out: 4"),
             *("persistent: false", "home: NULL::VARCHAR", _DATE),
+        ),
+    ),
+    "absences": (
+        400_000,
+        (
+            *(_SERVER, "session: concat('b.', i)", "protocol: 'mqtt'", f"routing_id: {_NAME}", f"actor: {_USER}"),
+            *(f"claimed: {_USER}", _ADDRESS, f"begin: {_AT}", f"until: CASE WHEN i % 7 > 0 THEN {_AT} + 90000000 END"),
+            *(f"kept_until: {_AT} + {DAY}", "away_seconds: CASE WHEN i % 7 > 0 THEN 90.0 END"),
+            *("reason: 'connection-lost'", "outcome: CASE WHEN i % 7 = 0 THEN 'away' ELSE 'resumed' END"),
+            *("back_address: '192.0.2.1'", f"back_actor: {_USER}", "taken_over: i % 400 = 1"),
         ),
     ),
     "concurrency": (3_000_000, (_SERVER, _PROTOCOL, f"moment: {_AT}", "sessions: i % 9000", _DATE)),
@@ -143,6 +154,27 @@ TABLES: dict[str, tuple[int, tuple[str, ...]]] = {
             *(f"first_moment: {_AT}", f"last_moment: {_AT}", "overlapping: 2", f"claimed: [{_NAME}]"),
         ),
     ),
+    "lost_links": (
+        900,
+        (
+            *(_SERVER, f"neighbour: {_NAME}", "losses: 8", "first_seq: i", f"begin: {_AT}", f"until: {_AT} + 9000000"),
+            *("lasts: i % 3 = 0", "reason: 'connection-lost'"),
+        ),
+    ),
+    "link_clocks": (
+        900,
+        (
+            *(_SERVER, f"neighbour: {_NAME}", "differences: 2", "ahead_seconds: -3.5", "first_seq: i", f"begin: {_AT}"),
+            *(f"until: {_AT} + 9000000", "lasts: i % 3 = 0", "message: 'it is 3.5 s behind, give or take 0.01 s'"),
+        ),
+    ),
+    "witnesses": (
+        30,
+        (
+            *(_SERVER, "witness: concat('w/', i)", "cosigned: 700", "size: 46875", "refused: i % 2", "first_seq: i"),
+            *(f"begin: {_AT}", f"until: {_AT}", "lasts: i % 2 = 1", "message: '404 hall is not a log'"),
+        ),
+    ),
     "storms": (
         3_000,
         (
@@ -156,6 +188,7 @@ TABLES: dict[str, tuple[int, tuple[str, ...]]] = {
 
 def large(scratch: Path) -> Database:
     """The tables, to be asked."""
+    assert TABLES.keys() >= {*PUBLISHED}
     database = Database(scratch)
     for name, (rows, columns) in TABLES.items():
         pairs = [each.partition(": ") for each in columns]

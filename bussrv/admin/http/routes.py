@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 import msgspec
+import msgspec.inspect
 from msgspec import Struct
 
 from bussrv.admin.http.answers import Problem
@@ -222,8 +223,15 @@ def parse_query(query: str, parameters: Iterable[Parameter]) -> dict[str, Any]:
         except msgspec.ValidationError as error:
             fields = known[name].fields
             said = f"there is no field {text[:100]!r}; there are {', '.join(fields)}" if fields else str(error)
-            raise Problem("bad-parameter", f"{name}: {said}") from None
+            raise Problem("bad-parameter", f"{name}: {_too_long(text, known[name].type) or said}") from None
     return values
+
+
+def _too_long(text: str, type_: Any) -> str | None:
+    """What is wrong with a text that is too long; ``None``: it is not, or its type has no bound."""
+    longest = getattr(msgspec.inspect.type_info(type_), "max_length", None)
+    is_too_long = longest is not None and len(text) > longest
+    return f"{len(text)} characters are too many, at most {longest} are taken" if is_too_long else None
 
 
 def _pairs(query: str) -> list[tuple[str, str]]:

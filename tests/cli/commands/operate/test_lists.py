@@ -39,6 +39,11 @@ def test_who_is_of_every_wire_format(place: Place, lamp: ObjectsClient) -> None:
         f"bussrv who: nobody provides 'not/there\\x1b', is subscribed to it, or is called so; asked {asked} {but}\n"
     )
     assert run("who", "not/there\x1b") == (1, "", complaint)
+    for command in ("who", "close", "session"):
+        status, said, complaint = run(command, 300 * "x")
+        assert (status, said) == (2, "")
+        assert complaint.startswith(f"bussrv {command}: ")
+        assert "called: 300 characters are too many, at most 255 are taken" in complaint
 
 
 def test_links_say_which_server_dialed_and_which_never_linked(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
