@@ -33,7 +33,7 @@ def _promises() -> Iterator[str]:
     yield "## Promises, and results of the six formats\n"
     yield (
         "✓: kept; our tests judge all six formats. –: the promise needs a capability that the format lacks; the "
-        "reasons are below. "
+        "reasons are below. No format of bussrv has `finer`, patterns that are finer than those of the bus. "
         "*process*: a server in a process of its own is needed.\n"
     )
     yield f"| promise | {' | '.join(f'`{each.name}`' for each in adapters)} |\n|---|{'---|' * len(adapters)}"

@@ -1,12 +1,14 @@
 """Write the tables of options in the pages, from the one table in the code: ``python docs/_ext/option_tables.py``.
 
 A table stands between ``<!-- options: GROUP -->`` and ``<!-- end of options -->``. The endpoints are
-those of the wire formats that are installed.
+those of the wire formats that are installed. Between ``<!-- sections of options -->`` and the same end there is a list
+of the options by sections of the page.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from bussrv.options import Option
@@ -16,6 +18,8 @@ from bussrv.server.configuration.plugins import installed
 DOCS = Path(__file__).parents[1]
 
 _MARKED = re.compile(r"(?<=<!-- options: )(\w+)( -->\n).*?(?=<!-- end of options -->)", re.DOTALL)
+_LISTED = re.compile(r"(<!-- sections of options -->\n).*?(<!-- end of options -->)", re.DOTALL)
+_HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 _HEAD = "| option | default | value | change | meaning |\n|---|---|---|---|---|\n"
 
 
@@ -27,7 +31,18 @@ def with_tables(page: str) -> str:
         lines = "".join(_row(each) for each in rows if each.group.name == marked[1])
         return f"{marked[1]}{marked[2]}\n{_HEAD}{lines}\n"
 
-    return _MARKED.sub(made, page)
+    page = _MARKED.sub(made, page)
+    return _LISTED.sub(lambda found: found[1] + _listed(page, rows) + found[2], page)
+
+
+def _listed(page: str, rows: Sequence[Option]) -> str:
+    lines = []
+    for marked in _MARKED.finditer(page):
+        *_, heading = _HEADING.findall(page, 0, marked.start())
+        names = ", ".join(f"`--{each.name}`" for each in rows if each.group.name == marked[1])
+        place = re.sub(r"[^\w-]", "", heading.lower().replace(" ", "-"))
+        lines.append(f"| [{heading}](#{place}) | {names} |\n")
+    return f"\n| section | options |\n|---|---|\n{''.join(lines)}\n"
 
 
 def groups(page: str) -> list[str]:

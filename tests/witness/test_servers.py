@@ -110,7 +110,7 @@ def test_the_admin_interface_gives_what_was_cosigned(tmp_path: Path) -> None:
     key = tmp_path / "hall.key"
     generate(key)
     log = SigningKey(ORIGIN, ED25519, read_private(key).seed).verifier
-    with Attic(tmp_path, "--witness-for", log.text) as attic:
+    with Attic(tmp_path, "--witness-for", log.text, "--witness-max-body", "1000") as attic:
         for _ in range(2):
             with hall(tmp_path, attic, tmp_path / "hall") as server:
                 await_line(server, "the witness attic.example/w1 cosigned")
@@ -119,6 +119,15 @@ def test_the_admin_interface_gives_what_was_cosigned(tmp_path: Path) -> None:
         cosigned = parse_note(shown["cosigned"].encode())
         assert signed_by(cosigned, log)
         assert signed_by(cosigned, attic.keys[0])
+        metrics = get(attic, "/metrics")[1].decode()
+        assert float(re.findall(r'bussrv_witness_answers_total\{status="200"\} (\S+)', metrics)[0]) >= 2
+        asked = http.client.HTTPConnection(attic.asked_as.split()[0].removeprefix("http://"), timeout=20)
+        asked.request("POST", "/add-checkpoint", bytes(1001))
+        assert asked.getresponse().status == 413
+        asked.close()
+        metrics = get(attic, "/metrics")[1].decode()
+        assert 'bussrv_witness_answers_total{status="413"} 1.0' in metrics
+        assert 'bussrv_incidents_total{code="witness-max-body"} 1.0' in metrics
         attic.stop()
     # By now the last seal is another one.
     own = ("--server-id", "hall", "--journal-key", str(key))

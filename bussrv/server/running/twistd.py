@@ -106,7 +106,7 @@ def makeService(options: BusOptions) -> BusService:
     twistd: Mapping[str, Any] = options.parent or {}
     if options.config.log_format == "json":
         service.observer = json_observer(twistd)
-    if not twistd.get("nodaemon", True):
+    if not twistd.get("nodaemon", True) and sys.__stderr__ is not None:
         service.standard_error = KeptStandardError()
     obey_signals(reactor, service.asked_to_stop, service.reload)
     return service
