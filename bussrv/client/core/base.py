@@ -18,10 +18,11 @@ from functools import partial
 from typing import Any, Literal, NoReturn, TypeAlias
 
 from bussrv.client.core.inbox import Inbox
-from bussrv.client.core.names import is_wide, matches
+from bussrv.client.core.names import matches
 from bussrv.client.errors import BusError, Lost, Offline, Unsupported
 from bussrv.client.events import Change, Gone, Message, Reply, Request, State, Up
 from bussrv.client.settings import Settings
+from bussrv.service_patterns import is_pattern
 
 _MOST_FOUND = 4096
 """For how many services it is remembered which inboxes get their messages."""
@@ -61,6 +62,9 @@ class Core:
 
     WATCHES: Literal["service", "session", None] = None
     """The kind of what appears and goes; ``None``: the wire format does not say."""
+
+    IS_WIDE = staticmethod(is_pattern)
+    """Whether a name that is subscribed to may stand for several services."""
 
     def __init__(self, settings: Settings, tell: Tell) -> None:
         self.settings = settings
@@ -263,7 +267,7 @@ class Core:
         return unwanted
 
     def _names_changed(self) -> None:
-        self._wide = tuple(filter(is_wide, self._inboxes))
+        self._wide = tuple(filter(self.IS_WIDE, self._inboxes))
         self._found.clear()
 
     def _inboxes_on(self, service: str) -> list[Inbox[Message]]:

@@ -28,6 +28,7 @@ class SppCore(Core):
     NAME = "spp"
     LOGIN = "the login: does it ask its clients who they are?"
     WATCHES = "service"
+    IS_WIDE = staticmethod(is_wide)
 
     def __init__(self, settings: Settings, tell: Tell) -> None:
         super().__init__(settings, tell)

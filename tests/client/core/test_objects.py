@@ -519,6 +519,18 @@ def test_an_observer_is_given_what_matches_and_is_told_of_gaps() -> None:
     assert isinstance(inbox.error, Closed)
 
 
+def test_wildcards_of_spp_are_letters_in_the_object_network() -> None:
+    pair, inboxes = Pair(), [Inbox[Message](), Inbox[Message]()]
+    for inbox, name in zip(inboxes, ("tv1", "tv?"), strict=True):
+        pair.core.subscribe(inbox, [name, "lamp/+"], lambda _: None)
+    pair.connect()
+    for number, name in enumerate(("tv1", "tv?")):
+        pair.server.tell(b"%d" % number, sender=name, type="a/b")
+    pair.exchange()
+    taken = [[each.payload for each in inbox.take_many(9) if isinstance(each, Message)] for inbox in inboxes]
+    assert taken == [[b"0"], [b"1"]]
+
+
 def test_an_observer_is_not_shown_the_answers_to_its_own_pings() -> None:
     pair, inbox = Pair(), Inbox[Object]()
     pair.core.observe(inbox, ["*"], lambda _: None)
