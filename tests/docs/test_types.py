@@ -24,7 +24,7 @@ def programs(directory: Path) -> list[Path]:
         for number, block in enumerate(blocks(f"docs/how-to/{name}.md", "python"), 1):
             (directory / f"{name.replace('-', '_')}_{number}.py").write_text(block)
     found = sorted(directory.iterdir())
-    assert len(found) == 21
+    assert len(found) == 22
     return found
 
 
@@ -49,7 +49,7 @@ def test_pyright_finds_them_correct_as_well(tmp_path: Path) -> None:
     assert PYRIGHT is not None
     # Types that Twisted leaves unknown are no fault in the standard mode.
     strict = [each.name for each in programs(tmp_path) if "twisted" not in each.read_text()]
-    assert len(strict) == 20
+    assert len(strict) == 21
     settings = {"strict": strict, "pythonVersion": "3.10", "extraPaths": [str(ROOT)]}
     (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings))
     check([PYRIGHT, "--pythonpath", sys.executable], tmp_path)
