@@ -61,3 +61,4 @@ def test_the_service_of_the_page_starts(monkeypatch: pytest.MonkeyPatch) -> None
     stopped = bus.stopService()
     reactor.advance()
     assert stopped.called
+    assert [str(error) for words, *error in said if words == "no more orders:"]

@@ -71,8 +71,9 @@ class Seen:
 
     @property
     def deeds(self) -> str:
-        """What it did, in the order in which it began."""
-        return f"{self.name}: {', '.join(self._deeds) or 'nothing'}"
+        """What it did, in the order in which it began. What it sends may be made without it, such as odd input."""
+        without = "bytes of the kit" if self._sent[1] else "nothing"
+        return f"{self.name}: {', '.join(self._deeds) or without}"
 
     @property
     def last(self) -> str:
