@@ -95,6 +95,7 @@ class Admin(Network):
             links=DialedLinks(self.bus, self.reactor),
             listeners={},
             witnesses=list,
+            witness_answers=dict,
             threshold=Threshold(),
             is_draining=lambda: "drain" in self.calls,
             reload=lambda: succeed(None),
