@@ -1,13 +1,15 @@
-"""``why`` against a tap: a server with a policy, clients of all formats that come and go, and what each tapped object
-was given to. ``make test-full`` does that for a minute.
+"""``why`` against a tap: a server with a policy, clients of all formats that come and go, a linked server with members,
+and what each tapped object was given to. ``make test-full`` does that for a minute.
 
 In each round some clients come or go, and then each of some sends something. The tap says how many others were given
-it, and shows nothing that was refused. Afterwards ``why`` is asked of each, at the time that the tap says.
+it, and shows nothing that was refused. The members of the linked server say what they were given. Afterwards ``why`` is
+asked of each, at the time that the tap says.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 import time
 import urllib.request
 from base64 import b64decode
@@ -55,6 +57,8 @@ request = "*"
 address = "*"
 watch = "*"
 observe = ["!image/gif", "!@door/*", "*"]
+link = ["hall", "attic"]
+tell = "*"
 [[rule]]
 formats = ["inbus", "mqtt"]
 publish = "*"
@@ -235,25 +239,49 @@ class Crowd:
         return b"payload %d" % self._number
 
 
+class Far:
+    """Members of a server that is linked with it, one of which is given texts only, and what they were given."""
+
+    def __init__(self, server: RunningServer, stack: ExitStack) -> None:
+        self._members = [stack.enter_context(ObjectsClient(port=server.port("objects"))) for _ in range(2)]
+        for each, interest in zip(self._members, ({}, {"types": ["text/*"]}), strict=True):
+            each.subscribe(**interest)
+        self.given: dict[str, set[bytes]] = {str(each.routing_id): set() for each in self._members}
+
+    def take(self, last: bytes) -> None:
+        """Take what they are given, up to a payload that all of them are given."""
+        for each in self._members:
+            payload = b""
+            while payload != last:
+                payload = each.receive(timeout=20).payload
+                self.given[str(each.routing_id)].add(payload)
+
+
 def payload_of(shown: dict[str, Any]) -> bytes:
     return b64decode(shown["payload"])
 
 
 def others(found: Answer, sender: str) -> list[Verdict]:
     """The verdicts about those whom a tap counts: the sender only if it has its own publication, or asks itself."""
-    return [each for each in found.sessions if each.session != sender or each.reason in ("subscribed", "provider")]
+    here = [each for each in found.sessions if each.server == "hall"]
+    return [each for each in here if each.session != sender or each.reason in ("subscribed", "provider")]
 
 
 @pytest.mark.processes
-def test_why_says_of_a_live_server_what_its_tap_showed(tmp_path: Path) -> None:
+def test_why_says_of_a_live_server_what_its_tap_showed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     policy, journal = tmp_path / "policy.toml", tmp_path / "journal"
     policy.write_text(POLICY)
     policy.chmod(0o600)
     options = ["--server-id", "hall", "--policy", str(policy), "--mqtt", "0", "--websocket", "0"]
     rounds: list[tuple[dict[bytes, Sent], dict[bytes, dict[str, Any]]]] = []
-    with ForkedServer(journal, [*options, "--subscribe-timeout", "600"]) as server:
+    with ForkedServer(journal, [*options, "--subscribe-timeout", "600"]) as server, ExitStack() as stack:
         inbus.publish("tv", b"first", server=server.addresses["inbus"])
-        with Stream(server, "?payload=1&rate=1000") as tapped, ExitStack() as stack:
+        dialed = ["--server-id", "attic", "--link", f"tcp:127.0.0.1:{server.port('objects')}"]
+        attic = stack.enter_context(ForkedServer(tmp_path / "attic", dialed))
+        while "link to hall" not in attic.next_line():
+            pass
+        far = Far(attic, stack)
+        with Stream(server, "?payload=1&rate=1000") as tapped:
             crowd = Crowd(server, Random(SEED))
             stack.callback(lambda: [each.close() for each in crowd.clients])
             stream = tapped.events()
@@ -262,14 +290,17 @@ def test_why_says_of_a_live_server_what_its_tap_showed(tmp_path: Path) -> None:
                 for _ in range(3):
                     crowd.change()
                 shown = {payload_of(each): each for each in crowd.send(stream) if payload_of(each) != b"first"}
+                far.take([*shown][-1])
                 rounds.append((crowd.sent, shown))
                 crowd.sent = {}
     answers: Counter[str] = Counter()
+    crossed: Counter[str] = Counter()
     for sent, shown in rounds:
         # Nobody comes or goes while a round is sent.
-        past = past_of(journal, parse_moment(list(shown.values())[-1]["time"]))
+        moment = parse_moment(list(shown.values())[-1]["time"])
+        pasts = [past_of(each, moment) for each in (journal, tmp_path / "attic")]
         for payload, each in sent.items():
-            found = answer([past], each.question)
+            found = answer(pasts, each.question)
             given = shown.get(payload)
             if found.sender.refused is not None:
                 assert given is None, (each, given)
@@ -277,7 +308,21 @@ def test_why_says_of_a_live_server_what_its_tap_showed(tmp_path: Path) -> None:
                 continue
             assert given is not None, each
             said = Counter(verdict.answer for verdict in others(found, given["from"]["session"]))
-            assert said["yes"] <= given["to_count"] <= said["yes"] + said["unknown"], (each, given, found.sessions)
+            forwarded = sum(link.server == "hall" and link.is_forwarded for link in found.links)
+            # Of a request, a link counts only if somebody there may answer; of what is addressed, if somebody is known.
+            is_for_all = given["event"] != "services/request" and "to" not in given["metadata"]
+            least = said["yes"] + (forwarded if is_for_all else 0)
+            assert least <= given["to_count"] <= said["yes"] + forwarded + said["unknown"], (each, given, found)
+            there = {each.routing_id: each.answer for each in found.sessions if each.server == "attic"}
+            assert there.keys() == far.given.keys()
+            # Whose turn it was to be asked, no journal says.
+            wrong = {name for name, got in far.given.items() if there[name] == ("no" if payload in got else "yes")}
+            assert not wrong, (each, found)
+            crossed.update(there.values())
             answers[f"{each.kind}: {'in turn' if said['unknown'] else 'as said'}"] += 1
     kinds = {each.partition(":")[0] for each in answers}
     assert kinds >= {"business", "inbus", "objects", "websocket"}
+    assert crossed.keys() >= {"yes", "no"}
+    with capsys.disabled():
+        agreed = f"{sum(answers.values())} objects, and {crossed.total()} answers about the linked server, agree"
+        sys.stdout.write(f"\n{agreed}: {dict(sorted(answers.items()))}\n")
