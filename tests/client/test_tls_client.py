@@ -6,6 +6,12 @@ import threading
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
 
 from bussrv.client.objects import ObjectsClient
 from bussrv.client.spp import SppClient
@@ -181,6 +187,9 @@ def test_a_certificate_of_the_client(secure, place):
 def test_files_that_cannot_be_used(place, tmp_path):
     (tmp_path / "junk").write_text("junk")
     stranger = Authority(tmp_path / "strangers").pair(tmp_path / "stranger")
+    key = load_pem_private_key(place.client.key.read_bytes(), None)
+    locked = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"secret"))
+    (tmp_path / "locked").write_bytes(locked)
 
     def check(row):
         settings, kind, said = row
@@ -195,6 +204,7 @@ def test_files_that_cannot_be_used(place, tmp_path):
             ("junk ca", ({"ca": tmp_path / "junk"}, ValueError, "junk has no certificates in PEM")),
             ("no key", ({"certificate": mine, "key": tmp_path / "none"}, FileNotFoundError, "/none")),
             ("foreign key", ({"certificate": mine, "key": stranger.key}, ValueError, "key values mismatch")),
+            ("locked", ({"certificate": mine, "key": tmp_path / "locked"}, ValueError, "locked: ")),
             ("junk", ({"certificate": tmp_path / "junk"}, ValueError, "junk cannot be used: ")),
             ("key alone", ({"key": stranger.key}, ValueError, "needs its certificate")),
         ],

@@ -8,13 +8,13 @@ import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, TypeVar
 
 from aiokafka.conn import create_conn
 from aiokafka.errors import AuthenticationFailedError, KafkaConnectionError
 
 from bussrv.addresses import is_local
+from bussrv.client.tls import Tls
 from bussrv.errors import ConfigError
 
 PLAIN, SECURE = "kafka://", "kafkas://"
@@ -43,19 +43,6 @@ class Sasl:
     mechanism: str
     user: str
     password: str = field(repr=False)
-
-
-@dataclass(frozen=True)
-class ClientTls:
-    """Files in the form of PEM.
-
-    :ivar ca: the authorities that may sign the certificates of brokers; ``None``: those that the system trusts.
-    :ivar certificate, key: shown to the brokers.
-    """
-
-    ca: Path | None = None
-    certificate: Path | None = None
-    key: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -135,7 +122,7 @@ async def opened(client: Client) -> AsyncIterator[Client]:
             await asyncio.wait_for(client.stop(), CLOSE_SECONDS)
 
 
-def parse(url: str, sasl: Sasl | None, files: ClientTls, *, insecure: bool = False) -> Cluster:
+def parse(url: str, sasl: Sasl | None, tls: Tls, *, insecure: bool = False) -> Cluster:
     """The cluster of an URL ``kafka://HOST[:PORT][,HOST[:PORT]…]``; with TLS: ``kafkas://``.
 
     :param insecure: whether a password may cross the network as it is.
@@ -148,8 +135,8 @@ def parse(url: str, sasl: Sasl | None, files: ClientTls, *, insecure: bool = Fal
     if "/" in rest or "?" in rest:
         raise ConfigError(f"{url}: an URL of Kafka has hosts and ports only: kafka://HOST:PORT,HOST:PORT")
     servers = tuple(_server(each, url) for each in rest.split(","))
-    context = _context(files) if secure else None
-    if not secure and any((files.ca, files.certificate, files.key)):
+    context = _context(tls) if secure else None
+    if not secure and tls != Tls():
         raise ConfigError(f"{url} is an address without TLS, and files for TLS are given: write kafkas://")
     is_open = sasl is not None and sasl.mechanism == "plain" and not secure
     if is_open and not insecure and not all(host == "localhost" or is_local(host) for host, _ in servers):
@@ -168,12 +155,8 @@ def _server(text: str, url: str) -> tuple[str, int]:
     return found[1].strip("[]"), port
 
 
-def _context(files: ClientTls) -> ssl.SSLContext:
+def _context(tls: Tls) -> ssl.SSLContext:
     try:
-        context = ssl.create_default_context(cafile=files.ca)
-        if files.certificate is not None:
-            context.load_cert_chain(files.certificate, files.key)
-    except (OSError, ssl.SSLError) as error:
-        names = ", ".join(str(each) for each in (files.ca, files.certificate, files.key) if each is not None)
-        raise ConfigError(f"{names}: cannot be used for TLS: {error.strerror or error}") from error
-    return context
+        return tls.context()
+    except (OSError, ValueError) as error:
+        raise ConfigError(str(error)) from error

@@ -15,7 +15,7 @@ from bussrv.client.events import State
 from bussrv.client.tls import Tls
 from bussrv.errors import ConfigError, Refused
 from bussrv.uplink.figures import metrics_address
-from bussrv.uplink.kafka.cluster import ClientTls, Cluster, Sasl, parse
+from bussrv.uplink.kafka.cluster import Cluster, Sasl, parse
 from bussrv.uplink.kafka.publications import Wanted
 from bussrv.uplink.kafka.topics import LONGEST, NoTopic, is_topic, topic_of
 from bussrv.values import check_wanted_name, is_reserved
@@ -98,7 +98,7 @@ def settings_of(
         raise ConfigError("there is nothing to do: say --events, or --service NAME with --out or --in")
     sasl = _sasl(kafka_sasl, kafka_user, kafka_password_file or os.environ.get(PASSWORD) or None)
     return Settings(
-        parse(url, sasl, ClientTls(kafka_ca, kafka_certificate, kafka_key), insecure=insecure),
+        parse(url, sasl, Tls(kafka_ca, kafka_certificate, kafka_key), insecure=insecure),
         max_bytes,
         _events(journal, topic, from_oldest) if events else None,
         _publications(insecure=insecure, **of_publications) if of_publications["services"] else None,

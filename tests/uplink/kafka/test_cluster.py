@@ -13,15 +13,16 @@ from pathlib import Path
 import pytest
 from aiokafka.errors import AuthenticationFailedError, KafkaConnectionError
 
+from bussrv.client.tls import Tls
 from bussrv.errors import ConfigError
-from bussrv.uplink.kafka.cluster import ClientTls, Cluster, Sasl, parse
+from bussrv.uplink.kafka.cluster import Cluster, Sasl, parse
 from bussrv.uplink.kafka.faults import lasting
 from tests.certificates import Authority
 from tests.forked_uplink import ForkedUplink
 from tests.journal.kept import Kept
 from tests.uplink.kafka.broker import Broker
 
-NO_FILES = ClientTls()
+NO_FILES = Tls()
 
 
 @pytest.fixture(scope="module")
@@ -77,9 +78,9 @@ def test_events_go_over_tls(secure: Broker, authority: Authority, place: Path, j
 def test_what_is_wrong_with_tls_is_said(secure: Broker, authority: Authority, place: Path) -> None:
     stranger = Authority(place / "stranger")
     address = secure.address
-    assert "self-signed certificate" in complaint(parse(secure.url, None, ClientTls(stranger.file)))
+    assert "self-signed certificate" in complaint(parse(secure.url, None, Tls(stranger.file)))
     elsewhere = secure.url.replace("localhost", "127.0.0.1")
-    assert "IP address mismatch" in complaint(parse(elsewhere, None, ClientTls(authority.file)))
+    assert "IP address mismatch" in complaint(parse(elsewhere, None, Tls(authority.file)))
     assert f"{address}: " in complaint(parse(f"kafka://{address}", None, NO_FILES))
 
 
@@ -141,6 +142,6 @@ def test_a_password_does_not_cross_the_network_as_it_is(tmp_path: Path) -> None:
     parse("kafka://hall", scram, NO_FILES)
     parse("kafkas://hall", plain, NO_FILES)
     with pytest.raises(ConfigError, match="without TLS, and files for TLS are given"):
-        parse("kafka://hall", None, ClientTls(tmp_path))
-    with pytest.raises(ConfigError, match="nothing: cannot be used for TLS: No such file"):
-        parse("kafkas://hall", None, ClientTls(tmp_path / "nothing"))
+        parse("kafka://hall", None, Tls(tmp_path))
+    with pytest.raises(ConfigError, match=r"No such file or directory: .*nothing"):
+        parse("kafkas://hall", None, Tls(tmp_path / "nothing"))

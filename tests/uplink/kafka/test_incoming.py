@@ -11,9 +11,10 @@ import pytest
 
 from bussrv.client.aio import connect
 from bussrv.client.events import Gap, Message
+from bussrv.client.tls import Tls
 from bussrv.uplink.figures import Figures
 from bussrv.uplink.kafka import incoming
-from bussrv.uplink.kafka.cluster import ClientTls, parse
+from bussrv.uplink.kafka.cluster import parse
 from bussrv.uplink.kafka.incoming import Incoming, IncomingFigures
 from bussrv.uplink.kafka.publications import Wanted
 from bussrv.uplink.lines import Lines
@@ -103,7 +104,7 @@ def test_a_topic_that_is_new_is_read_from_its_beginning(
 
     async def work() -> list[Message | Gap]:
         said, stop, figures = io.StringIO(), asyncio.Event(), IncomingFigures(Figures())
-        cluster, wanted = parse(broker.url, None, ClientTls()), Wanted("new", ("hall/+",), "new.")
+        cluster, wanted = parse(broker.url, None, Tls()), Wanted("new", ("hall/+",), "new.")
         async with connect(address(server)) as bus, bus.subscribe("hall/#") as events:
             running = asyncio.ensure_future(Incoming(cluster, wanted, figures, Lines(out=said), stop).run(bus))
             while "are published" not in said.getvalue():

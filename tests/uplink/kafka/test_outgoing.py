@@ -11,9 +11,10 @@ from functools import partial
 import pytest
 
 from bussrv.client.aio import connect
+from bussrv.client.tls import Tls
 from bussrv.uplink.figures import Figures
 from bussrv.uplink.kafka import outgoing
-from bussrv.uplink.kafka.cluster import ClientTls, parse
+from bussrv.uplink.kafka.cluster import parse
 from bussrv.uplink.kafka.outgoing import Outgoing, OutgoingFigures
 from bussrv.uplink.kafka.publications import Wanted
 from bussrv.uplink.lines import Lines
@@ -119,7 +120,7 @@ def test_one_publication_that_is_refused_holds_up_no_other(server: ForkedServer,
 def outgoing_to(broker: Broker, prefix: str) -> tuple[Outgoing, Figures, io.StringIO, asyncio.Event]:
     """The part of an uplink that sends publications on ``tv``, in this process."""
     figures, said, stop = Figures(), io.StringIO(), asyncio.Event()
-    cluster, wanted = parse(broker.url, None, ClientTls()), Wanted("hall", ("tv",), prefix)
+    cluster, wanted = parse(broker.url, None, Tls()), Wanted("hall", ("tv",), prefix)
     made = Outgoing(cluster, wanted, OutgoingFigures(figures), Lines(out=said), stop, max_bytes=10_000)
     return made, figures, said, stop
 
