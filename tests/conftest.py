@@ -12,9 +12,10 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from importlib import import_module
+from functools import cache
+from importlib import import_module, metadata
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -29,7 +30,7 @@ from tests.browser import chromium, page, profile, running_chromium  # noqa: F40
 from tests.counters import UNKNOWN, KnownCounters
 from tests.forked import Nursery
 from tests.places import take_memory
-from tests.size import sized
+from tests.size import FULL, sized
 
 if TYPE_CHECKING:
     from xdist.scheduler import LoadScopeScheduling
@@ -52,7 +53,11 @@ pytest.register_assert_rewrite("tests.formats.objects.hostile.scene")
 
 def pytest_configure() -> None:
     """A shell that is no terminal's lets what it starts in the background ignore Ctrl-C, and so would whatever that
-    starts: programs that tests send one to would go on for ever."""
+    starts: programs that tests send one to would go on for ever.
+
+    pytest asks for the version of Twisted before each test, and to read a millisecond of its files each time is a
+    twentieth of ``make check``."""
+    metadata.version = cache(metadata.version)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -94,6 +99,21 @@ WITH_BROWSER = frozenset(
     "tests/test_browser.py",
 }
 """The modules with tests that use the one browser."""
+
+LONG = (
+    "tests/uplink/kafka/test_incoming.py",
+    "tests/packaging/test_wheel.py",
+    "tests/uplink/kafka/test_running.py",
+    "tests/attacks/test_a9_secrets.py",
+    "tests/testing/conformance/test_formats.py",
+    "tests/testing/conformance/test_broken.py",
+    "tests/docs/test_expose.py",
+    "tests/examples/test_stomp.py",
+    "tests/incidents/test_identities.py",
+    "tests/test_architecture.py",
+    "tests/journal/test_verify.py",
+)
+"""Further modules that take long by the clock, the longest first: begun last, they would be all that is left."""
 
 PROGRAMS = frozenset({"nats_server", "nats_cluster", "running_chromium"})
 """Fixtures that are processes."""
@@ -140,10 +160,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("spark")
         if "running_chromium" in fixtures and _module(item.nodeid) not in WITH_BROWSER:
             raise pytest.UsageError(f"{item.nodeid} uses the browser: name its module in WITH_BROWSER")
-    # Those with Spark take longest, then those with the browser. Those with processes wait for them and for clocks:
-    # others compute meanwhile, and the last ones, which are short, leave no core without work.
+    place = _places(items)
+    items.sort(key=lambda item: place[_module(item.nodeid)])
+
+
+def _places(items: Sequence[pytest.Item]) -> dict[str, tuple[int, float]]:
+    """When each module begins. Those with Spark take longest, then those with the browser, then :data:`LONG`. Of the
+    others, some wait for processes and clocks, and some compute: both are spread over the whole time, so that cores and
+    clocks are used at once, and the last ones leave no core without work."""
     waiting = {_module(item.nodeid) for item in items if item.get_closest_marker("processes")}
-    items.sort(key=lambda item: [_module(item.nodeid) not in some for some in (WITH_SPARK, WITH_BROWSER, waiting)])
+    modules = dict.fromkeys(_module(item.nodeid) for item in items)
+    kinds = [[each for each in modules if (each in waiting) is waits] for waits in (True, False)]
+    places = {each: (len(LONG), number / len(kind)) for kind in kinds for number, each in enumerate(kind)}
+    places |= {each: (number, 0.0) for number, each in enumerate(LONG)}
+    places |= dict.fromkeys(WITH_BROWSER, (-1, 0.0)) | dict.fromkeys(WITH_SPARK, (-2, 0.0))
+    return places
 
 
 def _module(nodeid: str) -> str:
@@ -177,15 +208,19 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         return (yield)
 
 
-ONE_BY_ONE = "tests/fuzz/test_corpora.py::test_a_minute_more["
+ONE_BY_ONE = (
+    "tests/fuzz/test_corpora.py::test_a_minute_more[",
+    "tests/testing/conformance/test_formats.py::",
+)
 """Tests of which each takes so long that no process should have them all."""
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Two processes more than cores, if tests wait for servers, disks and clocks; those of ``make check`` do not."""
+    """More processes than cores, if tests wait for servers, disks and clocks; those of ``make check`` do not. At full
+    size, tests wait less, and take more memory."""
     cores = os.cpu_count() or 1
-    return cores if "not processes" in config.option.markexpr else cores + 2
+    return cores if "not processes" in config.option.markexpr else cores + (2 if FULL else 4)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -200,8 +235,7 @@ def pytest_xdist_setupnodes() -> None:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
     """Of several processes that run tests, one has all that use the Spark session, from the start on, and another one
     all that use the browser: they take longest. Each of the others takes a module when it is done with the one before,
-    and so do these in the end.
-    The minutes of fuzzing come last and are shared out among all of them."""
+    and so do these in the end."""
     from xdist.scheduler import LoadScopeScheduling
 
     class Scheduling(LoadScopeScheduling):

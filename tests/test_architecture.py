@@ -413,7 +413,7 @@ _DOLLAR = re.compile(r"(?<!\\)\$(?=[)|]|\Z)")
 def patterns_end_with_their_text(tree: Tree) -> Iterator[str]:
     """``$`` matches before a last line end, too."""
     for module in tree.values():
-        for node in ast.walk(module.syntax):
+        for node in ast.walk(module.syntax) if "$" in module.source else ():
             if not isinstance(node, ast.Call) or "MULTILINE" in ast.unparse(node):
                 continue
             given = [*node.args[:1], *(each.value for each in node.keywords if each.arg == "pattern")]

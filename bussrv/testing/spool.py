@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 from twisted.internet.defer import Deferred, succeed
@@ -22,7 +23,6 @@ from bussrv.spool.store import SpoolStore
 class PromptSpool:
     """A spool in memory.
 
-    :ivar store: its entries.
     :ivar entries: not counted here.
     :ivar fails: whether changes are refused, as by a disk that fails.
     :ivar reactor: calls later. Calls of one that nobody advances any more are lost.
@@ -33,8 +33,7 @@ class PromptSpool:
     kept = 0
 
     def __init__(self, settings: Settings, counters: Counter[str], utc: Callable[[], int], reactor: Clock) -> None:
-        self._make = lambda: SpoolStore(SpoolFile(None).open(), settings, utc)
-        self.store = self._make()
+        self._settings, self._utc = settings, utc
         self.fails = False
         self.delay = 0.0
         self._due = 0.0
@@ -43,6 +42,11 @@ class PromptSpool:
         self._counters = counters
         self.reactor = reactor
         self._boot = 0
+
+    @cached_property
+    def store(self) -> SpoolStore:
+        """Its entries. Most servers in memory keep none, and to make the tables is a tenth of the start of one."""
+        return SpoolStore(SpoolFile(None).open(), self._settings, self._utc)
 
     def restart(self, reactor: Clock) -> None:
         """The server is another one: what was to be told is lost."""
@@ -60,7 +64,7 @@ class PromptSpool:
 
     def damage(self) -> None:
         """Everything in it is lost."""
-        self.store = self._make()
+        self.__dict__.pop("store", None)
         for each in self.damage_observers:
             each()
 

@@ -252,6 +252,7 @@ class Visitor:
         self.reads = True
         self.wire: Any = None
         self._lab, self._seen = lab, seen
+        self._has_left = False
         self._arrived: list[bytes] = []
         if not adapter.can("stream"):
             self.wire = lab.server.device(adapter.name, host)
@@ -266,7 +267,9 @@ class Visitor:
     @property
     def is_open(self) -> bool:
         """Whether its connection is there."""
-        return self.wire is not None and (isinstance(self.wire, Device) or self.wire.pipe.is_open)
+        if self.wire is None or self._has_left:
+            return False
+        return isinstance(self.wire, Device) or bool(self.wire.pipe.is_open)
 
     @property
     def protocol(self) -> Any:
@@ -360,6 +363,7 @@ class Visitor:
     def leave(self) -> None:
         """Close the connection."""
         if self.wire is not None:
+            self._has_left = True
             self.wire.close()
             self._lab.settle()
 
