@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from bussrv.errors import Refused
 from bussrv.values import check_known_name, check_routing_id, check_service_name, is_reserved
+from tests.size import sample
 from tests.tables import each_row
 
 BIDI = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
@@ -28,7 +29,7 @@ def is_taken(check, *arguments):
 
 @pytest.mark.dear
 def test_exactly_these_characters_are_refused_inside_new_names():
-    for code in range(0x110000):
+    for code in (*range(0x10000), *sample(range(0x10000, 0x110000))):
         name = f"a{chr(code)}b"
         fits = is_fit(chr(code))
         assert is_taken(check_service_name, name) == fits, hex(code)

@@ -154,7 +154,7 @@ def test_ids_take_little_memory_under_attack(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(tables, "MOST_HELD", 2_000)
     ids = Identities("hall", not_kept := Counter[str](), lambda row: None)
     tracemalloc.start()
-    for number in range(60_000):
+    for number in range(sized(60_000, 3)):
         # A made-up id is contested by two, who go.
         name = f"{number % 3_000}"
         for which in (0, 1):
