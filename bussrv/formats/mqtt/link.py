@@ -149,14 +149,8 @@ class MqttLink(StreamLink):
         self.encodings.refilter(encoding, changed, options, is_there=is_there)
 
     def _number(self, options: dict[str, Any] | None) -> None:
-        if Wanted.of(options).qos:
-            self.numbering()
-
-    def numbering(self) -> Outgoing:
-        """:attr:`outgoing`, from now on in any case."""
-        if self.outgoing is None:
+        if self.outgoing is None and Wanted.of(options).qos:
             self.outgoing = self.make_outgoing()
-        return self.outgoing
 
     def send(self, bundle: Bundle) -> None:
         """Send packets, after everything sent before."""

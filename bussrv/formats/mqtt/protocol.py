@@ -283,19 +283,24 @@ class MqttProtocol(StreamProtocol):
         """Makes messages for this client alone."""
         return self.clients.encodings.of(self.link.facts, {})
 
-    def _on_their_way(self) -> Outgoing | Queue:
-        """The messages of QoS 1 and 2 that the client has not acknowledged."""
-        return self.link.numbering() if self.durable is None else self.durable.link.queue
+    def _on_their_way(self) -> Outgoing | Queue | None:
+        """The messages of QoS 1 and 2 that the client has not acknowledged; ``None``: it wants none."""
+        return self.link.outgoing if self.durable is None else self.durable.link.queue
 
     def _done(self, kind: PacketType, numbers: Sequence[int]) -> None:
-        self._on_their_way().done(kind, numbers)
+        messages = self._on_their_way()
+        if messages is not None:
+            messages.done(kind, numbers)
 
     def _has(self, packet: packets.Pubrec) -> None:
         """The client has a message of QoS 2, or does not take it."""
+        messages = self._on_their_way()
         if packet.code >= ReasonCode.UNSPECIFIED_ERROR:
             self._done(PacketType.PUBREC, (packet.id,))
+        elif messages is None:
+            self._receiver.release(packet.id, is_known=False)
         else:
-            self._on_their_way().received(packet.id)
+            messages.received(packet.id)
 
     # The end.
 

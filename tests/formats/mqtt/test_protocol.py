@@ -644,3 +644,16 @@ def test_the_client_id_of_another_user_is_not_taken_over() -> None:
     assert closed(network) == ["client-id-taken"]
     third = MqttPeer(network, "shared", username="ann", password=b"s3cret")
     assert (first.is_open, third.is_open) == (False, True)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_who_wants_no_confirmed_messages_confirms_nothing(version: int) -> None:
+    peer = MqttPeer(Network(), version=version)
+    peer.subscribe("tv")
+    for packet in (packets.Puback(5), packets.Pubcomp(5)):
+        peer.send(packet)
+    assert peer.received() == []
+    peer.send(packets.Pubrec(5))
+    code = ReasonCode.PACKET_ID_NOT_FOUND if version == VERSION_5 else ReasonCode.SUCCESS
+    assert peer.received() == [packets.Pubrel(5, code)]
+    assert getattr(peer.connection.protocol.link, "outgoing", "no link of MQTT") is None
