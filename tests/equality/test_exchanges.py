@@ -83,11 +83,13 @@ def history(draw: Draw) -> list[Op]:
 
 def _op(draw: Draw) -> Op:
     number, kind = draw.byte(), draw.byte()
-    if kind < 100:
+    if kind < 60:
         said = b"".join(_object(draw) for _ in range(1 + draw.byte() % 8))
         return ("say", number, said, draw.byte() if draw.chance(128) else 0)
+    if kind < 100:
+        return ("say apart", number, [_object(draw) for _ in range(2 + draw.byte() % 6)])
     if kind < 200:
-        return ("answer", [_mostly(draw, REPLIES, ODD_REPLIES) for _ in range(4)])
+        return ("answer", [_mostly(draw, REPLIES, ODD_REPLIES) for _ in range(4)], draw.chance(128))
     if kind < 225:
         return ("command", number, draw.one(("register", "unregister")), draw.one(SERVICES))
     if kind < 235:
@@ -183,8 +185,13 @@ class Scene:
             if chunk:
                 self.one(number).send_bytes(chunk)
 
-    def do_answer(self, forms: list[bytes]) -> None:
-        """Each client replies to every request that it was given, in one chunk."""
+    def do_say_apart(self, number: int, said: list[bytes]) -> None:
+        """Each in a chunk of its own: the compiled module reads those after a plain one, if connections have turns."""
+        for each in said:
+            self.one(number).send_bytes(each)
+
+    def do_answer(self, forms: list[bytes], apart: bool = False) -> None:
+        """Each client replies to every request that it was given, in one chunk or in one for each."""
         for client, asked in zip(self.clients, self.asked, strict=True):
             replies = []
             for place, obj in enumerate(asked):
@@ -193,7 +200,8 @@ class Scene:
                 form = b'{"event":"services/reply","in-reply-to":%(id)b' + forms[place % len(forms)] + b"}\0"
                 replies.append(form % about)
             asked.clear()
-            client.send_bytes(b"".join(replies))
+            for chunk in replies if apart else (b"".join(replies),):
+                client.send_bytes(chunk)
 
     def do_leave(self, number: int) -> None:
         self.one(number).close()

@@ -274,6 +274,18 @@ def test_a_requester_gives_up_only_its_own_answered_requests():
     assert bench.requests.given("tv", mine.provider_id) is mine
 
 
+def test_requests_that_are_too_old_count_no_more():
+    bench = Bench(most_of_one=2)
+    for whom in (Targets(session="tv"), Targets(kind=KIND)):
+        for number in range(2):
+            bench.ask("ann", number, whom)
+        assert not bench.may_ask("ann", 2, whom)
+        bench.seconds.now += MAX_AGE + 1
+        assert bench.may_ask("ann", 2, whom)
+        assert len(bench.requests) == 1
+        bench.seconds.now += MAX_AGE + 1
+
+
 def test_a_requester_at_its_limit_can_repeat_a_request():
     bench = Bench(most_of_one=1)
     everybody = Targets(kind=KIND)

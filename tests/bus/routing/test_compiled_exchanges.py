@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,6 +14,8 @@ from bussrv.bus.routing.object_ids import ObjectIds
 from bussrv.compiled import SPEEDUPS
 from bussrv.wire.forwarded import route_ending, with_route
 from bussrv.wire.objects import MAX_METADATA, MAX_NESTING, MAX_PAYLOAD, NUL, BusObject, ObjectReader, encode
+from tests.bus.routing.test_batch import InTurns
+from tests.formats.network import Member, drain
 
 pytestmark = pytest.mark.skipif(SPEEDUPS is None, reason="the compiled module is not there, or is switched off")
 
@@ -95,3 +98,97 @@ def test_plain_ones_are_taken() -> None:
     taken = SPEEDUPS.exchanges(sender, (request + reply) * 100, 0)
     assert len(taken) == 128
     assert taken[-1][-1] == 64 * len(request + reply)
+
+
+class Exchanging:
+    """Clients that ask, and providers of one service, at a server whose connections have turns.
+
+    Each client has asked each provider already. So whatever is plain comes to the compiled module from now on.
+    """
+
+    def __init__(self, askers: int, providers: int) -> None:
+        self.network = InTurns()
+        self.askers = [self.network.member(subscriptions=["@services/reply"]) for _ in range(askers)]
+        self.providers = [self.network.member(subscriptions=["@services/request"]) for _ in range(providers)]
+        for each in self.providers:
+            each.send({"event": "services/register", "name": "tv"})
+        for each in self.askers:
+            for number in range(providers):
+                self.say(each, "request", id=f"{each.routing_id} {number}", name="tv")
+        self.answer()
+        drain(self.askers)
+
+    def say(self, who: Member, what: str, **fields: Any) -> None:
+        fields = {key.replace("_", "-"): value for key, value in fields.items()}
+        who.connection.send_bytes(encode({"event": f"services/{what}", **fields}))
+        self.network.reactor.advance(0)
+
+    def asked(self) -> list[list[dict[str, Any]]]:
+        """What each provider was asked since the last time: the asker and its id, as a reply says them."""
+        heads = [[head for head in each.heads() if head["event"] == "services/request"] for each in self.providers]
+        return [[{"to": head["route"][0], "in_reply_to": head["id"]} for head in each] for each in heads]
+
+    def answer(self) -> list[int]:
+        """Each provider replies to all that it was asked. :returns: how many that was."""
+        asked = self.asked()
+        for provider, each in zip(self.providers, asked, strict=True):
+            for about in each:
+                self.say(provider, "reply", **about)
+        return [len(each) for each in asked]
+
+    def only_compiled(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(self.network.bus._batches, "route_batch", None)
+
+
+def test_providers_take_turns_and_each_asker_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    scene = Exchanging(askers=2, providers=3)
+    scene.only_compiled(monkeypatch)
+    for number in range(6):
+        for asker, who in enumerate(scene.askers):
+            scene.say(who, "request", id=f"{asker} {number}", name="tv")
+    assert scene.answer() == [4, 4, 4]
+    for asker, who in enumerate(scene.askers):
+        replied = [head["in-reply-to"] for head in who.heads()]
+        assert sorted(replied) == [f"{asker} {number}" for number in range(6)]
+
+
+def test_only_the_asker_is_given_a_reply() -> None:
+    scene = Exchanging(askers=2, providers=1)
+    (first, second), (provider,) = scene.askers, scene.providers
+    scene.say(first, "request", id="a", name="tv")
+    scene.say(provider, "reply", in_reply_to="a", to=second.routing_id)
+    assert (first.heads(), second.heads()) == ([], [])
+    scene.say(provider, "reply", in_reply_to="b", to=first.routing_id)
+    scene.say(provider, "reply", in_reply_to="a", to=first.routing_id)
+    assert ([head["in-reply-to"] for head in first.heads()], second.heads()) == (["a"], [])
+
+
+def test_an_id_that_a_provider_knows_is_another_one_for_it() -> None:
+    scene = Exchanging(askers=2, providers=1)
+    for who in scene.askers:
+        scene.say(who, "request", id="a", name="tv")
+    ((first, second),) = scene.asked()
+    assert first["in_reply_to"] == "a" != second["in_reply_to"]
+    for about in (second, first):
+        scene.say(scene.providers[0], "reply", **about)
+    assert [[head["in-reply-to"] for head in who.heads()] for who in scene.askers] == [["a"], ["a"]]
+
+
+def test_who_provides_no_more_merely_observes() -> None:
+    scene = Exchanging(askers=1, providers=2)
+    scene.say(scene.providers[0], "unregister", name="tv")
+    drain(scene.providers)
+    for number in range(4):
+        scene.say(scene.askers[0], "request", id=f"{number}", name="tv")
+    assert scene.answer() == [4, 4]
+    assert len(scene.askers[0].heads()) == 4
+    assert scene.network.bus.counters["no-such-request"] == 4
+
+
+def test_a_late_reply_comes_to_nobody() -> None:
+    scene = Exchanging(askers=1, providers=1)
+    scene.say(scene.askers[0], "request", id="a", name="tv")
+    scene.network.reactor.advance(scene.network.bus.settings.request_timeout + 1)
+    assert scene.answer() == [1]
+    assert scene.askers[0].heads() == []
+    assert scene.network.bus.counters["no-such-request"] == 1
