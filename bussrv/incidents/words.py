@@ -23,6 +23,12 @@ NEXT = {
 }
 """What to do, by kind."""
 
+OVER = "that is over"
+"""Is said of a condition that does not last, since the sentence about it is one of the time when it did."""
+
+CLOCK_SET = ("trouble", "clock")
+"""The condition that lasts for no time."""
+
 KINDS = (*NEXT, "trouble")
 """Every kind of a running server, as :func:`kind_of` says it."""
 
@@ -94,6 +100,7 @@ def what_happened(incident: Incident) -> str:
     """The numbers."""
     number, others = incident.number, incident.others
     storm = f"{many(others, 'session')} in a reconnect storm" if others else ""
+    over = "" if incident.lasts else OVER
     return {
         "guessing": f"{many(number, 'failed login')} from {many(others, 'address', 'addresses')}",
         "address": ", ".join(filter(None, (_refusals(incident) if number else "", storm))),
@@ -107,8 +114,8 @@ def what_happened(incident: Incident) -> str:
         + ("not cosigned since" if incident.lasts else "cosigned again")
         + (f": {incident.detail}" if incident.detail else ""),
         "link": _link(incident),
-        "clock": "; ".join(filter(None, (incident.detail, "" if incident.lasts else "no longer"))),
-        "trouble": incident.detail or "",
+        "clock": _said(incident.detail, over),
+        "trouble": _said(incident.detail, "" if (incident.what, incident.subject) == CLOCK_SET else over),
     }.get(incident.what, "")
 
 
@@ -121,7 +128,12 @@ def _refusals(incident: Incident) -> str:
 def _link(incident: Incident) -> str:
     times = f"{many(incident.number, 'loss', 'losses')}" if incident.number > 1 else ""
     objects = f"at least {many(incident.others, 'object')} lost" if incident.others else ""
-    return "; ".join(filter(None, (incident.detail, times, objects)))
+    over = OVER if incident.number and not incident.lasts else ""
+    return _said(incident.detail, times, objects, over)
+
+
+def _said(*parts: str | None) -> str:
+    return "; ".join(filter(None, parts))
 
 
 def what_to_do(incident: Incident) -> str:
