@@ -235,7 +235,7 @@ class Fanout:
 
     def add(self, group: Group, delivery: Delivery, except_for: str | None = None) -> None:
         """Give ``delivery`` to every member of ``group``, except the session ``except_for``."""
-        frame = self._frame(group, delivery)
+        frame = self.frame(group, delivery)
         if frame is not None:
             self.open(group, except_for)
             group.pending.append(frame)
@@ -262,8 +262,17 @@ class Fanout:
             group.pending.append(piece)
             group.has_unmade = True
 
+    def add_piece(self, group: Group, piece: Callable[[Group], Sequence[bytes]]) -> None:
+        """Have ``piece`` called when a group without members is sent to, unless it has one already."""
+        if self.is_behind and group in self._waits:
+            self.put_off += 1
+        if not group.pending:
+            self.collected[group] = None
+            group.pending.append(piece)
+            group.has_unmade = True
+
     def _frames(self, delivery: Delivery, group: Group) -> Sequence[bytes]:
-        frame = self._frame(group, delivery)
+        frame = self.frame(group, delivery)
         return () if frame is None else (frame,)
 
     def _made_by(self, make: Callable[[Group], Sequence[bytes]], group: Group) -> Sequence[bytes]:
@@ -300,7 +309,7 @@ class Fanout:
 
     def add_for_others(self, group: Group, delivery: Delivery, session_id: str) -> None:
         """As :meth:`add`, with an exception that is another session each time."""
-        frame = self._frame(group, delivery)
+        frame = self.frame(group, delivery)
         if frame is not None:
             self.open(group, None)
             _leave_out(group, session_id)
@@ -311,7 +320,7 @@ class Fanout:
 
         :returns: whether the encoding can carry it.
         """
-        frame = self._frame(group, delivery)
+        frame = self.frame(group, delivery)
         if frame is not None:
             self.add_frame_for_one(group, session_id, frame)
         return frame is not None
@@ -325,7 +334,7 @@ class Fanout:
                 overrides = group.overrides[session_id] = []
             overrides.append(MemberOverride(place, frame, place))
 
-    def _frame(self, group: Group, delivery: Delivery) -> bytes | None:
+    def frame(self, group: Group, delivery: Delivery) -> bytes | None:
         """The frame in the encoding of a group; ``None`` if it cannot carry it, or failed.
 
         The encoding may be a plugin's, so a failure is not the publisher's fault.

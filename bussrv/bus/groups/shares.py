@@ -2,20 +2,27 @@
 
 Source: MQTT 5.0, section 4.8.2. A session that has several gets a publication once for each that chooses it, besides
 what its other subscriptions bring. A durable session without a client is given one if no other session can be.
+
+A session is chosen when what was collected is sent: in slices, if there are many shared subscriptions. Each of them is
+a group of the fan-out for that, and brings its publications in their order.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from functools import partial
 from itertools import chain
 from typing import NamedTuple
 
-from bussrv.bus.groups.fanout import Fanout, Group
+from msgspec import Struct, field
+
+from bussrv.bus.groups.fanout import NO_FRAMES, Fanout, Group
 from bussrv.bus.groups.frames import Delivery
 from bussrv.bus.interest.pattern_index import PatternMap
 from bussrv.bus.interest.total import TotalInterest
 from bussrv.bus.interfaces import IEncoding, IFilteringLink
+from bussrv.memory.bundle import Bundle
 from bussrv.policy.permissions.permissions import Permissions
 from bussrv.service_patterns import filter_of
 
@@ -30,8 +37,17 @@ class Sharer(NamedTuple):
     link: IFilteringLink
 
 
-Sharing = OrderedDict[str, Sharer]
-"""The sessions that share a filter, the next one first."""
+class Sharing(Struct, eq=False):
+    """The sessions that share a filter.
+
+    :ivar sharers: the next one first.
+    :ivar waiting: what was collected for them.
+    :ivar group: what the fan-out knows them by.
+    """
+
+    sharers: OrderedDict[str, Sharer] = field(default_factory=OrderedDict)
+    waiting: list[Delivery] = []
+    group: Group = field(default_factory=lambda: Group(NO_FRAMES))
 
 
 class Shares:
@@ -58,20 +74,21 @@ class Shares:
         self.remove(wanted, session_id)
         sharing = self._sharing.get(wanted)
         if sharing is None:
-            sharing = self._sharing[wanted] = OrderedDict()
+            sharing = self._sharing[wanted] = Sharing()
             self._add(wanted, sharing)
+        self._hand_out(sharing)
         group = Group(encoding, permissions=permissions)
-        sharing[session_id] = Sharer(group, link)
-        self._fanout.join(group, session_id, link)
+        group.links[session_id] = link
+        sharing.sharers[session_id] = Sharer(group, link)
 
     def remove(self, wanted: str, session_id: str) -> None:
         """A session shares a filter no more, if it did."""
-        sharing = self._sharing.get(wanted, OrderedDict())
-        sharer = sharing.pop(session_id, None)
-        if sharer is None:
+        sharing = self._sharing.get(wanted)
+        if sharing is None or session_id not in sharing.sharers:
             return
-        self._fanout.leave(sharer.group, session_id)
-        if not sharing:
+        self._hand_out(sharing)
+        del sharing.sharers[session_id]
+        if not sharing.sharers:
             self._forget(wanted)
 
     def _add(self, wanted: str, sharing: Sharing) -> None:
@@ -95,39 +112,49 @@ class Shares:
         return bool(self._sharing) and bool(self._on(service))
 
     def catch_up(self, wanted: str, session_id: str) -> None:
-        """Send a session what was collected for it."""
-        self._fanout.send_one(self._sharing[wanted][session_id].group, session_id)
+        """Send the sessions that share a filter what was collected for them."""
+        self._hand_out(self._sharing[wanted])
 
-    def give(self, service: str, delivery: Delivery) -> None:
-        """Give a publication to one session of each shared subscription that covers its service."""
+    def give(self, service: str, deliveries: Sequence[Delivery]) -> None:
+        """Give publications on a service to one session of each shared subscription that covers it."""
         for sharing in self._on(service):
-            away: list[str] = []
-            if not self._give_one(sharing, service, delivery, tuple(sharing), away):
-                self._give_one(sharing, service, delivery, away, None)
+            sharing.waiting += deliveries
+            self._fanout.add_piece(sharing.group, partial(self._made, sharing))
 
-    def _give_one(
-        self, sharing: Sharing, service: str, delivery: Delivery, in_turn: Sequence[str], away: list[str] | None
-    ) -> bool:
-        """Give a publication to the next session that can be given it. :returns: whether there is one.
+    def _made(self, sharing: Sharing, _: Group) -> Sequence[bytes]:
+        self._hand_out(sharing)
+        return ()
 
-        :param away: those whose clients are not there are put off, into this list; ``None``: they are not.
-        """
-        for session_id in in_turn:
-            group, link = sharing[session_id]
-            if away is not None and link.is_away:
-                away.append(session_id)
-                continue
-            sharing.move_to_end(session_id)
-            if group.permissions.may("watch", service) and self._given(group, delivery):
-                return True
-        return False
+    def _hand_out(self, sharing: Sharing) -> None:
+        """Send what was collected for those who share a filter to one of them each, in turn."""
+        waiting, sharing.waiting = sharing.waiting, []
+        chosen: dict[Sharer, list[bytes]] = {}
+        for each in waiting:
+            found = self._choose(sharing, each)
+            if found is not None:
+                chosen.setdefault(found[0], []).append(found[1])
+        for sharer, frames in chosen.items():
+            self._send(sharer, Bundle(frames))
 
-    def _given(self, group: Group, delivery: Delivery) -> bool:
-        """Give a publication to a session. :returns: ``False``: it cannot be given it."""
-        self._fanout.open(group, None)
-        before = len(group.pending)
-        self._fanout.add(group, delivery)
-        return len(group.pending) > before
+    def _send(self, sharer: Sharer, bundle: Bundle) -> None:
+        try:
+            sharer.link.send(bundle)
+        except Exception:
+            self._fanout.fail(sharer.group)  # The link is a plugin's, perhaps. The others are sent theirs.
+
+    def _choose(self, sharing: Sharing, delivery: Delivery) -> tuple[Sharer, bytes] | None:
+        """The next session that can be given a publication, and its frame; ``None``: no session can."""
+        publication, sharers = delivery.publication, sharing.sharers
+        assert publication is not None, "what is shared is a publication"
+        present = [each for each in sharers if not sharers[each].link.is_away]
+        for session_id in chain(present, [each for each in sharers if sharers[each].link.is_away]):
+            sharer = sharers[session_id]
+            sharers.move_to_end(session_id)
+            if sharer.group.permissions.may("watch", publication.service):
+                frame = self._fanout.frame(sharer.group, delivery)
+                if frame is not None:
+                    return sharer, frame
+        return None
 
     def _on(self, service: str) -> tuple[Sharing, ...]:
         if not self._sharing:

@@ -94,7 +94,7 @@ class Publisher:
         self._traffic.add(publication.service, 1, len(publication.payload))
         self._fanout.add_to_all(self._receivers.subscribed_to(publication.service), delivery)
         if self._shares:
-            self._shares.give(publication.service, delivery)
+            self._shares.give(publication.service, [delivery])
 
     def publish_many(self, publications: Sequence[Publication]) -> None:
         """Give subscribers publications that differ in nothing but their payloads."""
@@ -102,8 +102,7 @@ class Publisher:
         self._traffic.add(service, len(payloads), self._last_values.put_batch(service, payloads, publications[-1]))
         self._fanout.add_made(self._receivers.subscribed_to(service), partial(_encoded, publications, payloads))
         if self._shares:
-            for each in publications:
-                self._shares.give(service, Delivery(b"", each.payload, each))
+            self._shares.give(service, [Delivery(b"", each.payload, each) for each in publications])
 
     def flush_publications(self) -> None:
         """Give subscribers the collected publications, at the end of a batch."""

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis.stateful import initialize, rule
-from hypothesis.strategies import integers
+from hypothesis.strategies import integers, just, lists, one_of, sampled_from, tuples
 
 from bussrv.bus.groups import fanout
 from bussrv.formats.mqtt import publishing
 from bussrv.spool.entries import AppendToAll, Change
 from bussrv.turns.slices import Work
+from bussrv.values import OCTET_STREAM, Publication
 from bussrv.wire.mqtt.packets import (
     VERSION_5,
     Packet,
@@ -21,6 +23,8 @@ from bussrv.wire.mqtt.packets import (
     Puback,
     Publish,
     Pubrec,
+    Subscribe,
+    Unsubscribe,
     WantedFilter,
 )
 from bussrv.wire.mqtt.writer import encode
@@ -221,3 +225,73 @@ def test_whoever_cannot_be_sent_anything_ends_alone(monkeypatch: pytest.MonkeyPa
     assert [len(peer.messages()) for peer in peers] == [1, 1, 0, 1, 1, 1]
     assert [peer.is_open for peer in peers] == [True, True, False, True, True, True]
     assert network.bus.counters["internal-error"] == 1
+
+
+GROUPS, SHARERS = 3, 2
+
+
+def change(peer: MqttPeer, what: str, wanted: str) -> None:
+    if what == "shares":
+        peer.send(Subscribe(1, (WantedFilter(wanted),)))
+    elif what == "leaves":
+        peer.send(Unsubscribe(1, (wanted,)))
+    else:
+        peer.connection.close()
+
+
+changes = one_of(
+    tuples(just("publish"), integers(1, 3)),
+    tuples(just("slice"), integers(1, 3)),
+    tuples(sampled_from(["shares", "shares", "leaves", "goes"]), integers(0, GROUPS * SHARERS - 1)),
+)
+
+
+@given(lists(changes, max_size=25))
+def test_many_shared_subscriptions_choose_in_slices(steps: list[tuple[str, int]]) -> None:
+    """Each publication goes to one session of each, in order, whoever comes and goes meanwhile."""
+    network, slices = Network(), Steps()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(fanout, "MANY", 1)
+        patched.setattr(network.bus._fanout, "_slices", slices)
+        peers = [MqttPeer(network, f"c{each}") for each in range(GROUPS * SHARERS)]
+        publisher = MqttPeer(network, "pub").session_id
+        sharing: list[list[MqttPeer]] = [[] for _ in range(GROUPS)]
+        expected: list[list[bytes]] = [[] for _ in range(GROUPS)]
+        count = 0
+        for what, number in [*(("shares", each) for each in range(GROUPS)), *steps]:
+            peer, group = peers[number], number % GROUPS
+            if what == "publish":
+                payloads = [b"%02d" % (count + each) for each in range(number)]
+                count += number
+                network.bus.publish_many(publisher, [Publication("tv", OCTET_STREAM, each) for each in payloads])
+                network.bus.flush()
+                for each in range(GROUPS):
+                    expected[each] += payloads if sharing[each] else []
+            elif what == "slice":
+                for _ in range(number):
+                    slices.step()
+            elif peer.is_open and (what == "shares") is (peer not in sharing[group]):
+                change(peer, what, f"$share/g{group}/tv")
+                (sharing[group].append if what == "shares" else sharing[group].remove)(peer)
+        while network.bus.is_behind:
+            slices.step()
+        for group in range(GROUPS):
+            got = [[payload for _, payload in peer.messages()] for peer in peers[group::GROUPS]]
+            assert all(each == sorted(each) for each in got)
+            assert sorted(itertools.chain.from_iterable(got)) == expected[group]
+
+
+def test_the_last_who_shares_is_sent_what_was_collected(monkeypatch: pytest.MonkeyPatch) -> None:
+    network, steps = sliced(monkeypatch)
+    peers = [MqttPeer(network, f"c{each}") for each in range(6)]
+    for number, peer in enumerate(peers):
+        peer.subscribe(f"$share/g{number}/tv")
+    MqttPeer(network, "pub").publish("tv")
+    waiting = [peer for peer in peers if not peer.connection.transport.value()]
+    assert network.bus.is_behind
+    assert len(waiting) > 1
+    for number, peer in enumerate(peers):
+        change(peer, "leaves", f"$share/g{number}/tv")
+    while network.bus.is_behind:
+        steps.step()
+    assert [peer.messages() for peer in peers] == [[("tv", b"x")]] * len(peers)
