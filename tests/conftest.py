@@ -12,7 +12,7 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
 from importlib import import_module, metadata
@@ -100,20 +100,10 @@ WITH_BROWSER = frozenset(
 }
 """The modules with tests that use the one browser."""
 
-LONG = (
-    "tests/uplink/kafka/test_incoming.py",
-    "tests/packaging/test_wheel.py",
-    "tests/uplink/kafka/test_running.py",
-    "tests/attacks/test_a9_secrets.py",
-    "tests/testing/conformance/test_formats.py",
-    "tests/testing/conformance/test_broken.py",
-    "tests/docs/test_expose.py",
-    "tests/examples/test_stomp.py",
-    "tests/incidents/test_identities.py",
-    "tests/test_architecture.py",
-    "tests/journal/test_verify.py",
+LONG = frozenset(
+    {"tests/test_architecture.py", "tests/testing/conformance/test_formats.py", "tests/journal/test_verify.py"}
 )
-"""Further modules that take long by the clock, the longest first: begun last, they would be all that is left."""
+"""Further modules that take long: begun among the last, one of them would leave all other cores without work."""
 
 PROGRAMS = frozenset({"nats_server", "nats_cluster", "running_chromium"})
 """Fixtures that are processes."""
@@ -160,21 +150,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("spark")
         if "running_chromium" in fixtures and _module(item.nodeid) not in WITH_BROWSER:
             raise pytest.UsageError(f"{item.nodeid} uses the browser: name its module in WITH_BROWSER")
-    place = _places(items)
-    items.sort(key=lambda item: place[_module(item.nodeid)])
-
-
-def _places(items: Sequence[pytest.Item]) -> dict[str, tuple[int, float]]:
-    """When each module begins. Those with Spark take longest, then those with the browser, then :data:`LONG`. Of the
-    others, some wait for processes and clocks, and some compute: both are spread over the whole time, so that cores and
-    clocks are used at once, and the last ones leave no core without work."""
+    # Those with Spark take longest, then those with the browser. Those with processes wait for them and for clocks:
+    # others compute meanwhile, and the last ones, which are short, leave no core without work.
     waiting = {_module(item.nodeid) for item in items if item.get_closest_marker("processes")}
-    modules = dict.fromkeys(_module(item.nodeid) for item in items)
-    kinds = [[each for each in modules if (each in waiting) is waits] for waits in (True, False)]
-    places = {each: (len(LONG), number / len(kind)) for kind in kinds for number, each in enumerate(kind)}
-    places |= {each: (number, 0.0) for number, each in enumerate(LONG)}
-    places |= dict.fromkeys(WITH_BROWSER, (-1, 0.0)) | dict.fromkeys(WITH_SPARK, (-2, 0.0))
-    return places
+    items.sort(
+        key=lambda item: [_module(item.nodeid) not in some for some in (WITH_SPARK, WITH_BROWSER, LONG, waiting)]
+    )
 
 
 def _module(nodeid: str) -> str:
@@ -208,10 +189,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         return (yield)
 
 
-ONE_BY_ONE = (
-    "tests/fuzz/test_corpora.py::test_a_minute_more[",
-    "tests/testing/conformance/test_formats.py::",
-)
+ONE_BY_ONE = "tests/fuzz/test_corpora.py::test_a_minute_more["
 """Tests of which each takes so long that no process should have them all."""
 
 

@@ -171,6 +171,7 @@ def test_a_format_of_ones_own_is_served_without_an_installation() -> None:
         assert [each.payload for each in events.take() if isinstance(each, Message)] == [b"open"]
 
 
+@pytest.mark.dear
 def test_linked_servers_crash_link_again_and_pass_the_audit(tmp_path: Path) -> None:
     hall = MemoryServer({"objects": 7890, "link-allow": ["127.0.0.1"]})
     cellar = MemoryServer({"server-id": "cellar", "link": ["tcp:hall:7890"]}, beside=hall)

@@ -144,6 +144,7 @@ def test_the_busiest_hundred_of_thirty_days_of_hours_are_kept() -> None:
     assert size < 4 << 20
 
 
+@pytest.mark.dear
 def test_where_names_take_the_room_old_hours_have_fewer_rows() -> None:
     """All are others each hour: so many days of a hundred do not fit. The first days have fewer, the last ones all."""
     rows = kept(filled(1_000_000, MOST_ROWS, client, 2, hours := 6 * 24))

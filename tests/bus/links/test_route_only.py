@@ -4,6 +4,7 @@ from collections import Counter
 from itertools import combinations, product
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -61,6 +62,7 @@ def graphs(names: str) -> list[Edges]:
     return [edges for edges in chosen if is_connected(names, edges)]
 
 
+@pytest.mark.dear
 @each_row("names", ["ab", "abc", "abcd"])
 def test_in_every_small_graph_nothing_is_doubled_or_lost(names: str) -> None:
     for edges in graphs(names) if len(names) < 4 else sample(graphs(names)):

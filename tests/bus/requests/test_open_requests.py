@@ -333,6 +333,7 @@ def test_long_ids_and_many_addresses_count_as_more():
     assert len(bench.requests) < 1000
 
 
+@pytest.mark.dear
 def test_the_end_of_one_who_was_asked_much_keeps_nobody_waiting():
     bench = Bench(most=200_000, most_of_one=100_000)
     for number in range(50_000):

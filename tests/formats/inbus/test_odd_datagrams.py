@@ -15,7 +15,7 @@ from tests.formats.inbus.odd_datagrams import ROWS, SERVER, SOURCE, Row, datagra
 from tests.formats.network import Network, drain
 from tests.tables import check_each
 
-FLOOD = 100
+FLOOD = STRANGER_BURST + 10
 MAX_KEPT = 1 << 20
 
 NAMED = [(row.name, row) for row in ROWS]
