@@ -551,7 +551,8 @@ class MemberProtocol(StreamProtocol):
 
         A service of the server itself replies with its snapshot.
         """
-        name: Any = obj.fields().get("name", obj.fields().get("service"))
+        fields = obj.fields()
+        name: Any = fields.get("name", fields.get("service"))
         hosted_type = self.bus.hosted_type(name) if obj.head.to is None else None
         # Without the permission, the request is judged as any other.
         if hosted_type is not None and self.permissions().may("request", name):
