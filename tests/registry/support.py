@@ -61,6 +61,11 @@ class Bench:
     def state(self):
         return self.registry.state
 
+    @property
+    def planned(self):
+        """What is kept of changes that are on their way."""
+        return {name: kept for name, kept in vars(self.registry._planned).items() if name != "state" and kept}
+
     def take_short_way(self, is_taken):
         """Whether usual changes of services are made in the short way from now on."""
         self.registry._service_changes = self._short_way if is_taken else NoShortWay()

@@ -209,6 +209,7 @@ CHANGES = {
         {"event": "routing/subscribe", "receive_mode": "events_only"}
     ),
     "a member leaves": lambda world: world.members[1].connection.close(),
+    "a member that provides nothing leaves": lambda world: world.members[2].connection.close(),
     "permissions": judge,
     "a service is registered": lambda world: world.members[0].send({"event": "services/register", "name": "lamp"}),
     "a service is unregistered": lambda world: world.members[1].send({"event": "services/unregister", "name": "tv"}),
@@ -224,7 +225,8 @@ CHANGES = {
 
 @each_row("change", CHANGES)
 def test_a_change_of_who_gets_an_object_begins_a_generation(change):
-    world = World([({}, [], False), ({"receive": "no_echo"}, ["tv"], False)], (["*"], True))
+    members = [({}, [], False), ({"receive": "no_echo"}, ["tv"], False), ({"receive": "events_only"}, [], False)]
+    world = World(members, (["*"], True))
     planned = [world.plan(0, fields) for fields in PLANNED]
     before = world.audience.generation
     CHANGES[change](world)

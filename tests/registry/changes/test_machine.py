@@ -417,6 +417,7 @@ class RegistryMachine(RuleBasedStateMachine):
     def the_registry_is_the_fold_of_the_journal(self):
         if self.mode != "held":
             assert self.pending == []
+            assert self.bench.planned == {}
             state = self.bench.state.copy()
             for session_id in self.unwritten():
                 state.sessions.pop(session_id, None)

@@ -36,6 +36,7 @@ def test_what_is_over_overtakes_what_was_asked_about_it(bench, asked, lose, reas
     bench.journal.fail(None)
     assert outcomes == [["journal-unavailable" if fails else reason]] * len(asked)
     assert other == ["journal-unavailable" if fails else None]
+    assert bench.planned == {}
     assert bench.state == fold(bench.journal.records) == bench.watcher.view
     assert [event for event in bench.watcher.told[len(told) :] if event.service == "tv"] == []
     # It can be asked for anew.
@@ -52,6 +53,7 @@ def test_a_service_being_registered_while_its_session_closes(bench):
     bench.journal.release()
     assert bench.names() == ["session.opened", "service.registered", "service.unregistered", "session.closed"]
     assert bench.watcher.names() == ["session.opened", "session.closed"]
+    assert bench.planned == {}
 
 
 @pytest.mark.parametrize("fails", [False, True])

@@ -122,6 +122,24 @@ def test_a_change_that_is_refused_ends_those_that_follow_it(bench, monkeypatch):
     assert len(bench.state.services) == 2
 
 
+def test_the_end_of_a_session_ends_changes_that_follow(bench, monkeypatch):
+    """An observer of the first change ends the session, before the second one begins."""
+    monkeypatch.setattr(module, "MOST_TOGETHER", 1)
+    session_id = bench.open()
+    for service in ("tv", "radio"):
+        bench.registry.register_service(session_id, service)
+    told = bench.watcher.registry_changed
+
+    def ends(stamped):
+        told(stamped)
+        if bench.watcher.names()[-1] == "service.unregistered":
+            close(bench, session_id)
+
+    monkeypatch.setattr(bench.watcher, "registry_changed", ends)
+    assert unregister_all(bench, session_id) == ["session-closed"]
+    assert bench.state.services == {}
+
+
 # Checks see what is on its way.
 
 
