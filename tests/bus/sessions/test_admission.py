@@ -36,6 +36,14 @@ def test_other_addresses_have_their_own_share() -> None:
     assert not network.connect("spp", "10.0.0.9").is_open
 
 
+def test_nothing_is_kept_of_addresses_that_have_left() -> None:
+    network = Network()
+    for number in range(3):
+        network.connect("objects", f"10.0.1.{number}").close()
+    counted = network.bus._admission._connections
+    assert (counted._keys, counted._by_key) == ({}, {})
+
+
 def test_an_address_opens_only_so_many_sessions_a_second() -> None:
     network = Network(max_connects=1, max_connects_burst=3)
     opened = [network.connect("business").is_open for _ in range(5)]

@@ -45,6 +45,10 @@ def test_what_waits_is_served_and_nothing_is_while_there_is_work() -> None:
         assert not after(state) & {*SERVES, State.SERVING_ALONE}
 
 
+def test_of_a_session_that_is_cut_or_has_ended_nothing_is_served() -> None:
+    assert reached(State.CUT) == {State.CUT, State.CUT_BUSY, *ENDS}
+
+
 def test_input_of_the_last_kind_stays_so_until_all_is_served() -> None:
     last = {State.WAITING_LAST, State.SERVING_LAST, State.BUSY_LAST}
     for state in last:

@@ -109,6 +109,44 @@ def test_what_was_taken_no_longer_counts_as_waiting() -> None:
     assert slow.connection.is_open
 
 
+def filling(network: Network) -> Member:
+    """A member whose transport is full after each piece that it is given."""
+    member = network.member()
+    transport, link = member.connection.transport, member.connection.protocol.link
+    write = transport.write
+    transport.write = lambda data: (write(data), link.pauseProducing())
+    return member
+
+
+def test_what_is_sent_while_the_transport_is_full_waits() -> None:
+    network = Network()
+    sender, slow = network.member(receive_mode="none"), filling(network)
+    link = slow.connection.protocol.link
+    link.pauseProducing()
+    sender.send({"type": "a/b", "n": 0})
+    for number in range(3):
+        link.resumeProducing()
+        sender.send({"type": "a/b", "n": number + 1})
+        assert [fields["n"] for fields in slow.heads() if "n" in fields] == [number]
+        assert link.waiting > 0
+
+
+def test_the_chunk_that_is_being_sent_does_not_count_as_waiting() -> None:
+    network = Network(max_outbound=1000)
+    sender, slow = network.member(receive_mode="none"), filling(network)
+    slow.connection.protocol.link.resumeProducing()
+    sender.send({"type": "a/b"}, b"x" * 100_000)
+    sender.send({"type": "a/b"}, b"x" * 100)
+    network.reactor.advance(0)
+    assert slow.connection.protocol.link.waiting > 50_000
+    sender.send({"type": "a/b"}, b"x" * 100)
+    network.reactor.advance(0)
+    assert network.bus.counters["slow-consumer"] == 0
+    sender.send({"type": "a/b"}, b"x" * 1000)
+    network.reactor.advance(0)
+    assert network.bus.counters["slow-consumer"] == 1
+
+
 def test_the_end_of_a_slow_client_comes_after_what_others_got() -> None:
     network = Network(max_outbound=500)
     slow, fast = stalled(network), network.member()
