@@ -44,7 +44,10 @@ def journals(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     write_long_journal(long, events=600, server="house", faults=tuple(KINDS), rotation=Rotation(bytes=8000))
     said = [("w/1", "422"), ("w/1", None), ("w/2", "away")]
     cosigned = write_journal(root / "cosigned", records("cosigned", [("witness", *each) for each in said]))
-    return [*found, long, cosigned]
+    clocks = [("attic", -3_000_000, 10), ("attic", 0, 0), ("barn", 2_500_000, 30), ("attic", 2_500_000, 30)]
+    steps = [*(("clock", *each) for each in clocks), ("link", "barn", "connection-lost", 30), ("forget", "barn")]
+    apart = write_journal(root / "apart", records("apart", steps))
+    return [*found, long, cosigned, apart]
 
 
 def test_any_division_into_stripes_gives_the_same_tables(journals: list[Path], tmp_path: Path) -> None:
