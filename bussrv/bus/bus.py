@@ -147,12 +147,12 @@ class Bus:
         self.retained = Retained(settings, self.counters, self._last_values)
         self.queued: dict[str, Callable[[], int]] = {}
         self._origins = Origins(registry, self.access, server_id)
-        self._flush_schedule = turns = FlushSchedule(fanout, reactor)
-        self.delivery, self.totals, self.flush_soon = turns.delivery, Totals(), turns.read
-        self.poll_ends, self.back_pressure, self.caught_up = turns.poll_ends, turns.back_pressure, fanout.caught_up
-        self._hosted = HostedSubscribers(shared, receivers, fanout, turns.wait)
-        self._gaps = Gaps(shared, fanout=fanout, receivers=receivers, wake=turns.wait)
-        self.own_topics = OwnTopics(shared, receivers, fanout, turns.wait)
+        self._flush_schedule = flushes = FlushSchedule(fanout, reactor)
+        self.delivery, self.totals, self.flush_soon = flushes.delivery, Totals(), flushes.flush_soon
+        self.poll_ends, self.back_pressure, self.caught_up = flushes.poll_ends, flushes.back_pressure, fanout.caught_up
+        self._hosted = HostedSubscribers(shared, receivers, fanout, flushes.wait)
+        self._gaps = Gaps(shared, fanout=fanout, receivers=receivers, wake=flushes.wait)
+        self.own_topics = OwnTopics(shared, receivers, fanout, flushes.wait)
         self._reports: dict[str, Callable[[], object]] = {}
         self._rights = rights = SendRights(registry, self.access, self.counters)
         self.uses = Uses(registry)

@@ -66,7 +66,7 @@ class FlushSchedule:
         if self._is_put_off:
             self._send_for_all()
 
-    def read(self, session_id: str, size: int, since: float = NEVER) -> float:
+    def flush_soon(self, session_id: str, size: int, since: float = NEVER) -> float:
         """A chunk of ``size`` bytes of a session was routed; its frames are collected.
 
         :param since: when it arrived, in seconds of the reactor.
@@ -93,7 +93,7 @@ class FlushSchedule:
     def send(self, since: float = NEVER) -> None:
         """Send collected frames now.
 
-        :param since: see :meth:`read`.
+        :param since: see :meth:`flush_soon`.
         """
         self._since = min(since, self._since)
         self._send()

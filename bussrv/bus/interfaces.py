@@ -405,7 +405,7 @@ class ISending(Interface):
     def flush_soon(session_id: str, size: int, since: float = NEVER) -> float:
         """Send the collected frames of a chunk of ``size`` bytes: once a reactor turn, if several sessions send.
 
-        :returns: see :meth:`bussrv.bus.flush_schedule.FlushSchedule.read`.
+        :returns: see :meth:`bussrv.bus.flush_schedule.FlushSchedule.flush_soon`.
         """
 
     def poll_begins() -> None:
