@@ -146,36 +146,50 @@ class MqttReader(StreamReader[Packet]):
         if whole is None:
             return packets
         data, first = whole
-        begin, length, max_packet, is_5 = first, len(data), self._max_packet, version == VERSION_5
+        begin, length, is_5, alike, size = first, len(data), version == VERSION_5, b"", 0
+        number, qos, retain, dup, topic = 0, 0, False, False, ""
         try:
             while begin < length and len(packets) < LONGEST_BATCH:
-                head, size, start = data[begin], data[begin + 1], begin + 2
-                if size >= 0x80:
-                    more, start = data[start], start + 1
-                    if not 0 < more < 0x80:
+                # Most packets begin as the one before: as long, and on the same topic.
+                if not (alike and data.startswith(alike, begin)):
+                    head = self._read_head(data, begin)
+                    if head is None:
                         break
-                    size += (more - 1) << 7
-                end = start + size
-                if head not in _PUBLISH or end > length or end - begin > max_packet:
-                    break
-                qos, retain, dup = _PUBLISH[head]
-                after = start + 2 + (data[start] << 8 | data[start + 1])
-                topic, number = data[start + 2 : after].decode(), 0
+                    alike, size, qos, retain, dup, topic = head
+                end, after = begin + size, begin + len(alike)
                 if qos:
                     number, after = data[after] << 8 | data[after + 1], after + 2
-                is_bad = not topic or "+" in topic or "#" in topic or "\0" in topic or (qos and not number)
-                if is_bad or after + is_5 > end:
+                if end > length or after + is_5 > end or (qos and not number):
                     break
                 if is_5 and data[after]:
                     properties, after = self._read_properties(Fields(data, begin, after, end))
                 else:
                     properties, after = NO_PROPERTIES, after + is_5
-                packets.append(Publish(topic, data[after:end], qos, retain, number, dup, properties))
+                packets.append(Publish(topic, data[after:end], qos, retain, number if qos else 0, dup, properties))
                 begin = end
         except (IndexError, UnicodeDecodeError, RemoteProtocolError):
             pass  # The packet is read again by read_event, which raises the exact error, or waits for more.
         self.buffer.skip(begin - first)
         return packets
+
+    def _read_head(self, data: bytes, begin: int) -> tuple[bytes, int, int, bool, bool, str] | None:
+        """A PUBLISH as far as its topic: the bytes until then, the size of the packet, QoS, RETAIN, DUP and the topic.
+
+        :returns: ``None``: it is no PUBLISH, or not a sound one.
+        """
+        head, size, start = data[begin], data[begin + 1], begin + 2
+        if size >= 0x80:
+            more, start = data[start], start + 1
+            if not 0 < more < 0x80:
+                return None
+            size += (more - 1) << 7
+        size += start - begin
+        if head not in _PUBLISH or size > self._max_packet:
+            return None
+        after = start + 2 + (data[start] << 8 | data[start + 1])
+        topic = data[start + 2 : after].decode()
+        is_bad = after > begin + size or not topic or "+" in topic or "#" in topic or "\0" in topic
+        return None if is_bad else (data[begin:after], size, *_PUBLISH[head], topic)
 
     def _read_properties(self, fields: Fields) -> tuple[Properties, int]:
         """The properties of a PUBLISH, and where they end."""

@@ -88,6 +88,17 @@ def test_pubacks_are_taken_in_runs(side, version, data):
 
 
 @given(versions, st.data())
+def test_messages_that_begin_alike_are_told_apart(version, data):
+    alike = data.draw(st.lists(publishes("client", version), min_size=1, max_size=2))
+    sent = data.draw(st.lists(st.sampled_from(alike), min_size=2, max_size=8))
+    stream = bytearray(b"".join(encode(each, version) for each in sent))
+    for _ in range(data.draw(st.integers(0, 2))):
+        place = data.draw(st.integers(0, len(stream) - 1))
+        stream[place : place + 1] = data.draw(st.sampled_from([b"", b"\0", b"#", b"\1\1", b"\xff"]))
+    read_every_way("client", version, bytes(stream), data)
+
+
+@given(versions, st.data())
 def test_connect_tells_the_version(version, data):
     sent = [data.draw(connects(version)), *data.draw(st.lists(PACKETS["client", version], max_size=3))]
     stream = b"".join(encode(each, version) for each in sent)
