@@ -36,7 +36,7 @@ def test_what_was_acknowledged_is_in_the_journal_after_kill_9(tmp_path):
     acknowledged = {}
     for number in range(KILLS):
         # A spread of moments; when exactly the signal arrives is up to the machine.
-        acknowledged.update(run_and_kill(tmp_path, f"boot{number}", after=1 + number * number * 7))
+        acknowledged.update(run_and_kill(tmp_path, f"boot{number}", after=2 + number * number * 7))
         lock = JournalLock(tmp_path)
         found = RegistryFold()
         recovered = recover(tmp_path, found)
