@@ -118,8 +118,13 @@ class MqttProtocol(StreamProtocol):
         link.make_outgoing = self._make_outgoing
         return link
 
+    def _receiver(self) -> MqttReceiver:
+        """The client as who is sent messages of QoS 1 and 2: most want none."""
+        form = Format(self.version, self.link.facts.max_packet)
+        return MqttReceiver(form, self._receive_maximum, self.link.send_numbered)
+
     def _make_outgoing(self) -> Outgoing:
-        return Outgoing(self._receiver, self.held_memory(self.link.discard))
+        return Outgoing(self._receiver(), self.held_memory(self.link.discard))
 
     def opened(self) -> None:
         """The client has to send CONNECT soon."""
@@ -246,8 +251,7 @@ class MqttProtocol(StreamProtocol):
         self._will, self._is_joined, properties = asked.will, True, asked.properties
         max_packet = properties.maximum_packet_size or LONGEST_PACKET
         self.link.facts, self.link.session_id = Client(asked.version, max_packet), self.session_id
-        form = Format(asked.version, max_packet)
-        self._receiver = MqttReceiver(form, properties.receive_maximum or LAST_ID, self.link.send_numbered)
+        self._receive_maximum = properties.receive_maximum or LAST_ID
         self.expect_input(asked.keep_alive * GRACE, "keep-alive-timeout", renewed=True)
         most, dropped = self.settings.mqtt_max_packet, 0 if durable is None else durable.dropped
         expiry, is_present = self._granted(asked), durable is not None and not durable.is_new
@@ -259,16 +263,16 @@ class MqttProtocol(StreamProtocol):
 
     def _go_on_as(self, durable: MqttSession, answer: packets.Connack) -> None:
         """Serve the durable session of the client from now on."""
-        link, version = durable.link, self.version
+        link, version, receiver = durable.link, self.version, self._receiver()
         self.durable, self.link.facts = durable, FACTS
         if durable.begun is not None:  # An empty one is false.
             self.begun = durable.begun
         self.continue_as(durable.id, link.traffic, "joined-session")
         self.link.send(Bundle([encode(answer, version)]))
-        link.connect(self.link, self._receiver)
+        link.connect(self.link, receiver)
         if version == VERSION_5:
             self.clients.durable.told_of_drops(durable)
-        link.queue.connect(self._receiver)
+        link.queue.connect(receiver)
 
     def has_left(self) -> Deferred[None]:
         """:returns: fires when the connection has no session any more, and wants none."""
@@ -298,7 +302,7 @@ class MqttProtocol(StreamProtocol):
         if packet.code >= ReasonCode.UNSPECIFIED_ERROR:
             self._done(PacketType.PUBREC, (packet.id,))
         elif messages is None:
-            self._receiver.release(packet.id, is_known=False)
+            self._receiver().release(packet.id, is_known=False)
         else:
             messages.received(packet.id)
 

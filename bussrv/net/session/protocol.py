@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import suppress
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, ClassVar, Protocol
 
 from twisted.internet.defer import Deferred
@@ -99,6 +99,7 @@ class StreamProtocol(TwistedProtocol):
         self.traffic = Traffic()
         self.input = Input(self, self.make_reader(), bus, reactor)
         self.identification = Identification(self, bus)
+        self._timers = Timers()
         self._ending = Ending(bus, reactor)
         self._ending.gone().addCallback(lambda _: self.factory.protocols.discard(self))
 
@@ -140,10 +141,6 @@ class StreamProtocol(TwistedProtocol):
         kind = self.LINK if type(self).personal is StreamProtocol.personal else PersonalLink
         return kind(self, self.encoding(), self._bus.settings.max_outbound, backlog, self._bus.streams.outflow)
 
-    @cached_property
-    def _timers(self) -> Timers:
-        return Timers(self.end, self.is_unserved, self.reactor, self._bus.counters)
-
     def expect_input(self, seconds: float, reason: str, *, renewed: bool = False) -> None:
         """Give the client so many seconds, after which its session ends for ``reason``; 0: it has any time.
 
@@ -151,8 +148,13 @@ class StreamProtocol(TwistedProtocol):
 
         :param renewed: whether the time begins anew with all that the client sends; see :meth:`heard`.
         """
-        self._timers.expect(seconds, reason)
+        self._timers.expect(self, seconds, reason)
         self._is_renewed = renewed and seconds > 0
+
+    def is_late(self, reason: str) -> None:
+        """The client did not send what was expected."""
+        self._bus.counters[reason] += 1
+        self.end(reason)
 
     def heard(self) -> None:
         """Called before each chunk while that renews the time of the client. Override it where not all bytes count."""
@@ -161,14 +163,11 @@ class StreamProtocol(TwistedProtocol):
 
     def repeat(self, seconds: float, call: Callable[[], object]) -> None:
         """Call now, and again and again after so many seconds, until the session is closed."""
-        self._timers.repeat(seconds, call)
+        self._timers.repeat(self, seconds, call)
 
     def end_timers(self) -> None:
         """The session is closed: nothing is expected any more, and nothing repeated."""
-        self._is_renewed = False
-        timers = vars(self).pop("_timers", None)
-        if timers is not None:
-            timers.end()
+        self._timers.end()
 
     def opened(self) -> None:
         """Called when the session is open. A client with a TLS certificate may have logged in by it already."""

@@ -2,65 +2,65 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from bussrv.net.transport.patience import Patience
 
 
+class TimedConnection(Protocol):
+    """The connection, as far as its timers need it."""
+
+    reactor: Any
+
+    def is_unserved(self) -> bool:
+        """Whether something that the client sent is still to be served: then the client is not late."""
+
+    def is_late(self, reason: str) -> None:
+        """The client did not send what was expected: its session ends for ``reason``."""
+
+
 class Timers:
-    """The timers.
+    """The timers. The connection is an argument: so the two need no collector to be freed."""
 
-    :param end: ends the session for a reason.
-    :param is_unserved: whether something that the client sent is still to be served: then the client is not late.
-    :param reactor: calls later.
-    :param counters: count the ends, by their reasons.
-    """
+    __slots__ = ("_calls", "_patience")
 
-    __slots__ = ("_calls", "_counters", "_end", "_is_unserved", "_patience", "_reactor")
-
-    def __init__(
-        self,
-        end: Callable[[str], object],
-        is_unserved: Callable[[], bool],
-        reactor: Any,
-        counters: Counter[str],
-    ) -> None:
-        self._end, self._is_unserved, self._reactor, self._counters = end, is_unserved, reactor, counters
+    def __init__(self) -> None:
         self._patience: Patience | None = None
-        self._calls: dict[int, Any] = {}
+        self._calls: list[Any] | None = None
 
-    def expect(self, seconds: float, reason: str) -> None:
+    def expect(self, connection: TimedConnection, seconds: float, reason: str) -> None:
         """Wait so many seconds for the client, then end the session for ``reason``; 0: wait for nothing."""
-        if self._patience is not None:
-            self._patience.end()
-        self._patience = (
-            Patience(seconds, partial(self._late, reason), self._is_unserved, self._reactor) if seconds else None
-        )
+        self._expect_nothing()
+        if seconds:
+            late = partial(connection.is_late, reason)
+            self._patience = Patience(seconds, late, connection.is_unserved, connection.reactor)
 
-    def _late(self, reason: str) -> None:
-        self._counters[reason] += 1
-        self._end(reason)
+    def _expect_nothing(self) -> None:
+        patience, self._patience = self._patience, None
+        if patience is not None:
+            patience.end()
 
     def renew(self) -> None:
         """Begin the wait anew."""
         if self._patience is not None:
             self._patience.renew()
 
-    def repeat(self, seconds: float, call: Callable[[], object]) -> None:
+    def repeat(self, connection: TimedConnection, seconds: float, call: Callable[[], object]) -> None:
         """Call now, and again and again."""
-        self._repeat(len(self._calls), seconds, call)
+        self._calls = self._calls or []
+        self._calls.append(None)
+        self._repeat(self._calls, len(self._calls) - 1, connection.reactor, seconds, call)
 
-    def _repeat(self, number: int, seconds: float, call: Callable[[], object]) -> None:
-        self._calls[number] = self._reactor.callLater(seconds, self._repeat, number, seconds, call)
+    def _repeat(self, calls: list[Any], place: int, reactor: Any, seconds: float, call: Callable[[], object]) -> None:
+        calls[place] = reactor.callLater(seconds, self._repeat, calls, place, reactor, seconds, call)
         call()
 
     def end(self) -> None:
         """The session is closed."""
-        self.expect(0, "")
-        calls, self._calls = self._calls, {}
-        for each in calls.values():
+        self._expect_nothing()
+        calls, self._calls = self._calls or [], None
+        for each in calls:
             if each.active():
                 each.cancel()
