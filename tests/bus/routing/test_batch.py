@@ -12,7 +12,8 @@ from bussrv.net.session.input import Input
 from bussrv.policy.permissions.permissions import EVERYTHING
 from bussrv.wire import spp
 from bussrv.wire.objects import MAX_ADDED, encode
-from tests.formats.network import Network
+from tests.formats.network import Network, drain
+from tests.tables import each_row
 
 SUBSCRIPTIONS = [
     {},
@@ -165,6 +166,20 @@ class InTurns(Network):
 def test_what_is_put_off_to_the_end_of_a_turn_comes_to_the_same(subscriptions, history, linked):
     expected = told(Network, subscriptions, history, linked, {})
     assert told(InTurns, subscriptions, history, linked, {}) == expected
+
+
+@each_row("is_compiled", [True, False])
+def test_several_who_send_in_one_turn_get_no_echo(is_compiled):
+    network = InTurns()
+    if not is_compiled:
+        network.bus.compiled_router.make = None
+    members = [network.member(receive_mode="no_echo") for _ in range(3)]
+    drain(members)
+    for turn in range(2):
+        for number, member in enumerate((*members, *members)):
+            member.connection.send_bytes(b'{"type":"a/b","id":"%d %d"}\0' % (turn, number))
+        got = [[head["id"] for head in member.heads()] for member in members]
+        assert got == [[f"{turn} {each}" for each in range(6) if each % 3 != number] for number in range(3)]
 
 
 ROUTES = [b'["ann","cellar"]', b'["ann","attic","cellar"]', b'["bob"]', b"[]", b'["hall"]', b'["ann", "cellar"]', b"7"]

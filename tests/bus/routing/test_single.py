@@ -3,7 +3,7 @@
 import pytest
 
 from tests.bus.harness import NO_ECHO, TEXT, member
-from tests.bus.links.fabric import provide, say
+from tests.bus.links.fabric import notify, provide, say
 from tests.formats.network import drain
 
 
@@ -40,6 +40,15 @@ def test_a_reply_finds_who_asked_and_only_that_one(harness):
     assert harness.bus.counters["no-such-request"] == 7
 
 
+def test_only_who_was_given_a_request_may_reply(harness):
+    """Of those that many requests go to: not who wants none, nor who came later."""
+    asking, given, deaf = member(harness, NO_ECHO), member(harness), member(harness, {"subscriptions": ["text/*"]})
+    asking.send({"event": "services/request", "id": 1, "name": "tv"})
+    late = member(harness)
+    reply = {"event": "services/reply", "in-reply-to": 1}
+    assert [each.send(reply) for each in (deaf, late, given)] == [0, 0, 1]
+
+
 def test_a_reply_goes_back_the_way_the_request_came(network, scene):
     member, attic, cellar = scene
     provide(attic, "ann", "tv")
@@ -52,6 +61,18 @@ def test_a_reply_goes_back_the_way_the_request_came(network, scene):
     assert (member.names(), attic.names(), cellar.names()) == (["services/reply"], [], [])
     say(attic, "ann", event="services/reply", in_reply_to=2)
     assert (member.names(), attic.names(), cellar.names()) == ([], [], ["services/reply"])
+
+
+def test_an_addressed_object_is_not_given_back(network, scene):
+    """Not even to the server that leads to its addressee, nor to one that it has passed."""
+    member, attic, cellar = scene
+    for server in (attic, cellar):
+        notify(server, f"far in {server.routing_id}")
+    drain(scene)
+    to = ["far in attic", "far in cellar", member.routing_id]
+    say(attic, "ann", type="a/b", to=to)
+    say(attic, "bob", "cellar", type="a/b", to=to)
+    assert [[head["route"][0] for head in each.heads()] for each in scene] == [["ann", "bob"], [], ["ann"]]
 
 
 def test_a_server_that_a_request_passed_before_cannot_answer_it(network, scene):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from twisted.internet.defer import Deferred
@@ -56,6 +57,27 @@ def test_input_of_the_last_kind_stays_so_until_all_is_served() -> None:
     assert {
         state for state in {*READS, *WAITS, *SERVES, *BUSY} if TRANSITIONS[InputEvent.LAST][state] not in last
     } == set()
+
+
+def test_the_clock_of_input_does_not_count_the_journal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor what a client does not send. How long input takes is shown to operators."""
+    network = Network()
+    member = network.member()
+    read, since = member.connection.protocol.input, []
+    flush = network.bus.flush
+    monkeypatch.setattr(network.bus, "flush", lambda at: (since.append(at), flush(at)))
+    for further in ((), ({"event": "ping"},)):
+        network.journal.hold()
+        member.send({"event": "services/register", "name": f"tv{len(further)}"})
+        for each in further:
+            member.send(each)
+        network.reactor.advance(5)
+        since.clear()
+        network.journal.release()
+        network.reactor.advance(0)
+        assert read.read_at is NEVER
+        assert set(since) == ({network.reactor.seconds()} if further else set())
+        network.reactor.advance(5)
 
 
 class Scripted(MemberProtocol):
