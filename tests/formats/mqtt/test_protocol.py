@@ -546,6 +546,29 @@ def test_many_filters_of_one_client_work_as_few() -> None:
     assert receiver.messages() == [(f"hall/{MOST_SHARED + 1}", b"y")]
 
 
+@each_row("is_compiled", [True, False])
+def test_one_more_filter_of_many_counts_for_the_next_object(is_compiled: bool) -> None:
+    """Whatever is remembered of who is given objects like it."""
+    network = Network()
+    if not is_compiled:
+        network.bus.compiled_router.make = None
+    sender, receiver = network.member(), MqttPeer(network, "receiver")
+    sender.send({"event": "services/register", "name": "tv"})
+    for number in range(MOST_SHARED + 1):
+        receiver.subscribe(WantedFilter(f"hall/{number}", 0))
+    receiver.received()
+    for name in (None, "tv", "+"):
+        if name is not None:
+            receiver.subscribe(WantedFilter(name, 0))
+            receiver.received()
+        sender.connection.send_bytes(b'{"type":"a/b","size":1}\0x{"type":"a/b","size":1}\0y')
+        assert receiver.messages() == ([] if name is None else [("tv", b"x"), ("tv", b"y")])
+    receiver.send(packets.Unsubscribe(4, ("tv", "+")))
+    receiver.received()
+    sender.connection.send_bytes(b'{"type":"a/b","size":1}\0x')
+    assert receiver.messages() == []
+
+
 def test_messages_that_wait_for_acknowledgements_count_as_memory() -> None:
     """Or a thousand clients that acknowledge nothing would each take ``--max-outbound``."""
     network = Network(max_outbound=100_000, max_outbound_total=50_000)
