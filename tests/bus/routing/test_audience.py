@@ -303,6 +303,20 @@ def test_turns_begin_anew_with_the_service(harness):
     assert not harness.bus.audience.provider_round
 
 
+def test_turns_go_on_while_a_service_has_providers(harness):
+    """So a client that registers a service again and again does not decide who is asked."""
+    asking = member(harness, NO_ECHO)
+    first, second, other = member(harness), member(harness), member(harness, {"receive": "none"})
+    first.register("tv")
+    second.register("tv")
+    for _ in range(4):
+        other.register("tv")
+        asking.send({"event": "services/request", "name": "tv"})
+        other.unregister("tv")
+    harness.bus.flush()
+    assert [len(each.got) for each in (first, second)] == [2, 2]
+
+
 def test_remote_providers_are_asked_in_turn_with_local_ones(network, scene):
     member, attic, cellar = scene
     provider = network.member(receive_mode="no_echo")
