@@ -198,7 +198,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """More processes than cores, if tests wait for servers, disks and clocks; those of ``make check`` do not. At full
     size, tests wait less, and take more memory."""
     cores = os.cpu_count() or 1
-    return cores if "not processes" in config.option.markexpr else cores + (2 if FULL else 4)
+    return cores if "not processes" in config.option.markexpr else cores + (2 if FULL else 3)
 
 
 @pytest.hookimpl(optionalhook=True)
