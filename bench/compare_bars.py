@@ -16,6 +16,9 @@ BEST_PEER = "the best peer"
 MAX_IDLE_MEMORY = 12 << 10
 """Bytes of memory that an idle session may take."""
 
+IDLE = {"m": QUIET, "r-idle": BUSSRV}
+"""The workload of idle sessions that is judged, by scenario."""
+
 WORDS: dict[Figure, str] = {
     rate: "deliveries a second",
     per_cpu: "deliveries per CPU s",
@@ -76,6 +79,9 @@ REQUIRED: Sequence[Required] = (
     Required("i", BUSSRV, NATS, per_cpu, least=3.0),
     Required("j", BUSSRV, SELECT, rate, least=2.0),
     Required("l", TRIANGLE, BUSSRV, per_busiest, least=0.5),
+    Required("r", BUSSRV, MOSQUITTO, per_cpu, least=20.0),
+    Required("r-one", BUSSRV, MOSQUITTO, per_cpu, least=3.0),
+    Required("r-confirmed", BUSSRV, MOSQUITTO, per_cpu, least=1.0),
     Required("n", BUSSRV, DURABLE_REDIS, per_cpu, least=0.2),
     Required("a-noid", WITHOUT_IDS, WITH_IDS, per_cpu, least=0.85),
     Required("d-noid", WITHOUT_IDS, WITH_IDS, per_cpu, least=0.85),
@@ -88,7 +94,8 @@ REQUIRED: Sequence[Required] = (
 
 def bars(results: Results) -> list[Bar]:
     """The bars whose figures were measured."""
-    found = [*(required.bar(results) for required in REQUIRED), _memory(results, "m"), *_across(results)]
+    memory = [_memory(results, scenario, workload) for scenario, workload in IDLE.items()]
+    found = [*(required.bar(results) for required in REQUIRED), *memory, *_across(results)]
     return [bar for bar in found if bar is not None]
 
 
@@ -114,8 +121,8 @@ def _across(results: Results) -> list[Bar]:
     return found
 
 
-def _memory(results: Results, scenario: str) -> Bar | None:
-    taken = results.median_idle((scenario, QUIET), lambda idle: idle.memory / idle.sessions)
+def _memory(results: Results, scenario: str, workload: str) -> Bar | None:
+    taken = results.median_idle((scenario, workload), lambda idle: idle.memory / idle.sessions)
     if taken is None:
         return None
     what = f"{scenario}: at most {MAX_IDLE_MEMORY >> 10} KiB an idle session (takes {taken / 1024:.1f})"
