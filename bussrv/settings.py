@@ -1,8 +1,8 @@
 """Limits and policies that an operator may set. Sizes in bytes, times in seconds.
 
 :class:`Settings` has the default of each, with its row in the table of options, whose kinds are those of
-:mod:`bussrv.options`. The code that enforces a limit reads it as ``settings.NAME``, and counts what it refuses by a
-name of :data:`bussrv.errors.REASONS` or :data:`bussrv.errors.COUNTERS`.
+:mod:`bussrv.options`. The code that enforces a limit knows it by its option or its attribute, and counts what it
+refuses by a name of :data:`bussrv.errors.REASONS` or :data:`bussrv.errors.COUNTERS`.
 """
 
 from __future__ import annotations

@@ -268,6 +268,8 @@ class Links:
     def down(self, session_id: str, reason: str, time: int) -> None:
         """A link is lost, and every session that was reached over it alone.
 
+        Who else is told: see :mod:`bussrv.bus.links`. The journal has a :class:`bussrv.events.LinkDown` of it already.
+
         :param time: UTC microseconds.
         """
         link = self._links.pop(session_id, None)

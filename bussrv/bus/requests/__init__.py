@@ -1,6 +1,7 @@
 """Requests that are open: who may reply, and who is told if nobody can.
 
-Requests and replies are routed by :mod:`bussrv.bus.routing.single`.
+Requests and replies are routed by :mod:`bussrv.bus.routing.single`; which provider is asked is decided by
+:mod:`bussrv.bus.routing.audience`.
 
 - ``answerers``: the members that may answer a request for a service that nobody registered
 - ``exchanges``: sessions with filters ask and answer, though they are no members

@@ -1,7 +1,8 @@
 """The audience: who gets an object. This is the only place that decides it; all of routing asks here.
 
-1. A request is for one of the registered providers of its service, in turn: :class:`OneOf`. Members that want requests
-   see it, too. If no provider can be asked, it is for everybody who wants it: services in the field do not register.
+1. A request is for one of the registered providers of its service: :class:`OneOf`. :meth:`Audience.next_of` says whose
+   turn it is. Members that want requests see it, too. If no provider can be asked, it is for everybody who wants it:
+   services in the field do not register.
 2. A reply or an error is for the client that asked: :class:`Asker`.
 3. An object with a ``to`` is for its addressees: :class:`OneByOne`.
 4. An event that only servers send is for :class:`Nobody`, unless it comes from one.

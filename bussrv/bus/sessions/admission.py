@@ -1,5 +1,8 @@
 """Admission of sessions: limits to all of them, to those of one address, and to new ones a second.
 
+``--max-sessions``, ``--max-sessions-per-address``, ``--max-connects``; for Inbus ``--inbus-max-sessions`` and
+``--inbus-max-sessions-per-address``.
+
 Inbus has a budget of its own: sources of datagrams can be forged, and a forger must not keep out other clients.
 """
 

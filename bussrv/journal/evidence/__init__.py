@@ -5,7 +5,7 @@ Facts in, findings out. Nothing here opens a file, asks a clock, or imports Twis
 - recovery (:mod:`bussrv.journal.recovery`) stops at the first finding that no crash explains; it judges neither lines
   to the byte nor snapshots,
 - ``bussrv journal verify`` (:mod:`bussrv.journal.verify`) reports all of them,
-- the audit (:mod:`bussrv.audit.reading`) writes all of them into its table of findings.
+- the audit (:mod:`bussrv.audit.reading.judged`) writes all of them into its table of findings.
 
 | code | found when | judged by |
 |---|---|---|
