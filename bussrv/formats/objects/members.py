@@ -276,9 +276,10 @@ class MemberProtocol(StreamProtocol):
             vocabulary.events[event.head.event or ""](self, event)
         else:
             is_joining = event.head.event in vocabulary.joining
-            self._offered = ObjectCredentials(event)
+            offered = ObjectCredentials(event)
+            self._offered = offered if is_joining else None  # Kept, each session would have its last object in memory.
             if self.is_member or is_joining:
-                self._serve(self._offered.obj)
+                self._serve(offered.obj)
             else:
                 self.bus.counters["not-subscribed"] += 1
 

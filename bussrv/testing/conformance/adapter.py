@@ -187,12 +187,15 @@ class OddInput(Struct, frozen=True):
     :ivar data: the bytes; large ones are made when they are needed. Over datagrams, one datagram.
     :ivar joins: whether the client sends its first message before.
     :ivar asks: whether it is sent to a server that asks clients who they are; then it comes first.
+    :ivar holds: the bytes of memory that its session may take besides while it is open, for what it rightly asks for,
+        such as services.
     """
 
     name: str
     data: bytes | Callable[[], bytes]
     joins: bool = True
     asks: bool = False
+    holds: int = 0
 
     def build(self) -> bytes:
         """The bytes."""
