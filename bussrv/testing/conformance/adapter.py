@@ -187,8 +187,8 @@ class OddInput(Struct, frozen=True):
     :ivar data: the bytes; large ones are made when they are needed. Over datagrams, one datagram.
     :ivar joins: whether the client sends its first message before.
     :ivar asks: whether it is sent to a server that asks clients who they are; then it comes first.
-    :ivar holds: the bytes of memory that its session may take besides while it is open, for what it rightly asks for,
-        such as services.
+    :ivar holds: the bytes of memory that it may take besides, for what it rightly asks for, such as services. Some of
+        them may be kept for a while when its session is closed, as figures.
     """
 
     name: str

@@ -132,6 +132,12 @@ class Lab:
                 return
         raise Restless(f"the server is not at rest after {MOST_ROUNDS} rounds, although nothing happens to it")
 
+    def forget(self) -> None:
+        """Forget what is memory of the kit and not of the server: what clients were told, and what is durable."""
+        for each in self.visitors:
+            each.forget()
+        self.journal.records.clear()
+
     def wait(self, seconds: float, step: float = 1.0) -> None:
         """Let time pass."""
         while seconds > 0:
