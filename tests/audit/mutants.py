@@ -19,8 +19,8 @@ from tests.tamperings.fits import Fit, nothing
 
 INTEGRITY = frozenset(
     {
-        "bad-line", "unreadable-segment", "broken-chain", "broken-link", "broken-snapshot", "broken-seal",
-        "bad-manifest", "segment-missing", "journal-salvaged", "seq-gap", "seq-duplicate", "torn-tail",
+        "bad-line", "unreadable-segment", "broken-chain", "broken-link", "broken-tree", "broken-snapshot",
+        "broken-seal", "bad-manifest", "segment-missing", "journal-salvaged", "seq-gap", "seq-duplicate", "torn-tail",
     }
 )  # fmt: skip
 """The kinds of findings that are about the journal as such. What the records say may be wrong as a consequence."""

@@ -46,4 +46,4 @@ def test_the_snippet(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.Mo
     printed: list[tuple[object, ...]] = []
     with without_report():
         exec(snippet, {"spark": spark, "print": lambda *words: printed.append(words)})
-    assert printed == [(True, {})]
+    assert printed == [(True, {}), (True, [])]

@@ -87,7 +87,15 @@ def test_a_period(spark: SparkSession, read_table: ReadTable, whole: Whole, tmp_
     last = max(row["last_moment"] for row in rows("part", "servers"))
     assert last < until
     uptimes = [row for row in rows("all", "uptimes") if row["begin"] < last and row["end"] > since]
-    clipped = [{**row, "begin": max(row["begin"], since), "end": min(row["end"], last)} for row in uptimes]
+    clipped = [
+        {
+            **row,
+            "begin": max(row["begin"], since),
+            "end": min(row["end"], last),
+            "lost": row["lost"] and row["end"] <= last,
+        }
+        for row in uptimes
+    ]
     assert plain(clipped) == plain(rows("part", "uptimes"))
 
 

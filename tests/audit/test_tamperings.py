@@ -12,13 +12,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from bussrv.audit.job import audit
+from bussrv.journal.evidence.witnesses import Others
 from bussrv.journal.keys import PublicKey
 from tests.audit.conftest import Rows, without_patience, without_report
 from tests.audit.mutants import INTEGRITY
 from tests.inspection.journals import KEY
 from tests.tamperings.matrix import CELLS, Cell, judged, write_cells
 from tests.tamperings.of_manifests import SUPERSEDED
-from tests.tamperings.of_segments import REMOVED
+from tests.tamperings.of_segments import CUT_TO_HEADER, REMOVED
 
 pytestmark = pytest.mark.dear
 
@@ -42,14 +43,23 @@ def about(code: str, segment: int | None, *records: int | None) -> tuple[Any, ..
 
 
 def differences(
-    findings: Rows, cells: Mapping[Path, Cell], trusted: PublicKey | None = None
+    findings: Rows, cells: Mapping[Path, Cell], trusted: PublicKey | None = None, *, of_trees: bool = True
 ) -> Iterator[tuple[Cell, Found]]:
+    """The cells about which the two disagree.
+
+    :param of_trees: whether the audit computed trees of records; otherwise ``verify`` alone names some that are wrong,
+        but nothing where the audit finds nothing. So it does of a segment without records that lacks its snapshot: to
+        the audit, no tree is known of lines that are wrong.
+    """
     in_audit = audited(findings, cells)
     for directory, cell in cells.items():
-        faults = judged(directory, trusted).faults
+        faults, audit_found = judged(directory, trusted).faults, in_audit[directory.name]
         found = {about(each.code, each.segment, each.seq, each.last_seq) for each in faults}
-        if found != in_audit[directory.name] and not differs(cell):
-            yield cell, found ^ in_audit[directory.name]
+        differing = found ^ audit_found
+        if audit_found and (not of_trees or cell.kind.name == CUT_TO_HEADER):
+            differing -= {each for each in found if each[0] == "broken-tree"}
+        if differing and not differs(cell):
+            yield cell, differing
 
 
 def differs(cell: Cell) -> bool:
@@ -65,14 +75,16 @@ def differs(cell: Cell) -> bool:
 @pytest.mark.parametrize("trusted", [None, KEY.public], ids=["no key", "the key"])
 def test_the_embedded_audit_and_verify_agree_in_some_cells(tmp_path: Path, trusted: PublicKey | None) -> None:
     cells = write_cells(tmp_path / "cells", wanted(trusted)[5::61])
-    assert list(differences(embedded(cells, trusted, tmp_path / "out"), cells, trusted)) == []
+    found = embedded(cells, trusted, tmp_path / "out")
+    assert list(differences(found, cells, trusted)) == []
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("trusted", [None, KEY.public], ids=["no key", "the key"])
 def test_the_embedded_audit_and_verify_agree_in_every_cell(tmp_path: Path, trusted: PublicKey | None) -> None:
     cells = write_cells(tmp_path / "cells", wanted(trusted))
-    assert list(differences(embedded(cells, trusted, tmp_path / "out"), cells, trusted)) == []
+    found = embedded(cells, trusted, tmp_path / "out")
+    assert list(differences(found, cells, trusted)) == []
 
 
 def wanted(trusted: PublicKey | None) -> Sequence[Cell]:
@@ -81,9 +93,9 @@ def wanted(trusted: PublicKey | None) -> Sequence[Cell]:
 
 
 def embedded(cells: Iterable[Path], trusted: PublicKey | None, out: Path) -> Rows:
-    """The findings of the embedded engine."""
+    """The findings of the embedded engine, which computes trees of records since somebody outside is asked."""
     with without_patience(), without_report():
-        audit(None, [*cells], out, trusted=trusted)
+        audit(None, [*cells], out, trusted=trusted, others=Others())
     with closing(duckdb.connect()) as connection:
         found = connection.read_parquet(f"{out}/tables/findings/**/*.parquet")
         return [dict(zip(found.columns, row, strict=True)) for row in found.fetchall()]
@@ -95,8 +107,8 @@ def embedded(cells: Iterable[Path], trusted: PublicKey | None, out: Path) -> Row
 def test_the_audit_and_verify_agree_in_every_cell(
     spark: SparkSession, read_table: Callable[[Path, str], Rows], tmp_path: Path, trusted: PublicKey | None
 ) -> None:
-    """Spark is asked once for all of them."""
+    """Spark is asked once for all of them, and computes no trees."""
     cells = write_cells(tmp_path / "cells", wanted(trusted))
     with without_report(), without_patience():
         audit(spark, [*cells], tmp_path / "out", trusted=trusted)
-    assert list(differences(read_table(tmp_path / "out", "findings"), cells, trusted)) == []
+    assert list(differences(read_table(tmp_path / "out", "findings"), cells, trusted, of_trees=False)) == []

@@ -37,7 +37,9 @@ def _of(event: ev.Event, session: str) -> ev.Event:
 
 
 def stormy(directory: Path) -> Path:
-    """Somebody connects again and again with one name; a link that was up before the first segment goes down."""
+    """Somebody connects again and again with one name; a link that was up before the first segment, and whose clock was
+    found to differ, goes down; a witness refuses.
+    """
     writer = Writer(directory.name)
     writer.start()
     writer.open(writer.id(1))
@@ -52,6 +54,9 @@ def stormy(directory: Path) -> Path:
     writer.open(writer.id(30), protocol="mqtt", persistent=True, expiry=9)
     for until in (8, 9):
         writer.write(ev.SessionLeft(session=writer.id(30), until=until, reason="connection-lost"))
+    writer.write(ev.LinkClock(session=writer.id(1), routing_id="barn", ahead=3_000_000, doubt=2_000))
+    writer.write(ev.SealWitnessed(witness="w/1", size=6))
+    writer.write(ev.SealRefused(witness="w/2", size=6, message="422"))
     for number in range(3, 30):
         writer.open(writer.id(number), routing_id="same", peer=f"192.0.2.1:{number}", suppressed=number % 2 or None)
     writer.write(ev.LinkDown(session=writer.id(1), routing_id="barn", reason="connection-lost"))

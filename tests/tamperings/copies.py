@@ -67,8 +67,9 @@ class Copy:
         return self.paths[number].name
 
     def begin(self, number: int) -> int:
-        """The index of the first record of a segment among its lines."""
-        return next(i for i, line in enumerate(self.segments[number]) if b',"seq":' in line[:120])
+        """The index of the first record of a segment among its lines; without any record, how many lines there are."""
+        lines = self.segments[number]
+        return next((i for i, line in enumerate(lines) if b',"seq":' in line[:120]), len(lines))
 
     def record(self, number: int, index: int) -> int:
         """The seq of the record that a line is."""

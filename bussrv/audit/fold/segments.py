@@ -129,7 +129,7 @@ def read_segment(
     if judged is None and not read.is_sound:
         judged = judge(source.number, content, to_the_byte=False, follow=False, most=most)
     is_empty = not read.records
-    is_whole = verified or (judged is not None and judged.is_sound)
+    is_whole = verified if judged is None else judged.is_sound
     trees, heads = _trees(source, content, read.header if is_whole else None)
     return SegmentFacts(
         taken=source.taken,
@@ -159,7 +159,9 @@ def _trees(
     if header is None or header.tree is None:
         return {}, {}
     at = _after_lines(content, 0, 1 + header.parts)
-    cuts: dict[int, int | None] = {size: None for size in (*source.sizes, len(content)) if at <= size <= len(content)}
+    # A seal may be about another content, and end within a line of this one.
+    ends = [size for size in (*source.sizes, len(content)) if at <= size and content[size - 1 : size] == b"\n"]
+    cuts: dict[int, int | None] = dict.fromkeys(ends)
     line, end = source.number - 1, at
     for seq in sorted(each for each in source.trees or () if each >= source.number):
         end = _after_lines(content, end, seq - line)
