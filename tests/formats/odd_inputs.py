@@ -14,16 +14,9 @@ from tests.formats.spp import odd_packets
 
 def _of_members(vocabulary: rows.Vocabulary) -> list[OddInput]:
     return [
-        OddInput(each.name, lambda row=each: row.build(vocabulary), each.member, holds=_held(each))  # type: ignore[misc]
+        OddInput(each.name, lambda row=each: row.build(vocabulary), each.member, holds=each.holds)  # type: ignore[misc]
         for each in rows_for(vocabulary)
     ]
-
-
-def _held(row: rows.Row) -> int:
-    """A KiB for each service that is registered, in the registry and in the plans of routing."""
-    answer = row.outcome
-    is_registered = isinstance(answer, rows.Answered) and answer.event == "services/register/reply"
-    return answer.times << 10 if is_registered else 0
 
 
 TABLES: dict[str, Callable[[], Iterable[OddInput]]] = {

@@ -163,14 +163,20 @@ FLOODS = (
     Row("a thousand questions", _probes, Answered("probed", 1000)),
     Row("a hundred subscriptions", _resubscribing(100), Answered("joined", 100, announced=True), False),
     Row("two hundred and fifty-six services, others each time", _renaming(30), Answered("joined", 30, announced=True)),
-    Row("two thousand services", lambda _: _services(2000), Answered("services/register/reply", 2000)),
+    # In the registry, in the plans of routing and in the figures of the hour, which are of bounded size.
+    Row("two thousand services", lambda _: _services(2000), Answered("services/register/reply", 2000), holds=2 << 20),
     Row(
         "one service a thousand times",
         obj(event="services/register", name="x", id=ID) * 1000,
         Answered("services/register/reply", 1000),
     ),
     Row("a thousand empty objects", b"{}\0" * 1000, Routed()),
-    Row("a thousand kinds of objects", b"".join(obj(b"x", type=name) for name in short_names(1000)), Routed()),
+    Row(
+        "a thousand kinds of objects",
+        b"".join(obj(b"x", type=name) for name in short_names(1000)),
+        Routed(),
+        holds=1 << 20,  # Plans and figures of kinds, which have one bound for all sessions.
+    ),
 )
 
 ROWS = (*PATTERNS, *ADDRESSES, *FLOODS)

@@ -124,6 +124,7 @@ class Row:
     :ivar data: the bytes; large ones, and those in words of the vocabulary, are built when they are needed.
     :ivar member: whether it is sent as a member; otherwise before joining.
     :ivar only: the vocabulary that it is for, when it is not for both.
+    :ivar holds: bytes of memory that the server rightly holds for it, and may keep for a while.
     """
 
     name: str
@@ -131,6 +132,7 @@ class Row:
     outcome: Outcome
     member: bool = True
     only: Vocabulary | None = None
+    holds: int = 0
 
     def is_for(self, vocabulary: Vocabulary) -> bool:
         return self.only in (None, vocabulary)
