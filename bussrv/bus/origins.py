@@ -17,7 +17,7 @@ _numbers = count(1)
 
 
 Looks = tuple[str | None, str | None, bool, list[str] | None]
-"""What the kind of an object follows from, if it has no service: event, type, whether there is a payload, natures."""
+"""Event, type, whether there is a payload, natures: they decide the kind of an object that has no service."""
 
 
 class Counter(Struct, kw_only=True):

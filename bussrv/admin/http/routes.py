@@ -228,7 +228,7 @@ def parse_query(query: str, parameters: Iterable[Parameter]) -> dict[str, Any]:
 
 
 def _too_long(text: str, type_: Any) -> str | None:
-    """What is wrong with a text that is too long; ``None``: it is not, or its type has no bound."""
+    """The fault of a text that is too long; ``None``: it is not, or its type has no bound."""
     longest = getattr(msgspec.inspect.type_info(type_), "max_length", None)
     is_too_long = longest is not None and len(text) > longest
     return f"{len(text)} characters are too many, at most {longest} are taken" if is_too_long else None

@@ -146,8 +146,7 @@ class Shares:
         """The next session that can be given a publication, and its frame; ``None``: no session can."""
         publication, sharers = delivery.publication, sharing.sharers
         assert publication is not None, "what is shared is a publication"
-        present = [each for each in sharers if not sharers[each].link.is_away]
-        for session_id in chain(present, [each for each in sharers if sharers[each].link.is_away]):
+        for session_id in sorted(sharers, key=lambda each: sharers[each].link.is_away):
             sharer = sharers[session_id]
             sharers.move_to_end(session_id)
             if sharer.group.permissions.may("watch", publication.service):

@@ -1,4 +1,4 @@
-"""What a trial sees of its clients: what each of them does, and the last that it sent, received and was refused."""
+"""Clients as a trial sees them: their deeds, and the last that each of them sent, received and was refused."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MOST_SHOWN, MOST_CLIENTS = 160, 6
 
 
 class Seen:
-    """What is seen of one client. It keeps nothing else of the client, nor of its connection.
+    """One client, as it is seen. This keeps nothing else of the client, nor of its connection.
 
     :param name: of its format.
     :param number: that of the client.
@@ -71,7 +71,7 @@ class Seen:
 
     @property
     def deeds(self) -> str:
-        """What it did, in the order in which it began. What it sends may be made without it, such as odd input."""
+        """Its deeds, in the order in which they began. Messages may be made without it, such as odd input."""
         without = "bytes of the kit" if self._sent[1] else "nothing"
         return f"{self.name}: {', '.join(self._deeds) or without}"
 

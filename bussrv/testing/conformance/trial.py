@@ -150,12 +150,12 @@ class Trial:
 
     @property
     def seen(self) -> list[Seen]:
-        """What is seen of all clients, in the order in which their servers were made."""
+        """All clients, as they were seen, in the order in which their servers were made."""
         return [*(each for lab in self.labs for each in lab.seen), *self.on_sockets]
 
     @property
     def seen_last(self) -> list[Seen]:
-        """What is seen of the clients of the last server."""
+        """The clients of the last server, as they were seen."""
         return self.labs[-1].seen if self.labs else self.on_sockets
 
     def read_rest(self) -> None:

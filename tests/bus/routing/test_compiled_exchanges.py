@@ -1,4 +1,4 @@
-"""What the compiled module reads of requests and replies is what the reader and the plain router make of them."""
+"""The compiled module reads the same of requests and replies as the reader and the plain router."""
 
 from __future__ import annotations
 

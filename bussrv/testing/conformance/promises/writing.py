@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from bussrv.testing.conformance.adapter import Client
-from bussrv.testing.conformance.lab import confirmed, payloads
+from bussrv.testing.conformance.lab import Lab, Visitor, confirmed, payloads
 from bussrv.testing.conformance.trial import GUEST, KEPT_OUT, LET_IN, OWN, SERVICE, Promise, Trial, promise
 
 CHUNKS = 50
@@ -142,25 +142,23 @@ def a_permission_may_go_while_a_change_is_written(trial: Trial) -> None:
     lab = trial.lab(policy=trial.rules(LET_IN, GUEST))
     provider = trial.provider(lab)
     visitor = trial.client(lab, host=GUEST)
-    lab.hold()
-    visitor.send(visitor.client.subscribe(SERVICE))
-    lab.permit(trial.rules(LET_IN))
-    lab.release()
-    said = visitor.said()
-    trial.require(not confirmed(said), f"a permission was withdrawn during a change, and its client is told {said!r}")
+    _withdraw_during(trial, lab, visitor, "change", visitor.client.subscribe(SERVICE))
     provider.publish(SERVICE, b"open")
     got = payloads(visitor.said(), SERVICE)
     trial.require(not got, "a permission was withdrawn during a subscription, and its client is given publications")
     if trial.adapter.can("provide"):
         lab.permit(trial.rules(LET_IN, provide=[OWN]))
         visitor = trial.client(lab, host=KEPT_OUT)
-        lab.hold()
-        visitor.send(visitor.client.provide(OWN))
-        lab.permit(trial.rules(LET_IN))
-        lab.release()
-        said = visitor.said()
-        told = f"a permission was withdrawn during a registration, and its client is told {said!r}"
-        trial.require(not confirmed(said), told)
+        _withdraw_during(trial, lab, visitor, "registration", visitor.client.provide(OWN))
+
+
+def _withdraw_during(trial: Trial, lab: Lab, visitor: Visitor, change: str, message: bytes) -> None:
+    lab.hold()
+    visitor.send(message)
+    lab.permit(trial.rules(LET_IN))
+    lab.release()
+    said = visitor.said()
+    trial.require(not confirmed(said), f"a permission was withdrawn during a {change}, and its client is told {said!r}")
 
 
 PROMISES: tuple[Promise, ...] = (
