@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
 
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import (
@@ -79,13 +80,14 @@ class Outgoing:
         self._unsent: deque[Outbound] = deque()
 
     async def run(self, bus: Bus) -> None:
-        """Send what comes from the bus until ``stop`` is set. What waits then is sent first.
+        """Send what comes from the bus until ``stop`` is set. Then the subscription ends, and what waits is sent.
 
         :raises UplinkError: Kafka does not accept the login.
         :raises BusError: the server refuses the subscription.
         """
         subscription = bus.subscribe(*self._wanted.services, queue=QUEUE, queue_bytes=QUEUE_BYTES)
-        async with subscription as events:
+        async with AsyncExitStack() as subscribed:
+            events = await subscribed.enter_async_context(subscription)
             self._lines.info(
                 "uplink: publications go to topics {prefix}… of {cluster}",
                 event="uplink.out",
@@ -94,12 +96,12 @@ class Outgoing:
             )
             try:
                 while not self._stop.is_set():
-                    await self._attempt(events)
+                    await self._attempt(events, subscribed.aclose)
             finally:
                 if left := len(self._unsent) + events.waiting:
                     self._lose(left, "Kafka did not take them before the end")
 
-    async def _attempt(self, events: Subscription[Message]) -> None:
+    async def _attempt(self, events: Subscription[Message], unsubscribe: Callable[[], Awaitable[None]]) -> None:
         """Send over one producer until something fails, or everything was sent after ``stop`` was set."""
         async with tried(self._retry, f"{self._wanted.prefix}…", self._cluster):
             await or_stopped(self._cluster.check(), self._stop)
@@ -112,6 +114,8 @@ class Outgoing:
                 while not self._stop.is_set():
                     await self._send(producer, topics)
                     self._take(await or_stopped(events.take(PAGE), self._stop) or ())
+                # Else what comes while the last ones are sent would be taken from the server, and lost.
+                await unsubscribe()
                 self._take(await events.take(QUEUE, 0) if events.waiting else ())
                 await self._send(producer, topics)
 

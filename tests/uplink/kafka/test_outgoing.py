@@ -62,9 +62,13 @@ def test_what_waits_is_sent_before_the_end(server: ForkedServer, broker: Broker)
                 for number in range(3000):
                     await bus.publish("tv", b"%d" % number)
                 await bus.flush()
+                stopping = asyncio.ensure_future(asyncio.to_thread(uplink.stop, signal.SIGINT))
+                while not stopping.done():
+                    await bus.publish("tv", b"on and on")
+                    await bus.flush()
+                assert await stopping == 0
 
         asyncio.run(publish())
-        assert uplink.stop(signal.SIGINT) == 0
     said = uplink.wait_for("stopped")
     count = len(broker.read("end.tv"))
     assert f"out sent {count}, out skipped 0, out lost 0" in said
