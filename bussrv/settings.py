@@ -195,6 +195,11 @@ class Settings:
         "Different secrets of one user at one address that wait to be checked. Beyond it the logins with one of them, "
         "those that were wrong before first, are refused unchecked, `too-many-logins`.",
     )
+    max_secret_wait: float = SESSIONS.time(
+        3.0,
+        "Seconds that a login waits while other secrets of its user wait at its address. Later it is refused unchecked, "
+        "`too-many-logins`: its client may try again, and secrets that come again are checked earlier.",
+    )
     close_timeout: float = SESSIONS.time(
         10.0,
         "Seconds that a client may take to read what is queued for it while its connection closes. Later the "

@@ -11,7 +11,7 @@ that no flood can hold one back for long:
 
 Of the checks that wait for one pair all but one are guesses, and when they came does not tell which one. So every other
 time the one that was asked for most often is taken, otherwise any of them by chance. Secrets that were wrong before
-come last.
+come last. If that takes long, their clients are told to try again: then the right secret has been asked for before.
 """
 
 from __future__ import annotations
@@ -34,13 +34,18 @@ class LoginLimits(Struct, frozen=True):
 
     :ivar logins: in all. Beyond it the latest of the address with most goes.
     :ivar secrets: different secrets of one pair. Beyond it those with one of them go.
+    :ivar seconds: how long a login waits beside other secrets of its pair; see :meth:`LoginQueue.overdue`.
     """
 
     logins: int = 10_000
     secrets: int = 16
+    seconds: float = 3.0
 
 
 DEFAULT_LIMITS = LoginLimits()
+
+MOST_OVERDUE = 100
+"""The most logins that are taken out at once because they waited too long: clients wait meanwhile."""
 
 
 class SecretCheck(Generic[Login]):
@@ -85,6 +90,7 @@ class LoginQueue(Generic[Login]):
         self._successful: OrderedDict[tuple[LoginOrigin, str], None] = OrderedDict()
         self._blameless: OrderedDict[LoginOrigin, None] = OrderedDict()
         self._logins: dict[LoginOrigin, OrderedDict[Login, SecretCheck[Login]]] = {}
+        self._since: OrderedDict[Login, tuple[float, LoginOrigin]] = OrderedDict()
         self._tally: Tally[LoginOrigin] = Tally()
         self._size = 0
         self._ways = cycle((self._of_successful, self._most_asked, self._of_blameless, self._in_turn))
@@ -107,6 +113,7 @@ class LoginQueue(Generic[Login]):
         if check.asked > 1:
             self._repeated[key] = check
         self._logins.setdefault(origin, OrderedDict())[login] = check
+        self._since[login] = now, origin
         self._size += 1
         self._tally.add(origin)
         of_pair = self._take_turn(check, origin, now)
@@ -145,6 +152,25 @@ class LoginQueue(Generic[Login]):
                     self._forget_login(login, origin)
                 return check
         return None
+
+    def overdue(self, now: float) -> list[Login]:
+        """Take out logins that have waited too long beside other secrets of their pair, a hundred at most."""
+        gone: list[Login] = []
+        while self._since and len(gone) < MOST_OVERDUE:
+            login, (since, origin) = next(iter(self._since.items()))
+            if now - since < self.limits.seconds:
+                break
+            if self._is_alone(login, origin):
+                self._since[login] = now, origin
+                self._since.move_to_end(login)
+            else:
+                self.leave(login, origin)
+                gone.append(login)
+        return gone
+
+    def _is_alone(self, login: Login, origin: LoginOrigin) -> bool:
+        """Whether no other secret of its pair waits."""
+        return len(self._networks[origin.network][origin][self._logins[origin][login].user]) == 1
 
     def next_due(self) -> float | None:
         """When the next check may begin; ``None`` if none waits."""
@@ -248,6 +274,6 @@ class LoginQueue(Generic[Login]):
     def _forget_login(self, login: Login, origin: LoginOrigin) -> None:
         self._size -= 1
         self._tally.remove(origin)
-        del self._logins[origin][login]
+        del self._since[login], self._logins[origin][login]
         if not self._logins[origin]:
             del self._logins[origin]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from ipaddress import IPv4Network, IPv6Network
 from random import SystemRandom
@@ -83,8 +83,7 @@ class Logins:
         if key in self._checking:
             self._checking[key].logins[login] = origin
             return login
-        for displaced in self._queue.put(login, origin, key, user, secret, now):
-            self._reactor.callLater(PAUSE, _refuse, displaced)
+        self._refuse_later(self._queue.put(login, origin, key, user, secret, now))
         # All that waits is delayed, if a call waits: only what came just now may be ready.
         if self._call is None or self._history.due(origin, user) < self._call.getTime():
             self._begin()
@@ -96,8 +95,13 @@ class Logins:
         if not self._queue:
             self._stop_waiting()
 
+    def _refuse_later(self, displaced: Iterable[_Login]) -> None:
+        for each in displaced:
+            self._reactor.callLater(PAUSE, _refuse, each)
+
     def _begin(self) -> None:
         """Begin as many checks as may be under way."""
+        self._refuse_later(self._queue.overdue(self._reactor.seconds()))
         while len(self._checking) < MAX_CHECKING:
             check = self._queue.take(self._reactor.seconds())
             if check is None:

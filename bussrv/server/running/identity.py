@@ -96,7 +96,7 @@ class Checkers:
             asked, self._bus.access.asks = self._bus.access.asks, bool(config.auth)
             networks = {"inbus": config.inbus_user, LINK: config.link_user}
             settings = self._bus.settings
-            limits = LoginLimits(settings.max_waiting_logins, settings.max_waiting_secrets)
+            limits = LoginLimits(settings.max_waiting_logins, settings.max_waiting_secrets, settings.max_secret_wait)
             self._identity.use(made, settings.trusted_network, networks, limits)
             # Not before the other parts have their new values, such as the policy.
             served = [] if asked or not config.auth else list(self._connections())

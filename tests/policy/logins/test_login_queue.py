@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from bussrv.policy.logins.login_history import OF_ADDRESS, LoginHistory, LoginOrigin
 from bussrv.policy.logins.login_queue import DEFAULT_LIMITS, LoginLimits, LoginQueue, SecretCheck
 
-MOST, MOST_OF_PAIR = 8, 3
+MOST, MOST_OF_PAIR, SECONDS = 8, 3, 0.5
 PLACES = [LoginOrigin("A", "AB"), LoginOrigin("B", "AB"), LoginOrigin("C", "C", is_exempt=True)]
 USERS, SECRETS = "xy", "12345"
 
@@ -24,8 +24,9 @@ class Queueing(RuleBasedStateMachine):
         super().__init__()
         self.now = 1000.0
         self.history = LoginHistory()
-        self.queue: LoginQueue[int] = LoginQueue(self.history, Random(0), LoginLimits(MOST, MOST_OF_PAIR))
+        self.queue: LoginQueue[int] = LoginQueue(self.history, Random(0), LoginLimits(MOST, MOST_OF_PAIR, SECONDS))
         self.waiting: dict[int, tuple[LoginOrigin, str, str]] = {}
+        self.since: dict[int, float] = {}
         self.numbers = count()
 
     def due(self, login: int) -> float:
@@ -40,6 +41,7 @@ class Queueing(RuleBasedStateMachine):
     def put(self, origin: LoginOrigin, user: str, secret: str) -> None:
         login = next(self.numbers)
         self.waiting[login] = origin, user, secret
+        self.since[login] = self.now
         key = f"{user}{secret}".encode()
         displaced = self.queue.put(login, origin, key, user, secret.encode(), self.now)
         if len(self.of_pair(origin, user)) > MOST_OF_PAIR:
@@ -95,6 +97,21 @@ class Queueing(RuleBasedStateMachine):
         for login in same:
             del self.waiting[login]
 
+    @rule()
+    def overdue(self) -> None:
+        gone = []
+        # In the order in which they came, or were found to be alone.
+        for login in sorted(self.waiting, key=lambda login: (self.since[login], login)):
+            origin, user, _ = self.waiting[login]
+            if self.now - self.since[login] < SECONDS:
+                continue
+            if len(self.of_pair(origin, user)) == 1:
+                self.since[login] = self.now
+            else:
+                del self.waiting[login]
+                gone.append(login)
+        assert self.queue.overdue(self.now) == gone
+
     @invariant()
     def agrees(self) -> None:
         assert len(self.queue) == len(self.waiting)
@@ -116,10 +133,12 @@ class Waiting:
         self.queue: LoginQueue[int] = LoginQueue(self.history, Random(seed))
         self.numbers = count()
         self.refused = 0
+        self.given: dict[int, tuple[LoginOrigin, str]] = {}
 
     def put(self, origin: LoginOrigin, user: str, secret: str) -> bool:
         """:returns: whether it waits."""
         login = next(self.numbers)
+        self.given[login] = origin, secret
         displaced = self.queue.put(login, origin, f"{user}:{secret}".encode(), user, secret.encode(), self.now)
         self.refused += len(displaced)
         return login not in displaced
@@ -213,6 +232,23 @@ def test_a_retried_login_is_soon_in_despite_guesses_beside_it(seed: int, rate: i
     else:
         raise AssertionError("not in within 20 checks")
     assert waiting.refused > 40
+
+
+@pytest.mark.parametrize("origins", [addresses(600, 1), addresses(3, 200)], ids=["600 networks", "3 networks"])
+@pytest.mark.parametrize("seed", range(5))
+def test_a_retried_login_is_soon_in_among_addresses_that_guess(origins: list[LoginOrigin], seed: int) -> None:
+    """Each address keeps three guesses waiting; a quarter of a second is one check."""
+    waiting = Waiting(seed)
+    guessing(waiting, origins, 50)
+    waiting.put(origins[-1], "ann", "right")
+    for number in range(100):
+        if waiting.check() == "right":
+            break
+        waiting.now += 0.25
+        for login in waiting.queue.overdue(waiting.now):
+            origin, secret = waiting.given[login]
+            waiting.put(origin, "ann", secret if secret == "right" else f"another guess {number} {login}")
+    assert waiting.now - 50 * 0.25 < 10
 
 
 def test_a_secret_once_wrong_is_dropped_first_and_checked_last() -> None:

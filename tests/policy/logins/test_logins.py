@@ -117,6 +117,19 @@ def test_a_login_too_many_is_told_so_later_if_its_client_stays(users: Identity, 
     assert len(threads.running) == MAX_CHECKING
 
 
+def test_a_login_that_waits_too_long_beside_others_is_told_so(users: Identity, threads: Threads, clock: Clock) -> None:
+    for number in range(MAX_CHECKING):
+        log_in(users, "eve", b"%d" % number, "10.0.0.9:1")
+    beside = [users.log_in(Password("ann", secret), "10.0.0.1:1") for secret in (b"1", b"2", b"2")]
+    alone = log_in(users, "bob", b"s3cret", "10.0.0.1:1")
+    clock.advance(DEFAULT_LIMITS.seconds)
+    finish(threads, 1)
+    clock.advance(PAUSE)
+    unchecked = Denial("password", TOO_MANY_LOGINS, "ann")
+    # The others are of one secret, which is the only one now.
+    assert [getattr(each, "result", None) for each in (*beside, alone)] == [unchecked, None, None, None]
+
+
 def test_a_secret_that_was_right_is_remembered_for_a_while(users: Identity, threads: Threads, clock: Clock) -> None:
     log_in(users, "ann", b"s3cret", "10.0.0.1:1")
     finish(threads, 1)
