@@ -197,8 +197,8 @@ class Settings:
     )
     max_secret_wait: float = SESSIONS.time(
         3.0,
-        "Seconds that a login waits while other secrets of its user wait at its address. Later it is refused unchecked, "
-        "`too-many-logins`: its client may try again, and secrets that come again are checked earlier.",
+        "Seconds that a login waits while other secrets of its user wait at its address. Later it is refused "
+        "unchecked, `too-many-logins`: its client may try again, and secrets that come again are checked earlier.",
     )
     close_timeout: float = SESSIONS.time(
         10.0,
