@@ -48,7 +48,8 @@ def test_an_incident_is_seen_and_noted(page: Page, attacked: RunningServer) -> N
     page.goto(address(attacked))
     page.get_by_text("One incident needs a look: an address failed to log in again and again.").wait_for()
     badge = page.get_by_role("navigation").get_by_role("link", name="Incidents 1")
-    badge.click()
+    badge.wait_for()
+    page.get_by_role("banner").get_by_role("link", name="1 incident").click()
     page.get_by_role("heading", name="An address failed to log in again and again").wait_for()
     page.get_by_text("12 failed logins").wait_for()
     assert serious_findings(page) == []
@@ -62,6 +63,7 @@ def test_an_incident_is_seen_and_noted(page: Page, attacked: RunningServer) -> N
     assert page.locator("main img").count() == 0
     go(page, "Overview")
     page.get_by_role("link", name="Nothing needs a look.").wait_for()
+    page.get_by_role("banner").get_by_role("link", name="All is well").wait_for()
 
 
 def test_denials_are_grouped(page: Page, attacked: RunningServer) -> None:

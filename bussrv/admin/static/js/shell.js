@@ -199,12 +199,19 @@ export class Shell {
   }
 
   #drawHealth(server) {
-    const [text, kind] = STATES[this.app.health.state] ?? ["Not known", ""];
-    const failed = this.app.health.failed;
+    const { state, failed } = this.app.health;
+    const { incidents, gravest } = this.app.figures.latest ?? {};
     const draining = server?.draining;
-    setText(this.healthText, draining ? "Draining" : text);
+    const needsLook = !draining && state === "ok" && incidents > 0;
+    const [text, kind] = draining
+      ? ["Draining", "odd"]
+      : needsLook
+        ? [incidents === 1 ? "1 incident" : `${count(incidents)} incidents`, colour(gravest)]
+        : (STATES[state] ?? ["Not known", ""]);
+    setText(this.healthText, text);
     setText(this.healthMore, !draining && kind && failed.length ? `: ${failed.join(", ")}` : "");
-    this.health.className = `pill ${draining ? "odd" : kind}`;
+    this.health.className = `pill ${kind}`;
+    this.health.href = needsLook ? "#/incidents" : "#/server";
   }
 
   #drawConnection() {
