@@ -126,7 +126,7 @@ class Settings:
         "slowly is disconnected; it may continue where it was.",
     )
     witness_max_connections: int = WITNESS.count(
-        200, "Connections to the port of `--witness-listen` at the same time. Further ones are closed at once."
+        200, "Connections to the port of a witness at the same time. Further ones are closed at once."
     )
     witness_max_connections_per_address: int = WITNESS.count(
         20, "The same from one address (IPv6: from one /64 network). Further ones are closed at once."

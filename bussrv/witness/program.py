@@ -6,16 +6,17 @@ import hashlib
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 from twisted.internet.endpoints import serverFromString
 
-from bussrv.errors import ConfigError, JournalError
+from bussrv.errors import BadValue, ConfigError, JournalError
 from bussrv.journal.keys import read_private
-from bussrv.settings import Settings
+from bussrv.options import rows
+from bussrv.settings import WITNESS, Settings
 from bussrv.transparency.cosignatures import SigningKey, has_ml_dsa
 from bussrv.transparency.notes import COSIGNATURE, ML_DSA_44, NoteError, VerifierKey, name_fault, parse_key
 from bussrv.transparency.witnessing import Keys
@@ -35,6 +36,7 @@ class WitnessSettings(Struct, frozen=True, kw_only=True):
     :ivar listen: the server endpoint, as Twisted describes it.
     :ivar state: the directory of what it has cosigned.
     :ivar ml_dsa: whether it cosigns with an ML-DSA-44 key, too.
+    :ivar limits: of its port.
     """
 
     name: str
@@ -43,6 +45,7 @@ class WitnessSettings(Struct, frozen=True, kw_only=True):
     listen: str
     state: Path
     ml_dsa: bool = False
+    limits: Settings = Settings()
 
 
 def signing_keys(name: str, seed: bytes, *, ml_dsa: bool | None) -> list[SigningKey]:
@@ -80,6 +83,24 @@ def keys_of_logs(texts: Sequence[str]) -> Keys:
     return found
 
 
+def limits_of(texts: Sequence[str]) -> Settings:
+    """The limits of the port of a witness: the defaults, and those that texts such as ``witness-max-body=9000`` set.
+
+    :raises ConfigError: says what is wrong with one of them.
+    """
+    known = {each.name: each for each in rows(Settings) if each.group is WITNESS}
+    found: dict[str, Any] = {}
+    for text in texts:
+        name, _, value = text.partition("=")
+        if name not in known:
+            raise ConfigError(f"--limit {text}: {name!r} is none of {', '.join(known)}")
+        try:
+            found[known[name].sets] = known[name].kind.check(value)
+        except BadValue as error:
+            raise ConfigError(f"--limit {text}: {error}") from error
+    return Settings(**found)
+
+
 def open_witness(settings: WitnessSettings, utc: Callable[[], int]) -> tuple[Witness, WitnessMemory]:
     """The witness, and what it remembers, to be closed.
 
@@ -92,7 +113,7 @@ def open_witness(settings: WitnessSettings, utc: Callable[[], int]) -> tuple[Wit
 
 
 def run(settings: WitnessSettings, say: Callable[[str], None] = print) -> None:
-    """Serve until a signal comes.
+    """Serve until a signal comes. Then say how requests were answered, and which limits were reached.
 
     :raises ConfigError, JournalError, OSError: it cannot begin.
     """
@@ -101,10 +122,13 @@ def run(settings: WitnessSettings, say: Callable[[str], None] = print) -> None:
     reactor: Any = installed
     witness, memory = open_witness(settings, lambda: time.time_ns() // 1000)
     failures: list[BaseException] = []
+    counters: Counter[str] = Counter()
+    site = WitnessSite(witness, reactor, settings.limits, counters)
+    connections = WitnessConnections(site, reactor)
 
     def begin() -> None:
         try:
-            listening = serverFromString(reactor, settings.listen).listen(site)
+            listening = serverFromString(reactor, settings.listen).listen(connections)
         except ValueError as error:
             failed(ConfigError(f"--listen {settings.listen}: {error}"))
         else:
@@ -116,20 +140,24 @@ def run(settings: WitnessSettings, say: Callable[[str], None] = print) -> None:
         say(f"witness of {len(settings.logs)} logs on {_place(port.getHost())}")
         sys.stdout.flush()
         reactor.addSystemEventTrigger("before", "shutdown", port.stopListening)
-        reactor.addSystemEventTrigger("before", "shutdown", site.end)
+        reactor.addSystemEventTrigger("before", "shutdown", connections.end)
 
     def failed(error: BaseException) -> None:
         failures.append(error)
         reactor.stop()
 
-    site = WitnessConnections(WitnessSite(witness, reactor, Settings(), Counter()), reactor)
     reactor.callWhenRunning(begin)
     try:
         reactor.run()
     finally:
         memory.close()
+    say(f"answers: {_counts(site.answers)}; limits that were reached: {_counts(counters)}")
     if failures:
         raise JournalError(str(failures[0])) from failures[0]
+
+
+def _counts(counter: Mapping[Any, int]) -> str:
+    return ", ".join(f"{each} {counter[each]}" for each in sorted(counter)) or "none"
 
 
 def _place(host: Any) -> str:

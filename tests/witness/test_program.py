@@ -159,8 +159,9 @@ def test_kill_9_under_load_takes_nothing_back(tmp_path: Path) -> None:
 
 
 def test_nobody_makes_others_wait_or_takes_all_connections(tmp_path: Path) -> None:
-    limits = Settings()
-    with running(tmp_path) as witness:
+    limits = Settings(witness_max_body=9_000, witness_max_connections_per_address=4)
+    given = ("--limit", "witness-max-body=9000", "--limit", "witness-max-connections-per-address=4")
+    with running(tmp_path, *given) as witness:
         address = ("127.0.0.1", witness.port)
         assert witness.ask("POST", "/add-checkpoint", bytes(limits.witness_max_body + 1))[0] == 413
         # A body in chunks says no length.
@@ -192,6 +193,10 @@ def test_nobody_makes_others_wait_or_takes_all_connections(tmp_path: Path) -> No
         while (status := submitted(witness)) is None:
             continue
         assert status == 200
+        witness.process.send_signal(signal.SIGTERM)
+        said = witness.process.communicate(timeout=20)[0]
+    assert "answers: 200 1, 413 2; limits that were reached: " in said
+    assert "witness-max-body 2, witness-max-connections-per-address " in said
 
 
 def submitted(witness: Running) -> int | None:
@@ -210,6 +215,8 @@ def test_it_says_why_it_cannot_begin(tmp_path: Path) -> None:
             (("--name", "a b", "--key", key, "--log", log), "neither blanks nor"),
             (("--name", "w", "--key", key, "--log", "nonsense"), "not a verifier key"),
             (("--name", "w", "--key", str(tmp_path / "none"), "--log", log), "none"),
+            (("--name", "w", "--key", key, "--log", log, "--limit", "body=1"), "none of witness-max-connections,"),
+            (("--name", "w", "--key", key, "--log", log, "--limit", "witness-max-body=x"), "not a whole number"),
             (("--name", "w", "--key", key, "--log", log, "--listen", listen), "in use"),
             (("--name", "w", "--key", key, "--log", log, "--listen", "nonsense:1"), "--listen nonsense:1"),
         ):

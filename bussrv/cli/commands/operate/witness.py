@@ -44,14 +44,22 @@ ENDPOINT = "tcp:7281:interface=127.0.0.1"
     show_default=True,
     help="The directory of what it has cosigned. If it is lost, the witness may cosign an older journal.",
 )
+@click.option(
+    "--limit",
+    "limits",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="A limit of its port, such as witness-max-body=9000; it is an option of the server, too. May be repeated.",
+)
 @click.option("--ml-dsa", is_flag=True, help="Cosign with a key that withstands quantum computers, too (ML-DSA-44).")
 def witness(**given: Any) -> int:
     """Cosign the checkpoints of journals until SIGTERM or Ctrl-C: each only if it has everything that was cosigned
     before. Servers send them with --witness. The protocol is tlog-witness of C2SP, so other logs may send theirs, too.
     The command prints the verifier keys of the witness, which servers and auditors need.
     """
-    from bussrv.witness.program import WitnessSettings, run
+    from bussrv.witness.program import WitnessSettings, limits_of, run
 
     with explained():
-        run(WitnessSettings(**{**given, "logs": tuple(given["logs"])}), click.echo)
+        limits = limits_of(given.pop("limits"))
+        run(WitnessSettings(**{**given, "logs": tuple(given["logs"]), "limits": limits}), click.echo)
     return 0
