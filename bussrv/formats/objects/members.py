@@ -246,7 +246,7 @@ class MemberProtocol(StreamProtocol):
 
     def busy_with(self, work: Coroutine[Any, Any, None]) -> None:
         """Do ``work``; the time that the server needs for it does not count against the client."""
-        super().busy_with(work if self._patience is None else _held(self._patience, work))
+        super().busy_with(work if self._patience is None else self._patience.held_for(work))
 
     def _too_late(self) -> None:
         self._patience = None
@@ -518,17 +518,23 @@ class MemberProtocol(StreamProtocol):
     def _answer_change(self, obj: BusObject, about: dict[str, Any], error: BaseException | None) -> None:
         """The change of the registry was made (``None``), or why it was not."""
         self._asked = None
+        # It is not raised again: its traceback would hold the frames that hold it.
+        error = self._confirm(obj, about) if error is None else error
+        if isinstance(error, Refused):
+            self.refuse(obj.head.id, error.reason, error.message)
+        elif error is not None:
+            self.serving_failed(Failure(error))
+        self.input.is_answered()
+
+    def _confirm(self, obj: BusObject, about: dict[str, Any]) -> Exception | None:
+        """Answer that a change was made. :returns: why that was not possible."""
         try:
-            if error is not None:
-                raise error
             if obj.head.event == "services/register":
                 self.check_still_provides(about["name"])
             self.answer(obj, {"event": f"{obj.head.event}/reply", **about})
-        except Refused as refusal:
-            self.refuse(obj.head.id, refusal.reason, refusal.message)
-        except Exception:
-            self.serving_failed(Failure())
-        self.input.is_answered()
+        except Exception as error:
+            return error
+        return None
 
     def register(self, obj: BusObject) -> None:
         """``services/register``: the session provides a service from now on."""
@@ -583,14 +589,6 @@ class MemberProtocol(StreamProtocol):
         """The session as the registry has it."""
         session: Session = self.bus.registry.state.sessions[self.session_id]
         return session
-
-
-async def _held(patience: Patience, work: Coroutine[Any, Any, None]) -> None:
-    patience.hold()
-    try:
-        await work
-    finally:
-        patience.release()
 
 
 def _in_reply_to(object_id: Any) -> dict[str, Any]:

@@ -5,7 +5,7 @@ The server's own time, such as that of a slow disk or a long reactor turn, is no
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 
@@ -52,6 +52,14 @@ class Patience:
         self._holds -= 1
         if not (self._holds or self._is_ended):
             self._run()
+
+    async def held_for(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do ``work``, for which the client waits."""
+        self.hold()
+        try:
+            await work
+        finally:
+            self.release()
 
     def renew(self) -> None:
         """All of it begins anew, now. That moves no timer, since it is done for each chunk of a client."""
