@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.end_to_end.cables import reserve_port
 from tests.forked import ForkedServer
 
 
@@ -16,8 +17,13 @@ class RestartedServer:
 
     def __init__(self, journal: Path, *names: str) -> None:
         self._journal = journal
-        self._server = ForkedServer(journal, ["--websocket", "0"])
-        self._options = [part for name in names for part in (f"--{name}", str(self.port(name)))]
+        # Without that, somebody else may be given one of these ports while no server runs.
+        self._held = {name: reserve_port() for name in names if name != "inbus"}
+        ports = {"websocket": 0, **{name: held.getsockname()[1] for name, held in self._held.items()}}
+        self._options = [part for name, port in ports.items() for part in (f"--{name}", str(port))]
+        self.start()
+        if "inbus" in names:
+            self._options += ["--inbus", str(self.port("inbus"))]
 
     @property
     def addresses(self) -> dict[str, tuple[str, int]]:
@@ -39,3 +45,5 @@ class RestartedServer:
 
     def __exit__(self, *_: object) -> None:
         self.kill()
+        for held in self._held.values():
+            held.close()

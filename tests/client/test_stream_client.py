@@ -98,6 +98,7 @@ def test_waiting_ends_in_time_however_much_else_comes(serve, monkeypatch):
 
     monkeypatch.setattr("bussrv.client._stream._FAREWELL", 0.01)
     client = SppClient(port=serve(script))
+    client.next_event()
     with pytest.raises(TimeoutError):
         client.wait_for(lambda event: False, 0.05)
     assert client.next_event(0) == spp.Offer("a")

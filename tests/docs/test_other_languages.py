@@ -135,8 +135,8 @@ def expect_lamp(server: RestartedServer, value: str) -> None:
         while time.monotonic() < end:
             member.send({"type": "text/plain", "sender": SWITCH}, value.encode())
             with suppress(TimeoutError):
-                got = member.wait_for(lambda each: each.metadata.get("sender") == LAMP, timeout=0.2)
-                assert got.payload.decode() == value
+                while member.wait_for(lambda each: each.metadata.get("sender") == LAMP, 0.2).payload.decode() != value:
+                    pass  # It follows what the switch said before.
                 return
     pytest.fail("the lamp never followed")
 

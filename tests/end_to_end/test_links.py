@@ -222,7 +222,6 @@ def test_a_reply_finds_its_requester_after_anothers_same_id(network: LinkedServe
         network.wait_for_service(name)
     for name, provider in providers.items():
         requester = network.join("a")
-        requester.client.timeout = 2.0
         requester.client.send({"event": "services/request", "name": name, "id": "1"})
         answer(provider, name, name.encode(), to=name.endswith("with-to"))
         assert requester.hear(lambda each: each.get("in-reply-to") == "1").payload == name.encode()

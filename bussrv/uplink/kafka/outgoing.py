@@ -116,7 +116,7 @@ class Outgoing:
                     self._take(await or_stopped(events.take(PAGE), self._stop) or ())
                 # Else what comes while the last ones are sent would be taken from the server, and lost.
                 await unsubscribe()
-                self._take(await events.take(QUEUE, 0) if events.waiting else ())
+                self._take(await events.take(events.waiting, 0) if events.waiting else ())
                 await self._send(producer, topics)
 
     def _take(self, events: Sequence[Message | Gap]) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 
 from bussrv.client.aio import Bus, connect
+from tests.end_to_end.cables import reserve_port
 from tests.forked import ForkedServer
 from tests.forked_uplink import ForkedUplink
 
@@ -28,16 +29,17 @@ class Site:
         self._directory.mkdir()
         hosts = ",".join(url.removeprefix("nats://") for url in urls)
         self._options = [f"nats://{hosts}", "--net", net, "--state", str(self._directory / "state"), *options]
-        self._port = 0
+        # Without that, somebody else may be given the port while no server runs.
+        self._held = reserve_port()
+        self._port = self._held.getsockname()[1]
         self.start_server()
         self.start_uplink()
 
     def start_server(self) -> None:
-        """The first time on a free port, then on the same."""
+        """Each time on the same port."""
         ports = ["--objects", str(self._port)]
         names = ["--server-id", self.name, "--servers", "0", "--link-allow", "127.0.0.1"]
         self.server = ForkedServer(self._directory / "journal", [*names, *ports, "--mqtt", "0", "--admin", "off"])
-        self._port = self.server.port("objects")
 
     def start_uplink(self, *further: str) -> None:
         self.uplink = ForkedUplink(*self._options, *further, "--bus", f"bus://127.0.0.1:{self.server.port('servers')}")
@@ -52,7 +54,7 @@ class Site:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with self.uplink, self.server:
+        with self.uplink, self.server, self._held:
             pass
 
 

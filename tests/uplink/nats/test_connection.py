@@ -53,8 +53,8 @@ def test_what_cannot_be_decoded_does_not_end_the_reading():
         connection.received = lambda subject, data: came.append((subject, data))
         await connection.listen({"bus.x.beat.*"})
         await connection.subscribe("other")
-        await asyncio.wait_for(connection.flush(), 5)
-        await asyncio.wait_for(connection.flush(), 5)
+        await asyncio.wait_for(connection.flush(), 30)
+        await asyncio.wait_for(connection.flush(), 30)
 
     def script(writer: asyncio.StreamWriter) -> None:
         for message in UNDECODABLE:
@@ -70,7 +70,7 @@ def test_a_connection_that_the_server_ends_tells_so():
     async def use(connection: Connection) -> None:
         with suppress(Error):
             await connection.flush()
-        await asyncio.wait_for(connection.ended, 5)
+        await asyncio.wait_for(connection.ended, 30)
         assert connection.is_closed
         assert "expired" in str(connection.last_error)
 

@@ -113,7 +113,7 @@ def test_a_stream_that_is_removed_ends_the_reading_with_an_error(tmp_path):
         await each.consume(await each.begin(), SimpleNamespace())  # type: ignore[arg-type]
 
     with pytest.raises(Error, match="gone"):
-        asyncio.run(asyncio.wait_for(consume(), 2))
+        asyncio.run(asyncio.wait_for(consume(), 30))
 
 
 def test_what_the_stream_does_not_take_is_given_up_together(tmp_path, monkeypatch):
@@ -138,7 +138,8 @@ def test_what_the_stream_does_not_take_is_given_up_together(tmp_path, monkeypatc
             await asyncio.sleep(0.01)
         publishing.cancel()
 
-    asyncio.run(asyncio.wait_for(publish(), 2))
+    # One after the other, they would take 64 times 0.2 seconds.
+    asyncio.run(asyncio.wait_for(publish(), 10))
     assert lost == [3] * 64
     assert stream.taken == [b"last"]
 
