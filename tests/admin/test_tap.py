@@ -85,9 +85,10 @@ def test_objects_of_each_format_are_shown_and_that_is_journaled(tmp_path: Path) 
             office.register(receive="no_echo", unique_routing_id="office")
             with Stream(server, "?payload=1&rate=500") as stream:
                 maker.send({"event": "note", "id": "n1", "odd": 2**70}, b"hi")
+                (first,) = stream.some(1)
                 office.send({"type": "text/x"})
                 inbus.publish("lamp", b"on", server=server.addresses["inbus"])
-                first, *others = stream.some(3)
+                others = stream.some(2)
         assert first.pop("from").pop("session")
         assert first.pop("time").endswith("Z")
         assert first == {

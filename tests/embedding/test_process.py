@@ -62,12 +62,15 @@ def process() -> dict[str, Any]:
 
 
 async def settled() -> None:
-    """Threads of servers have ended: those that still read earlier incidents, and the spool of a start that failed."""
+    """Threads of servers have ended: those that still read earlier incidents, and the spool of a start that failed.
+
+    What earlier tests left in circles is closed now, and not while something is tried."""
     while any("bussrv-" in each.name for each in threading.enumerate()):
         await deferLater(reactor, 0.001)
     # What they told the reactor last takes a few turns.
     for _ in range(3):
         await deferLater(reactor, 0.0)
+    gc.collect()
 
 
 async def run_once(server: EmbeddedServer) -> None:
