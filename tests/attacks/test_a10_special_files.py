@@ -14,7 +14,7 @@ from bussrv.journal.segment import list_segments, segment_name
 from bussrv.testing.server import TWISTD
 from tests.forked import ForkedServer
 
-PATIENCE = 20
+PATIENCE = 60
 
 
 def ended(*command: str) -> subprocess.CompletedProcess[str]:
