@@ -98,8 +98,9 @@ class Outgoing:
                 while not self._stop.is_set():
                     await self._attempt(events, subscribed.aclose)
             finally:
-                if left := len(self._unsent) + events.waiting:
-                    self._lose(left, "Kafka did not take them before the end")
+                await self._take_all(events)
+                if self._unsent:
+                    self._lose(len(self._unsent), "Kafka did not take them before the end")
 
     async def _attempt(self, events: Subscription[Message], unsubscribe: Callable[[], Awaitable[None]]) -> None:
         """Send over one producer until something fails, or everything was sent after ``stop`` was set."""
@@ -116,8 +117,13 @@ class Outgoing:
                     self._take(await or_stopped(events.take(PAGE), self._stop) or ())
                 # Else what comes while the last ones are sent would be taken from the server, and lost.
                 await unsubscribe()
-                self._take(await events.take(events.waiting, 0) if events.waiting else ())
+                await self._take_all(events)
                 await self._send(producer, topics)
+
+    async def _take_all(self, events: Subscription[Message]) -> None:
+        """Take everything that waits, also after the subscription has ended."""
+        if events.waiting:
+            self._take(await events.take(events.waiting, 0))
 
     def _take(self, events: Sequence[Message | Gap]) -> None:
         for event in events:

@@ -14,7 +14,7 @@ from bussrv.client.aio import connect
 from bussrv.client.tls import Tls
 from bussrv.uplink.figures import Figures
 from bussrv.uplink.kafka import outgoing
-from bussrv.uplink.kafka.cluster import parse
+from bussrv.uplink.kafka.cluster import Cluster, parse
 from bussrv.uplink.kafka.outgoing import Outgoing, OutgoingFigures
 from bussrv.uplink.kafka.publications import Wanted
 from bussrv.uplink.lines import Lines
@@ -129,7 +129,11 @@ def outgoing_to(broker: Broker, prefix: str) -> tuple[Outgoing, Figures, io.Stri
     return made, figures, said, stop
 
 
-def test_what_cannot_be_sent_in_time_is_counted(server: ForkedServer, broker: Broker) -> None:
+def test_what_cannot_be_sent_in_time_is_counted(
+    server: ForkedServer, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So is what was dropped before, since too many waited."""
+    monkeypatch.setattr(outgoing, "QUEUE", 50)
     broker.create("late.tv")
 
     async def work() -> None:
@@ -184,3 +188,28 @@ def test_a_slow_broker_costs_no_more_than_the_queue(
     assert (values[0], values[-1]) == (b"first", b"last")
     assert len(values) == figures.value("out_sent") == 602 - figures.value("out_lost")
     assert len(values) < 600
+
+
+def test_a_full_queue_is_sent_before_the_end(
+    server: ForkedServer, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has a gap besides, since it was more than full. The stop comes while Kafka is asked whether it is there."""
+    monkeypatch.setattr(outgoing, "QUEUE", 50)
+    broker.create("full.tv")
+
+    async def work() -> Figures:
+        sender, figures, _, stop = outgoing_to(broker, "full.")
+
+        async def fill(_: Cluster) -> None:
+            for number in range(60):
+                await other.publish("tv", b"%d" % number, confirm=True)
+            stop.set()
+
+        monkeypatch.setattr(Cluster, "check", fill)
+        async with connect(address(server)) as bus, connect(address(server)) as other:
+            await sender.run(bus)
+        return figures
+
+    figures = asyncio.run(asyncio.wait_for(work(), 60))
+    assert [each.value for each in broker.read("full.tv")] == [b"%d" % number for number in range(10, 60)]
+    assert (figures.value("out_sent"), figures.value("out_lost")) == (50, 10)
