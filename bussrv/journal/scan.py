@@ -128,7 +128,10 @@ class Scan:
 
     def _found(self) -> Segment:
         judge, extent = self.judge, self._measure.extent()
-        tree = extent.tree
+        trees = {size: head for size, head in self._heads.items() if size != extent.bytes}
+        # At its end a snapshot turns out to lack parts.
+        if extent.tree is not None and judge.wrong is None:
+            trees[extent.bytes] = extent.tree
         # If a sealed beginning does not end with a line, its digest cannot be that of the seal.
         beginnings = {size: digest for size, digest in self._beginnings.items() if size <= extent.bytes}
         last_hash = self._measure.hash if judge.lines else NO_DIGESTS.last_hash
@@ -139,6 +142,6 @@ class Scan:
             torn=self._torn,
             lines=judge.lines,
             counts=extent,
-            trees=self._heads if tree is None or judge.wrong is not None else {**self._heads, extent.bytes: tree},
+            trees=trees,
             registries=None if self._registry is None or self._torn else self._registry.registries(),
         )

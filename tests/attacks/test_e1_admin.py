@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import select
+import selectors
 import socket
 import sys
 import time
@@ -12,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from http.client import HTTPConnection
 from pathlib import Path
+from selectors import EVENT_READ, EVENT_WRITE
 
 import pytest
 
@@ -76,7 +78,7 @@ def drips(server: RunningServer, stack: ExitStack) -> Iterator[None]:
             for each in connections:
                 with suppress(OSError):
                     each.send(b"x")
-            select.select((), (), (), 0.05)
+            time.sleep(0.05)
             yield
 
 
@@ -142,6 +144,14 @@ def guesses(server: RunningServer, stack: ExitStack) -> Iterator[None]:
         yield
 
 
+def ready(wanted: dict[socket.socket, int], seconds: float) -> list[socket.socket]:
+    """Those that can be read or written, whatever their numbers: ``select()`` takes none beyond 1,023."""
+    with selectors.DefaultSelector() as selector:
+        for each, event in wanted.items():
+            selector.register(each, event)
+        return [key.fileobj for key, _ in selector.select(seconds)]  # type: ignore[misc]
+
+
 def wrong_hosts(server: RunningServer, stack: ExitStack) -> Iterator[None]:
     """Requests for another host, as fast as four connections take them."""
     connections = deque(connect(server, stack) for _ in range(4))
@@ -149,7 +159,7 @@ def wrong_hosts(server: RunningServer, stack: ExitStack) -> Iterator[None]:
         connection = connections.popleft()
         try:
             connection.send(b"GET /api/v1/server HTTP/1.1\r\nHost: evil.example\r\n\r\n")
-            is_open = select.select([connection], (), (), 1)[0] and connection.recv(1 << 20)
+            is_open = ready({connection: EVENT_READ}, 1) and connection.recv(1 << 20)
         except OSError:
             is_open = False
         connections.append(connection if is_open else connect(server, stack))
@@ -167,12 +177,12 @@ def taps(server: RunningServer, stack: ExitStack) -> Iterator[None]:
     sender.setblocking(False)
     objects, left = encode({"type": "a/b"}, bytes(500)) * 1000, b""
     while True:
-        readable, writable, _ = select.select(readers, [sender], (), 0.1)
-        for each in readable:
-            each.recv(1 << 20)
-        if writable:
-            left = left or objects
-            left = left[sender.send(left) :]
+        for each in ready({sender: EVENT_WRITE, **dict.fromkeys(readers, EVENT_READ)}, 0.1):
+            if each is sender:
+                left = left or objects
+                left = left[sender.send(left) :]
+            else:
+                each.recv(1 << 20)
         yield
 
 

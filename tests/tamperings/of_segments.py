@@ -14,7 +14,6 @@ from tests.tamperings.kinds import Kind, Tamper, elsewhere, in_header, in_snapsh
 from tests.tamperings.of_lines import TRUE
 
 REMOVED = "a segment removed"
-CUT_TO_HEADER = "a segment cut to its header"
 
 
 def _without(copy: Copy, number: int, index: int) -> None:
@@ -228,7 +227,7 @@ SEGMENTS = [
     Kind("a segment replaced by another one", _replace),
     Kind("a segment cut at a line", _cut_at_a_line, "In the last segment the rest might not have been written."),
     Kind("a segment cut in a line", _cut_in_a_line, "In the last segment a crash leaves the same."),
-    Kind(CUT_TO_HEADER, _cut_to_the_header),
+    Kind("a segment cut to its header", _cut_to_the_header),
     Kind("a segment emptied", _emptied),
 ]
 
