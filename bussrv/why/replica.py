@@ -102,7 +102,8 @@ class Replica:
 
         registry = Registry(journal, clock, new_id, server_id=server_id, boot="why", state=state, settings=settings)
         access = access_of(self.rules)
-        self.bus = Bus(registry, settings, server_id, new_id, clock, Reactor(), access=access, audience=NotingAudience)
+        self._reactor = reactor = Reactor()
+        self.bus = Bus(registry, settings, server_id, new_id, clock, reactor, access=access, audience=NotingAudience)
         self._clock = clock
         self._encodings = SessionEncodings(self.bus)
         self.outlets: dict[str, Outlet] = {}
@@ -193,7 +194,7 @@ class Replica:
         """Forget what was sent so far: servers that are linked tell each other of their sessions, and replies are for
         requests.
         """
-        self.bus.flush()
+        self._flush()
         self.plans.clear()
         for outlet in self.outlets.values():
             outlet.given = 0
@@ -202,13 +203,18 @@ class Replica:
 
     def arrived(self) -> list[tuple[str, list[BusObject]]]:
         """The objects for other servers since the last call, by the session of the link."""
-        self.bus.flush()
+        self._flush()
         found = []
         for session_id, outlet in self.servers.items():
             if outlet.frames:
                 found.append((session_id, list(_objects(outlet.frames))))
                 outlet.frames = b""
         return found
+
+    def _flush(self) -> None:
+        self.bus.flush()
+        # What is for many, and what links are told of many sessions, is done in slices. No time passes, so all are due.
+        self._reactor.advance(0)
 
 
 def _objects(frames: bytes) -> Iterable[BusObject]:

@@ -244,3 +244,19 @@ def test_a_damaged_line_is_named(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes().replace(b'"seq":2', b'"seq":x'))
     with pytest.raises(JournalError, match=r"\.jsonl, line 3: "):
         past_of(tmp_path, END)
+
+
+def test_a_publication_for_many_groups_reaches_all_of_them(tmp_path: Path) -> None:
+    """Also beside a link that is told of many sessions: both is done in slices. Each set of MQTT filters is a group."""
+    linked = Fabric("a", "b")
+    linked.link("a", "b")
+    network = linked["a"]
+    begin(network)
+    linked.settle()
+    network.member(name="ann", services=["lamp"])
+    peers = [MqttPeer(network, f"phone-{number}") for number in range(70)]
+    for number, each in enumerate(peers):
+        each.subscribe("lamp", f"only/{number}")
+    linked.settle()
+    found = answer([past_of(write(network, tmp_path), END)], about_publication("lamp", "text/plain"), None)
+    assert {each.answer for each in found.sessions if each.protocol == "mqtt"} == {"yes"}

@@ -221,10 +221,18 @@ def parse_query(query: str, parameters: Iterable[Parameter]) -> dict[str, Any]:
         try:
             values[name] = msgspec.convert(text, known[name].type, strict=False)
         except msgspec.ValidationError as error:
-            fields = known[name].fields
-            said = f"there is no field {text[:100]!r}; there are {', '.join(fields)}" if fields else str(error)
-            raise Problem("bad-parameter", f"{name}: {_too_long(text, known[name].type) or said}") from None
+            said = _too_long(text, known[name].type) or _unfit(text, known[name]) or str(error)
+            raise Problem("bad-parameter", f"{name}: {said}") from None
     return values
+
+
+def _unfit(text: str, parameter: Parameter) -> str | None:
+    """The fault of a text that has not the form of its parameter; ``None``: its type says no more of it."""
+    shown = repr(text[:100])
+    if parameter.fields:
+        return f"there is no field {shown}; there are {', '.join(parameter.fields)}"
+    has_form = getattr(msgspec.inspect.type_info(parameter.type), "pattern", None) is not None
+    return f"{shown} does not fit. {parameter.help}" if has_form and parameter.help else None
 
 
 def _too_long(text: str, type_: Any) -> str | None:

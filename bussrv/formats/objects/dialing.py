@@ -192,7 +192,7 @@ class LinkDialer(Service):
     :param description: the name of the link in the log.
     :param endpoint: the address of the other server: a client endpoint of Twisted.
     :param token: the token that this server shows the other one.
-    :ivar server_id: the routing id of the server that answered there; empty: none has answered yet.
+    :ivar server_id: the routing id of the server that answered there last; empty: none has answered yet.
     :ivar certificates: the certificates for TLS; ``None``: the link has no TLS.
     """
 
@@ -259,7 +259,8 @@ class LinkDialer(Service):
                     name=self.description,
                     message=refusal.message,
                 )
-        self.server_id = protocol.server_id
+        # A connection that ended before the other server said who it is says nothing about who is there.
+        self.server_id = protocol.server_id or self.server_id
         await gone
         return stood
 

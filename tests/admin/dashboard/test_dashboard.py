@@ -136,6 +136,18 @@ def test_a_row_opens_with_the_keyboard_and_focus_returns(dashboard: Page) -> Non
     assert dashboard.evaluate("document.activeElement.getAttribute('aria-label')") == "Services"
 
 
+def test_events_begin_before_the_page_was_opened(new_dashboard: Page) -> None:
+    """Where there is no room for a column of clients, an event says otherwise whom it happened to."""
+    go(new_dashboard, "Events")
+    grid = new_dashboard.get_by_role("grid", name="Events")
+    grid.get_by_role("row", name="Provides doorbell").wait_for()
+    connected = grid.get_by_role("row").filter(has_text="Connected").first
+    assert "" in connected.get_by_role("gridcell").all_inner_texts()
+    new_dashboard.set_viewport_size({"width": 390, "height": 844})
+    grid.locator(".up-to-0").or_(new_dashboard.locator("table.up-to-0")).first.wait_for()
+    assert "127.0.0.1" in connected.inner_text()
+
+
 def test_it_says_why_a_session_is_gone(new_dashboard: Page, server: RunningServer) -> None:
     with socket.create_connection(("127.0.0.1", server.port("objects"))) as guest:
         guest.sendall(b'{"event":"routing/subscribe","routing-id":"guest","id":"1"}\0{bad\0')
@@ -277,7 +289,7 @@ def test_a_session_that_is_away_says_since_when_and_until_when(new_dashboard: Pa
     new_dashboard.reload()
     row = new_dashboard.get_by_role("row", name="away")
     row.get_by_text("away 2 h").wait_for()
-    new_dashboard.get_by_text(re.compile(r"^\d+, 1 away$")).wait_for()
+    new_dashboard.get_by_text(re.compile(r"^\d+ here, 1 away$")).wait_for()
     row.click()
     panel = new_dashboard.get_by_role("complementary", name="Details")
     panel.get_by_text("Away for 2 h").wait_for()
@@ -398,9 +410,11 @@ def test_why_a_client_did_not_get_it_is_asked(dashboard: Page) -> None:
     table = dashboard.get_by_role("grid", name="Sessions at that moment")
     table.get_by_role("row", name="carl (claimed)").first.wait_for()
     assert table.get_by_role("gridcell", name="it wants this").count()
-    dashboard.get_by_label("Which one").fill("{")
+    dashboard.get_by_label("When").fill("yesterday")
     dashboard.get_by_role("button", name="Ask").click()
     dashboard.get_by_text("That cannot be said").wait_for()
+    dashboard.get_by_text("at: 'yesterday' does not fit. A time in UTC such as").wait_for()
+    assert dashboard.get_by_text("Nobody is called so").count() == 0
 
 
 def test_the_page_calls_sessions_as_the_server_does(dashboard: Page) -> None:
@@ -431,6 +445,12 @@ def test_limits_have_units_and_the_server_says_what_it_uses(dashboard: Page) -> 
     go(dashboard, "Limits")
     dashboard.get_by_role("row", name=re.compile("admin-max-body .* 64 KiB")).wait_for()
     dashboard.get_by_role("row", name=re.compile("admin-request-timeout .* 10 s")).wait_for()
+    # A telephone has no room for what a limit means, and nothing that points at it.
+    dashboard.get_by_role("row", name=re.compile("^admin-max-body ")).click()
+    panel = dashboard.get_by_role("complementary", name="Details")
+    panel.get_by_text("A longer one is refused, body-too-large, and the connection closed.").wait_for()
+    panel.get_by_text("--admin-max-body", exact=True).wait_for()
+    assert "`" not in dashboard.get_by_role("main").inner_text() + panel.inner_text()
     go(dashboard, "Server")
     main = dashboard.get_by_role("main")
     for text in (re.compile("checks are well"), "Memory", re.compile("% of one core"), "--admin-max-rate"):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from bussrv.client.inbus import InbusSubscriber
 from bussrv.client.objects import ObjectsClient
 from bussrv.testing.server import RunningServer
 from tests.admin.dashboard.conftest import address
@@ -28,8 +29,9 @@ NAMES = [
 
 @pytest.fixture(scope="module")
 def clients(server: RunningServer) -> Iterator[object]:
-    """One provides many services, and another one has left."""
-    with ObjectsClient(port=server.port("objects")) as client:
+    """One provides many services, one waits for another service, and one has left."""
+    inbus = ("127.0.0.1", server.port("inbus"))
+    with ObjectsClient(port=server.port("objects")) as client, InbusSubscriber("absent", inbus):
         client.subscribe(name="building")
         for name in NAMES:
             client.register(name)
@@ -51,7 +53,9 @@ def test_services_are_folded_by_their_names(page: Page, server: RunningServer, c
     assert row.get_attribute("aria-expanded") == "false"
     # Three have room.
     hosted = ["bus/clock", "bus/registry", "bus/statistics"]
-    assert shown(page, "") == ["▸ attic-* (21 services)", "bell", *hosted, "▸ sensors/* (36 services)"]
+    assert shown(page, "") == ["absent", "▸ attic-* (21 services)", "bell", *hosted, "▸ sensors/* (36 services)"]
+    # As many as everywhere else; and what is waited for is seen, too.
+    page.get_by_text("61, and 1 name that nobody provides").wait_for()
     assert serious_findings(page) == []
     row.click()
     page.get_by_role("row", name=re.compile(r"^\s*attic-21 ")).wait_for()
@@ -91,3 +95,31 @@ def test_a_time_says_how_long_ago_it_was(page: Page, server: RunningServer, clie
     time = row.get_by_role("gridcell").first
     assert re.fullmatch(r"\d+ (s|min) ago", time.inner_text())
     assert re.search(r"\d{4}, \d\d:\d\d:\d\d \S+\n\d{4}-\d\d-\d\dT[\d:.]+Z$", time.get_attribute("title") or "")
+
+
+def test_ages_and_rates_are_short_and_calm(page: Page, server: RunningServer) -> None:
+    """An age in a column takes one unit, and a rate in a minute is that of the last minute. Nobody is no user."""
+    page.goto(address(server))
+    ages, rates, (users, addresses) = page.evaluate(
+        """async () => {
+            const { agoBriefly } = await import("/static/js/format.js");
+            const { addMinute } = await import("/static/js/history.js");
+            const { groups } = await import("/static/js/grouping.js");
+            const ages = [59, 60, 5999, 6000, 172799, 172800].map((age) =>
+              agoBriefly(new Date(Date.now() - age * 1000 - 400).toISOString()));
+            const entries = [];
+            const rates = Array.from({ length: 90 }, (_, second) => {
+              entries.push({ time: second * 1000, denials: second % 2 });
+              addMinute(entries);
+              return entries.at(-1).denials_a_minute;
+            });
+            entries.push({ time: 90_001, isGap: true }, { time: 400_000, seconds: 300, denials: 0.5 });
+            addMinute(entries);
+            const [group] = groups([{ peer: "192.0.2.1:5" }, { actor: "ann" }], () => "").values();
+            return [ages, [rates[59], rates[89], entries.at(-1).denials_a_minute],
+              [group.users.size, group.addresses.size]];
+        }"""
+    )
+    assert ages == ["59 s", "1 min", "99 min", "1 h", "47 h", "2 d"]
+    assert rates == [30, 30, 30]
+    assert (users, addresses) == (1, 1)

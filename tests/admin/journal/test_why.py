@@ -40,3 +40,5 @@ def test_it_answers_as_the_command_does(tmp_path: Path, capsys: pytest.CaptureFi
         ]
         for query, problem in refused:
             assert get(server, f"/api/v1/why?{query}")[1]["type"].endswith(problem), query
+        unfit = get(server, "/api/v1/why?service=tv&at=yesterday")[1]["detail"]
+        assert unfit.startswith("at: 'yesterday' does not fit. A time in UTC such as 2026-11-21T14:02:03Z, or ")

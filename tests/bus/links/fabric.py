@@ -151,7 +151,7 @@ class Fabric:
         self.clock = Clock()
         self.servers = {name: Network(server_id=name, reactor=self.clock, **settings) for name in names}
         self.cables: dict[tuple[str, str], Cable] = {}
-        self._dialers: list[LinkDialer] = []
+        self.dialers: list[LinkDialer] = []
 
     def __getitem__(self, name: str) -> Network:
         return self.servers[name]
@@ -169,7 +169,7 @@ class Fabric:
         cable = self.cables[dialer, listener] = Cable(self.clock, self.servers[listener], latency, host, tls)
         service = LinkDialer(f"{dialer}-{listener}", cable, self.servers[dialer].bus, self.clock, token)
         service.startService()
-        self._dialers.append(service)
+        self.dialers.append(service)
         return cable
 
     def links(self, *pairs: str) -> None:

@@ -171,7 +171,7 @@ def test_a_dialed_server_is_its_tls_name_or_certificate_user(
     asks(fabric["hall"])
     asks(fabric["attic"], *checkers)
     cable = fabric.link("attic", "hall", token=stored(tmp_path, ATTICS), host="10.0.0.9", tls=Secured())
-    (dialer,) = fabric._dialers
+    (dialer,) = fabric.dialers
     dialer._factory._proves = dialer._factory._proves._replace(server_name="hall.example")
     cable.unplug()
     cable.plug()

@@ -1,6 +1,10 @@
 """Linked servers: one test for each sentence. Real processes: tests/end_to_end/test_links.py and its neighbours."""
 
 from itertools import pairwise
+from typing import Any
+
+import pytest
+from twisted.internet.defer import Deferred
 
 from bussrv import events as ev
 from bussrv.wire import spp
@@ -45,6 +49,26 @@ def test_a_link_is_kept_and_dialed_again_with_growing_delays() -> None:
     cable.plug()
     linked.run(40)
     assert cable.is_open
+
+
+def test_a_link_stays_the_one_to_the_server_that_answered_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also while something else accepts its connections and says nothing: it is one lost link, not two."""
+    linked = fabric("ab")
+    cable, (dialer,) = linked.cables["a", "b"], linked.dialers
+    connect = cable.connect
+
+    def break_at_once(factory: Any) -> Deferred[Any]:
+        connected = connect(factory)
+        linked.clock.callLater(0, cable.unplug)
+        return connected
+
+    cable.unplug()
+    monkeypatch.setattr(cable, "connect", break_at_once)
+    cable.plug()
+    before = len(cable.attempts)
+    linked.run(40)
+    assert len(cable.attempts) > before
+    assert dialer.server_id == "b"
 
 
 def test_a_link_subscribes_as_a_server_and_is_subscribed_back() -> None:

@@ -46,7 +46,7 @@ export class Changes {
     const note = h("input", { "aria-label": "Note", placeholder: "A few words for others", maxlength: "500" });
     return this.#ask({
       title: "Take note of this incident?",
-      text: [h("p", {}, `${title}. It does not need a look any more; the journal has who took note of it.`), note],
+      text: [h("p", {}, `${title}. It does not need a look any more. The journal records who took note of it.`), note],
       action: "Take note",
       change: () =>
         this.app.api.change("POST", `incidents/${encodeURIComponent(id)}/acknowledge`, note.value ? { note: note.value } : {}),

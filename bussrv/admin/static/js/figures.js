@@ -4,7 +4,7 @@
 
 import { setServerTime } from "./format.js";
 import { Topic } from "./frame.js";
-import { entriesOf, marksOf } from "./history.js";
+import { addMinute, entriesOf, marksOf } from "./history.js";
 
 /** Seconds that are kept: as many as the server keeps one by one. */
 export const KEPT = 600;
@@ -59,6 +59,7 @@ export class Figures {
       this.history.push({ time: before.time + 1, isGap: true });
     }
     this.history.push(entry);
+    addMinute(this.history);
     if (this.history.length > KEPT + KEPT / 5) {
       this.history.splice(0, this.history.length - KEPT);
     }

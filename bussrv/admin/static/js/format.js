@@ -5,6 +5,12 @@
 
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const DAY = 86400;
+/** Units of an age, in seconds, and how many of them are said before the next one is. */
+const AGES = [
+  ["s", 1, 60],
+  ["min", 60, 100],
+  ["h", 3600, 48],
+];
 
 /** A number of things. */
 export function count(number) {
@@ -97,6 +103,13 @@ export function ago(time) {
     return `${Math.floor(since)} s`;
   }
   return Number.isFinite(since) ? duration(Math.floor(since / 60) * 60) : "–";
+}
+
+/** The same with little room: 59 s, 99 min, 47 h, 12 d. */
+export function agoBriefly(time) {
+  const since = Math.max(0, (Date.now() + ahead - Date.parse(time)) / 1000);
+  const [unit, seconds] = AGES.find(([, each, most]) => since < each * most) ?? ["d", DAY];
+  return Number.isFinite(since) ? `${Math.floor(since / seconds)} ${unit}` : "–";
 }
 
 /** The last millisecond of the year 9999. A session that is kept for ever is kept until then. */

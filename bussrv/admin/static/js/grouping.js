@@ -9,8 +9,6 @@ import { choice, nothing } from "./parts.js";
 import { agoColumn, Table } from "./table.js";
 import { who } from "./words.js";
 
-const NONE = "none";
-
 /** A peer without its port. */
 export function host(peer) {
   if (!peer) {
@@ -24,10 +22,10 @@ export function host(peer) {
 }
 
 const KEYS = {
-  rule: ["Rule", (row) => row.rule || row.reason || NONE],
-  user: ["User", (row) => who(row) || NONE],
-  address: ["Address", (row) => host(row.peer) || NONE],
-  reason: ["Reason", (row) => row.reason || NONE],
+  rule: ["Rule", (row) => row.rule || row.reason],
+  user: ["User", (row) => who(row)],
+  address: ["Address", (row) => host(row.peer)],
+  reason: ["Reason", (row) => row.reason],
 };
 
 /** A choice of how rows are grouped, and the table of the groups. */
@@ -50,12 +48,12 @@ export class Grouping {
       key: (row) => row.key,
       open: (row) => {
         this.by = this.choice.value = "";
-        narrow(row.key === NONE ? "" : row.key);
+        narrow(row.key);
       },
       empty: nothing("Nothing to group"),
       sort: "-Number",
       columns: [
-        { label: "Group", text: (row) => short(row.key), sort: (row) => row.key },
+        { label: "Group", text: (row) => short(row.key) || `no ${KEYS[this.by][0].toLowerCase()}`, sort: (row) => row.key },
         { label: "Number", width: 6, end: true, text: (row) => count(row.number), sort: (row) => row.number },
         { label: "Left out", width: 6, end: true, rank: 2, text: (row) => (row.suppressed ? count(row.suppressed) : ""), sort: (row) => row.suppressed },
         agoColumn("First", (row) => row.first, { rank: 3, sort: (row) => row.first }),
@@ -82,7 +80,7 @@ export function shownIn(place, grouping, single) {
   return isGrouped;
 }
 
-/** The groups of rows by a key. */
+/** The groups of rows by a key; it is empty for those that have nothing in common. */
 export function groups(rows, keyOf) {
   const found = new Map();
   for (const row of rows) {
@@ -96,8 +94,15 @@ export function groups(rows, keyOf) {
     group.suppressed += row.suppressed ?? 0;
     group.first = row.time < group.first ? row.time : group.first;
     group.last = row.time > group.last ? row.time : group.last;
-    group.users.add(who(row));
-    group.addresses.add(host(row.peer));
+    add(group.users, who(row));
+    add(group.addresses, host(row.peer));
   }
   return found;
+}
+
+/** Nobody, and no address, are not counted. */
+function add(set, value) {
+  if (value) {
+    set.add(value);
+  }
 }

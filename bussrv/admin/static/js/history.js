@@ -27,6 +27,21 @@ const NAMES = {
   sync_p99: "sync99",
 };
 
+/** What happens so rarely that charts show how often in a minute. */
+const RARE = ["denials", "lost"];
+const MINUTE = 60000;
+
+/** Add to the last entry how much of what is rare there was in a minute, by the mean of the minute before it. */
+export function addMinute(entries) {
+  const last = entries.at(-1);
+  const begin = entries.findLastIndex(({ time, isGap }) => isGap || time <= last.time - MINUTE) + 1;
+  for (const name of RARE) {
+    const known = entries.slice(begin).filter((entry) => Number.isFinite(entry[name]));
+    const sum = (value) => known.reduce((total, entry) => total + value(entry), 0);
+    last[`${name}_a_minute`] = (60 * sum((entry) => entry[name] * (entry.seconds ?? 1))) / sum((entry) => entry.seconds ?? 1);
+  }
+}
+
 /** The entries of an answer of `/api/v1/history`, with one that is a gap wherever no interval is. */
 export function entriesOf({ times, seconds, figures, interval }, names = NAMES) {
   const columns = Object.entries(names).map(([from, to]) => [to, figures[from] ?? []]);
@@ -40,6 +55,7 @@ export function entriesOf({ times, seconds, figures, interval }, names = NAMES) 
     }
     const values = columns.map(([name, column]) => [name, column[index] ?? NaN]);
     entries.push({ time, seconds: seconds[index], ...Object.fromEntries(values) });
+    addMinute(entries);
   });
   return entries;
 }

@@ -7,12 +7,14 @@ import { Cursor } from "./chart.js";
 import { Credentials } from "./credentials.js";
 import { Notices } from "./dialog.js";
 import { fill, h } from "./dom.js";
+import { EventStream } from "./event_stream.js";
 import { Figures, KEPT } from "./figures.js";
 import { Health } from "./health.js";
 import { showKeys } from "./keys.js";
 import { Latest } from "./latest.js";
 import { Live } from "./live.js";
 import { Panel } from "./panel.js";
+import { limitPanel } from "./panels/limit.js";
 import { linkPanel } from "./panels/link.js";
 import { objectPanel } from "./panels/object.js";
 import { recordPanel } from "./panels/record.js";
@@ -70,6 +72,8 @@ const MISSING = "";
 /** Records of the journal that the page keeps, and of those that closed a session or denied something. */
 const RECORDS = 5000;
 const OTHERS = 2000;
+/** Records that are asked for when the page is opened. */
+const EARLIER = 200;
 const DENIALS = ["access.denied", "auth.failed"];
 
 class App {
@@ -111,6 +115,10 @@ class App {
     });
     api.credentials.changed.listen(() => this.refresh());
     this.live.missed.listen(() => this.#readEarlier());
+    const unlisten = this.live.missed.listen(() => {
+      unlisten();
+      this.#readRecords();
+    });
     this.live.begun.listen(() => this.#readFigures());
     this.reasons.load();
   }
@@ -128,6 +136,25 @@ class App {
         // They are not shown then; the view says that there are none since the page was opened.
       }
     }
+  }
+
+  /** The last records from before the page was opened. */
+  #readRecords() {
+    const { seq } = this.live;
+    const take = (events) => {
+      const before = events.filter(({ id, event }) => event !== "skipped" && Number(id) <= seq);
+      const records = before.map(({ data }) => JSON.parse(data));
+      records.forEach((record) => this.sessions.name(record));
+      this.records.merge(records);
+      if (Number(events.at(-1).id) >= seq) {
+        stream.stop();
+      }
+    };
+    const stream = new EventStream(this.api, "events", {
+      parameters: { after: Math.max(0, seq - EARLIER) },
+      onEvents: take,
+      onState: ({ state }) => state === "refused" && stream.stop(),
+    });
   }
 
   /** The figures from before the page was opened, or from when it was not connected. */
@@ -196,6 +223,7 @@ class Page {
     this.panel = new Panel(app.router, {
       session: (id) => sessionPanel(app, id),
       service: (service) => servicePanel(app, service),
+      limit: (name) => limitPanel(app, name),
       link: (id) => linkPanel(app, id),
       record: (seq) => recordPanel(app, seq),
       object: (number) => objectPanel(app, number),

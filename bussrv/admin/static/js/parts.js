@@ -3,7 +3,7 @@
  */
 
 import { h, setText } from "./dom.js";
-import { ago, dateAndZone, moment } from "./format.js";
+import { ago, agoBriefly, dateAndZone, moment } from "./format.js";
 import { short, shortened } from "./names.js";
 
 /** A list of facts: label and content; those without content are left out. */
@@ -61,7 +61,7 @@ export function prose(text, most = 400) {
 /** Time has passed: say anew how long ago each time was. */
 export function passTime() {
   for (const each of document.querySelectorAll("time.since")) {
-    setText(each, `${ago(each.dateTime)} ago`);
+    setText(each, `${(each.classList.contains("brief") ? agoBriefly : ago)(each.dateTime)} ago`);
   }
 }
 

@@ -7,7 +7,7 @@
 
 import { fill, h, setText } from "./dom.js";
 import { eachFrame } from "./frame.js";
-import { ago, dateAndZone } from "./format.js";
+import { agoBriefly, dateAndZone } from "./format.js";
 import { natural } from "./names.js";
 
 /** Rows above and below those in sight. */
@@ -23,6 +23,7 @@ export class Table {
   #elements = [];
   #current = -1;
   #sort = null;
+  #rank = MOST_RANK;
   #id = `table-${(tables += 1)}`;
 
   /**
@@ -31,7 +32,7 @@ export class Table {
    *   `kind(row)`, a class of the row; `children(row)`, the rows below one that is open, none below one that is not, and
    *   `undefined` for a row that cannot be opened. Then each row is told its `depth`, and whether it `isOpen`.
    *
-   * A column has a `label`, `text(row)`, and perhaps `sort(row)`, `width` in rem, or else `least` in rem and its `share` of what
+   * A column has a `label`, `text(row)`, and perhaps `sort(row)`, `width` in rem, or else `least` in rem (11) and its `share` of what
    * is left (1), `end` for numbers, `rank` (the higher, the sooner it is left out when there is little room), `mono`,
    * `hover(row)`, a text for those who point at it, and `kind(row)`, a class of the cell. A cell that is cut shows all of
    * its text to those who point at it.
@@ -69,6 +70,12 @@ export class Table {
     this.scroller.scrollTop = 0;
   }
 
+  /** Whether a column has room. */
+  shows(label) {
+    const column = this.columns.find((each) => each.label === label);
+    return (column.rank ?? 0) <= this.#rank;
+  }
+
   /** Leave out columns of the highest ranks, until those that are left have room. */
   #fit(width) {
     const rem = parseFloat(getComputedStyle(document.documentElement).fontSize);
@@ -76,6 +83,7 @@ export class Table {
     while (rank > 0 && this.#wanted(rank) * rem > width) {
       rank -= 1;
     }
+    this.#rank = rank;
     this.table.className = `up-to-${rank}`;
     const shown = this.columns.filter((column) => (column.rank ?? 0) <= rank);
     this.#share(shown, width / rem);
@@ -86,23 +94,23 @@ export class Table {
     this.draw();
   }
 
-  /** Columns without a width share the room, in rem, that the others leave. If all have one, they share it by that. */
+  /** Columns without a width share the room, in rem, that is left. If all have one, they share it by that. */
   #share(shown, room) {
     const flexible = shown.filter((column) => !column.width);
     const sharing = flexible.length ? flexible : shown;
-    const left = room - shown.reduce((sum, column) => sum + (sharing.includes(column) ? 0 : column.width), 0);
-    const share = (column) => (flexible.length ? (column.share ?? 1) : column.width);
-    const shares = sharing.reduce((sum, column) => sum + share(column), 0);
+    const left = room - sum(shown, least);
+    // What is left is shared. If there is too little, the wider ones give way more.
+    const share = (column) => (left > 0 && flexible.length ? (column.share ?? 1) : least(column));
+    const shares = sum(sharing, share);
     for (const column of shown) {
-      const width = sharing.includes(column) ? (left * share(column)) / shares : column.width;
-      this.heads[this.columns.indexOf(column)].style.width = `${width}rem`;
+      const more = sharing.includes(column) ? (left * share(column)) / shares : 0;
+      this.heads[this.columns.indexOf(column)].style.width = `${least(column) + more}rem`;
     }
   }
 
   /** The room that columns of these ranks need, in rem. */
   #wanted(rank) {
-    const shown = this.columns.filter((column) => (column.rank ?? 0) <= rank);
-    return shown.reduce((sum, column) => sum + (column.width ?? column.least ?? LEAST), 0);
+    return sum(this.columns.filter((column) => (column.rank ?? 0) <= rank), least);
   }
 
   #indexOf(row) {
@@ -317,12 +325,21 @@ export class Table {
   }
 }
 
+/** The room that a column needs, in rem. */
+function least(column) {
+  return column.width ?? column.least ?? LEAST;
+}
+
+function sum(columns, value) {
+  return columns.reduce((total, column) => total + value(column), 0);
+}
+
 /** A column that says how long ago something was; those who point at it see the date and the zone. */
 export function agoColumn(label, timeOf, more = {}) {
   return {
     label,
-    width: 6.5,
-    text: (row) => (timeOf(row) ? `${ago(timeOf(row))} ago` : ""),
+    width: 7,
+    text: (row) => (timeOf(row) ? `${agoBriefly(timeOf(row))} ago` : ""),
     hover: (row) => (timeOf(row) ? dateAndZone(timeOf(row)) : ""),
     ...more,
   };

@@ -4,13 +4,18 @@
 
 import { fill, h } from "../dom.js";
 import { eachFrame } from "../frame.js";
-import { count, timeOfDay } from "../format.js";
+import { count, many, timeOfDay } from "../format.js";
 import { name } from "../names.js";
 import { badge, facts, nothing, section, since, time } from "../parts.js";
 import { gravity, line, remark } from "../words.js";
 
 /** Why a link is down; null: it is not. */
 export const why = (link) => (link.state === "down" ? (link.reason ?? "it was never up") : null);
+
+/** The sessions of the server itself: those that it advertises for others count there. */
+export function own(app, { routing_id: id, sessions }) {
+  return app.net.latest?.servers.find(({ server }) => server === id)?.sessions ?? sessions;
+}
 
 export const STATES = { up: "good", dialing: "odd", down: "bad" };
 
@@ -20,8 +25,8 @@ export function linkPanel(app, id) {
   let unlisten = () => {};
 
   function start() {
-    const two = [app.links.changed.listen(draw), app.records.changed.listen(draw)];
-    unlisten = () => two.forEach((each) => each());
+    const all = [app.links, app.net, app.records].map((each) => each.changed.listen(draw));
+    unlisten = () => all.forEach((each) => each());
     draw();
   }
 
@@ -34,16 +39,16 @@ function content(app, id) {
     .filter((record) => record.event.startsWith("link.") && record.routing_id === id)
     .slice(-50);
   return [
-    link ? about(link) : nothing("No such link now"),
+    link ? about(app, link) : nothing("No such link now"),
     section(
       "Lately",
       lately.length,
-      lately.length ? history(lately) : h("p", { class: "soft" }, "Nothing since this page was opened."),
+      lately.length ? history(lately) : h("p", { class: "soft" }, "Nothing lately."),
     ),
   ];
 }
 
-function about(link) {
+function about(app, link) {
   return facts([
     ["State", badge(link.state, STATES[link.state])],
     ["Address", name(link.address)],
@@ -51,7 +56,8 @@ function about(link) {
     ["Since", link.since ? since(link.since) : null],
     ["Lost", link.lost && link.reason ? since(link.lost) : null],
     ["Reason", why(link)],
-    ["Sessions", count(link.sessions)],
+    ["Sessions", count(own(app, link))],
+    ["Known over it", many(link.sessions, "session")],
     ["Its neighbours", link.neighbors?.length ? link.neighbors.map((each) => [name(each, 60), h("br")]) : "none"],
   ]);
 }

@@ -13,8 +13,8 @@ import { frame } from "./frame.js";
 const PAUSE = 5000;
 const EMPTY = nothing("Nobody has sent anything", "The busiest show up here within ten seconds.");
 
-const size = (label, value) => ({ label, width: 7.5, end: true, text: (row) => bytes(value(row)), sort: value });
-const number = (label, value) => ({ label, width: 7.5, end: true, text: (row) => brief(value(row)), sort: value });
+const size = (label, value) => ({ label, width: 6.5, end: true, text: (row) => bytes(value(row)), sort: value });
+const number = (label, value) => ({ label, width: 7, end: true, text: (row) => brief(value(row)), sort: value });
 
 export function busiestView(app) {
   let span = 600;
@@ -40,7 +40,7 @@ export function busiestView(app) {
           kind: () => "soft",
         },
         { label: "Format", width: 6.5, rank: 2, text: (row) => row.protocol, sort: (row) => row.protocol },
-        number("Objects", (row) => row.objects),
+        { ...number("Objects", (row) => row.objects), rank: 1 },
         size("Bytes", (row) => row.bytes),
         { ...number("Objects in", (row) => row.objects_in), rank: 3 },
         { ...number("Objects out", (row) => row.objects_out), rank: 3 },

@@ -9,7 +9,7 @@ import { Grouping, shownIn } from "../grouping.js";
 import { short } from "../names.js";
 import { choice, filterInput, nothing } from "../parts.js";
 import { agoColumn, Table } from "../table.js";
-import { called, gravity, who } from "../words.js";
+import { called, gravity } from "../words.js";
 import { frame, matching } from "./frame.js";
 
 const FIELDS = ["routing_id", "actor", "claimed", "peer", "session", "reason"];
@@ -42,11 +42,10 @@ export function closedView(app) {
     columns: [
       agoColumn("Closed", (row) => row.time),
       { label: "Client", least: 12, text: called },
-      { label: "Reason", width: 10.5, mono: true, text: (row) => row.reason ?? "", kind: gravity },
+      { label: "Reason", width: 9.25, mono: true, text: (row) => row.reason ?? "", kind: gravity },
       { label: "Meaning", rank: 3, least: 16, share: 2, text: (row) => app.reasons.meaning(row.reason), kind: () => "soft" },
       { label: "Format", width: 6, rank: 1, text: (row) => row.protocol },
-      { label: "User", width: 9, rank: 3, text: who },
-      { label: "Address", width: 12.5, rank: 2, mono: true, text: (row) => short(row.peer) },
+            { label: "Address", width: 12.5, rank: 2, mono: true, text: (row) => short(row.peer) },
       { label: "Lasted", width: 7, rank: 1, end: true, text: (row) => duration(row.duration / 1e6) },
       { label: "In", width: 5.5, rank: 4, end: true, text: (row) => brief(row.objects_in ?? 0) },
       { label: "Out", width: 5.5, rank: 4, end: true, text: (row) => brief(row.objects_out ?? 0) },

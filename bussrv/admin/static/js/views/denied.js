@@ -9,7 +9,7 @@ import { Grouping, shownIn } from "../grouping.js";
 import { short } from "../names.js";
 import { filterInput, nothing } from "../parts.js";
 import { agoColumn, Table } from "../table.js";
-import { called, who } from "../words.js";
+import { called } from "../words.js";
 import { frame, matching } from "./frame.js";
 
 const FIELDS = ["routing_id", "actor", "claimed", "peer", "target", "action", "rule", "reason"];
@@ -27,13 +27,13 @@ export function deniedView(app) {
     open: (row) => app.router.open(row.session ? { session: row.session } : { record: row.seq }),
     empty: nothing("Nothing was denied lately"),
     columns: [
-      agoColumn("Denied", (row) => row.time, { width: 6 }),
-      { label: "Who", least: 9, text: (row) => who(row) || called(row) },
+      agoColumn("Denied", (row) => row.time),
+      { label: "Client", least: 9, text: called },
       { label: "Wanted", least: 9, text: wanted },
       { label: "Reason", width: 9.5, mono: true, rank: 1, text: (row) => row.reason ?? "", kind: () => "odd" },
-      { label: "Rule", rank: 1, least: 16, share: 1.5, text: (row) => short(row.rule), kind: () => "soft" },
+      { label: "Rule", rank: 2, least: 16, share: 1.5, text: (row) => short(row.rule), kind: () => "soft" },
       { label: "Format", width: 6, rank: 3, text: (row) => row.protocol ?? "" },
-      { label: "Address", width: 12.5, rank: 3, mono: true, text: (row) => short(row.peer) },
+      { label: "Address", width: 12.5, rank: 2, mono: true, text: (row) => short(row.peer) },
       { label: "Left out", width: 6, rank: 4, end: true, text: (row) => (row.suppressed ? count(row.suppressed) : "") },
     ],
   });

@@ -60,16 +60,22 @@ export function eventsView(app) {
     open: (row) => app.router.open({ record: row.seq }),
     empty: nothing("No events yet"),
     columns: [
-      { label: "Time", width: 7.75, text: (row) => timeOfDay(row.time, true), hover: (row) => dateAndZone(row.time), kind: () => "soft" },
-      { label: "Event", width: 10, text: title, kind: gravity },
-      { label: "What", least: 9, text: (row) => short(object(row)) },
-      { label: "Client", least: 12, share: 1.2, rank: 1, text: (row) => (row.session || row.peer ? called(row) : "") },
+      { label: "Time", width: 7.25, text: (row) => timeOfDay(row.time, true), hover: (row) => dateAndZone(row.time), kind: () => "soft" },
+      { label: "Event", width: 9.25, text: title, kind: gravity },
+      { label: "What", least: 9, text: what },
+      { label: "Client", least: 13.5, rank: 1, text: client },
       { label: "Format", width: 6, rank: 3, text: (row) => row.protocol ?? "" },
-      { label: "Details", least: 12, share: 2, rank: 2, text: remark, kind: () => "soft" },
+      { label: "Details", least: 14, share: 2, rank: 2, text: remark, kind: () => "soft" },
       { label: "Address", width: 12.5, rank: 3, mono: true, text: (row) => short(row.peer), kind: () => "soft" },
       { label: "Seq", width: 6, rank: 1, end: true, text: (row) => count(row.seq), kind: () => "soft" },
     ],
   });
+
+  /** What it happened to. Where the column of clients has no room, that may be a client. */
+  function what(row) {
+    return short(object(row)) || (table.shows("Client") ? "" : client(row));
+  }
+
   const content = h("div", { class: "stack" }, fresh, table.element);
   const view = frame({ title: "Events", tools: [kinds, filter, pause], content, fixed: true });
   const draw = eachFrame(show, CALM);
@@ -109,4 +115,8 @@ export function eventsView(app) {
   app.records.changed.listen(() => held || draw());
   app.records.changed.listen(eachFrame(() => held && draw(), 1000));
   return { ...view, show: draw, filter };
+}
+
+function client(row) {
+  return row.session || row.peer ? called(row) : "";
 }

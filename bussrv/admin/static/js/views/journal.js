@@ -6,7 +6,7 @@ import { askedCard, auditCard } from "../audit.js";
 import { Changes } from "../changes.js";
 import { Chart } from "../chart.js";
 import { fill, h, refill } from "../dom.js";
-import { bytes, count, duration, seconds } from "../format.js";
+import { bytes, count, duration, many, seconds } from "../format.js";
 import { name } from "../names.js";
 import { badge, button, facts, nothing, since } from "../parts.js";
 import { Poll } from "../poll.js";
@@ -96,7 +96,7 @@ function details(journal) {
         ? since(seal.time)
         : badge("none yet", "odd"),
     ],
-    ["Not sealed yet", unsealed === null ? null : `${count(unsealed)} records`],
+    ["Not sealed yet", unsealed === null ? null : many(unsealed, "record")],
     ["Segments", count(journal.segments)],
     ["Size", bytes(journal.bytes)],
     ["Free disk", bytes(journal.free_bytes)],

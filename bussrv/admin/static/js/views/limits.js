@@ -4,7 +4,8 @@
 
 import { h } from "../dom.js";
 import { eachFrame } from "../frame.js";
-import { bytes, count, duration } from "../format.js";
+import { count } from "../format.js";
+import { limitsAndCounters, quantity } from "../panels/limit.js";
 import { filterInput, nothing } from "../parts.js";
 import { Poll } from "../poll.js";
 import { Table } from "../table.js";
@@ -20,10 +21,12 @@ export function limitsView(app) {
     text = value;
     draw();
   });
+  const open = (row) => app.router.open({ limit: row.name });
   const reached = new Table({
     caption: "Limits",
     key: (row) => row.name,
     sort: "-Reached",
+    open,
     empty: nothing("Loading…"),
     columns: [
       {
@@ -31,19 +34,19 @@ export function limitsView(app) {
         mono: true,
         width: 17,
         text: (row) => row.name,
-        hover: (row) => `${row.help ?? ""}\nDefault: ${written(row.default, row.unit)}`,
+        hover: (row) => `${plain(row.help)}\nDefault: ${quantity(row.default, row.unit)}`,
         sort: (row) => row.name,
       },
-      { label: "Meaning", rank: 2, least: 14, text: (row) => row.help ?? "", kind: () => "soft" },
+      { label: "Meaning", rank: 2, least: 14, text: (row) => plain(row.help), kind: () => "soft" },
       {
         label: "Value",
         width: 6,
         end: true,
-        text: (row) => written(row.value, row.unit),
+        text: (row) => quantity(row.value, row.unit),
         sort: (row) => row.value ?? -1,
         kind: (row) => (row.value === row.default ? "" : "accent"),
       },
-      { label: "Default", width: 8, rank: 1, end: true, text: (row) => written(row.default, row.unit), kind: () => "soft" },
+      { label: "Default", width: 8, rank: 1, end: true, text: (row) => quantity(row.default, row.unit), kind: () => "soft" },
       {
         label: "Reached",
         width: 7.75,
@@ -58,6 +61,7 @@ export function limitsView(app) {
     caption: "Counters",
     key: (row) => row.name,
     sort: "-Count",
+    open,
     empty: nothing("Nothing was counted yet"),
     columns: [
       {
@@ -65,10 +69,10 @@ export function limitsView(app) {
         mono: true,
         width: 13,
         text: (row) => row.name,
-        hover: (row) => app.reasons.meaning(row.name),
+        hover: (row) => plain(app.reasons.meaning(row.name)),
         sort: (row) => row.name,
       },
-      { label: "Meaning", rank: 2, text: (row) => app.reasons.meaning(row.name), kind: () => "soft" },
+      { label: "Meaning", rank: 2, text: (row) => plain(app.reasons.meaning(row.name)), kind: () => "soft" },
       { label: "Count", width: 7, end: true, text: (row) => count(row.count), sort: (row) => row.count },
     ],
   });
@@ -85,9 +89,7 @@ export function limitsView(app) {
   });
   const poll = new Poll(
     async () => {
-      const [one, other] = await Promise.all([app.api.all("limits"), app.api.get("counters")]);
-      limits = one.items;
-      counters = Object.entries(other.counters ?? {}).map(([name, number]) => ({ name, count: number }));
+      [limits, counters] = await limitsAndCounters(app.api);
       draw();
     },
     PAUSE,
@@ -98,10 +100,7 @@ export function limitsView(app) {
   return { ...view, show: () => poll.start(), hide: () => poll.stop(), filter };
 }
 
-/** A value with its unit. */
-function written(value, unit) {
-  if (typeof value !== "number") {
-    return String(value ?? "–");
-  }
-  return unit === "bytes" ? bytes(value) : unit === "seconds" ? duration(value) : count(value);
+/** A text in which commands and codes are marked, as a cell shows it. */
+function plain(text) {
+  return (text ?? "").replaceAll("`", "");
 }

@@ -8,7 +8,7 @@ import { ago, bytes, count, dateAndZone, seconds } from "../format.js";
 import { Graph } from "../graph.js";
 import { short } from "../names.js";
 import { nothing } from "../parts.js";
-import { STATES, why } from "../panels/link.js";
+import { own, STATES, why } from "../panels/link.js";
 import { Table } from "../table.js";
 import { frame } from "./frame.js";
 
@@ -106,11 +106,6 @@ export function linksView(app) {
   app.links.changed.listen(draw);
   app.net.changed.listen(draw);
   return { ...view, show: draw, tick: () => table.draw() };
-}
-
-/** The sessions of the server itself: those that it advertises for others count there. */
-function own(app, { routing_id: id, sessions }) {
-  return app.net.latest?.servers.find(({ server }) => server === id)?.sessions ?? sessions;
 }
 
 /** All servers and links; a link that is dialed, and has not been answered yet, leads to its address. */

@@ -6,13 +6,13 @@ import { Chart } from "../chart.js";
 import { fill, h, setText } from "../dom.js";
 import { eachFrame } from "../frame.js";
 import { KEPT } from "../figures.js";
-import { ago, brief, bytes, count, dateAndZone, duration, moment, seconds } from "../format.js";
+import { agoBriefly, brief, bytes, count, dateAndZone, duration, moment, seconds } from "../format.js";
 import { History } from "../history.js";
 import { name } from "../names.js";
 import { button } from "../parts.js";
 import { Poll } from "../poll.js";
 import { spanChoice } from "../spans.js";
-import { called, gravity, object, remark, title, who } from "../words.js";
+import { called, gravity, object, remark, title } from "../words.js";
 import { frame } from "./frame.js";
 import { colour } from "./incidents.js";
 
@@ -231,7 +231,6 @@ function tile(label, view, value, further, weigh = () => 0) {
       element.className = `tile ${colour(this.weight)}`;
       setText(number, value());
       setText(line, further());
-      line.title = line.textContent;
     },
   };
 }
@@ -240,12 +239,18 @@ function split(sessions = {}) {
   const rows = Object.entries(sessions).filter(([, number]) => number > 0).sort(([, one], [, other]) => other - one);
   const others = rows.slice(FORMATS).reduce((sum, [, number]) => sum + number, 0);
   const first = rows.slice(0, FORMATS).map(([protocol, number]) => `${protocol} ${brief(number)}`);
-  return [...first, others && `${brief(others)} others`].filter(Boolean).join(" · ") || "nobody yet";
+  const parts = [...first, others && `${brief(others)} others`].filter(Boolean);
+  return parts.map(whole).join(" · ") || "nobody yet";
 }
 
 function awayOf(away = {}) {
   const number = Object.values(away).reduce((sum, each) => sum + each, 0);
-  return number ? ` · ${brief(number)} away` : "";
+  return number ? ` · ${whole(`${brief(number)} away`)}` : "";
+}
+
+/** A text in which no line ends. */
+function whole(text) {
+  return text.replaceAll(" ", "\u00a0");
 }
 
 function linksOf(items) {
@@ -285,7 +290,7 @@ function chartsOf(cursor, zoom) {
     { title: "Journal sync", lines: times("sync"), write: seconds, least: 0.001 },
     { title: "Sessions", lines: one("present", (entry) => entry.sessions), write: brief, least: 10 },
     { title: "Waiting", lines: one("waiting", (entry) => entry.waiting), write: bytes, least: 1024, base: 2 },
-    { title: "Denials / min", lines: one("denied", (entry) => entry.denials * 60), write: brief, least: 10 },
+    { title: "Denials / min", lines: one("denied", (entry) => entry.denials_a_minute), write: brief, least: 10 },
     { title: "CPU", lines: one("of one core", (entry) => entry.cpu * 100), write: percent, least: 10 },
     { title: "Memory", lines: one("in use", (entry) => entry.memory), write: bytes, least: 1 << 26, base: 2 },
     {
@@ -297,7 +302,7 @@ function chartsOf(cursor, zoom) {
       write: brief,
       least: 10,
     },
-    { title: "Lost on links / min", lines: one("lost", (entry) => entry.lost * 60), write: brief, least: 10 },
+    { title: "Lost on links / min", lines: one("lost", (entry) => entry.lost_a_minute), write: brief, least: 10 },
     { title: "Descriptors", lines: one("open", (entry) => entry.descriptors), write: brief, least: 10 },
   ].map((options) => new Chart({ ...options, cursor, zoom }));
 }
@@ -327,7 +332,7 @@ function listsOf(app) {
       line: (record) => ({
         href: session(record),
         when: record.time,
-        first: who(record) || called(record),
+        first: called(record),
         second: [record.action ?? "log in", record.target, record.reason].filter(Boolean).join(" · "),
         kind: "odd",
       }),
@@ -336,7 +341,7 @@ function listsOf(app) {
       title: "Events",
       view: "events",
       rows: () => app.records.list,
-      none: "No events since this page was opened.",
+      none: "No events yet.",
       line: (record) => ({
         href: app.router.address("overview", { record: record.seq }),
         when: record.time,
@@ -370,7 +375,7 @@ function list({ title: heading, view, rows, none, line }) {
 }
 
 function newLine() {
-  const when = h("time", { class: "since" });
+  const when = h("time", { class: "since brief" });
   const first = h("b");
   const second = h("span", { class: "soft" });
   const link = h("a", {}, when, first, second);
@@ -389,7 +394,7 @@ function newLine() {
       link.className = content.kind;
       when.dateTime = content.when;
       when.title = dateAndZone(content.when);
-      setText(when, `${ago(content.when)} ago`);
+      setText(when, `${agoBriefly(content.when)} ago`);
       fill(first, name(content.first, 80));
       fill(second, name(content.second, 160));
     },

@@ -24,7 +24,7 @@ export function pastView(app) {
   let kind = "sessions";
   const when = h("input", {
     "aria-label": "Time in UTC, or number of a record",
-    placeholder: "2026-11-21T14:02:03Z, or a record",
+    placeholder: "Time in UTC, or record",
     spellcheck: "false",
     autocomplete: "off",
     class: "moment",
@@ -58,6 +58,7 @@ export function pastView(app) {
 
   async function ask() {
     say(nothing("Reading the journal…"));
+    view.amount("");
     asked = when.value.trim();
     try {
       found = rowsOf(await app.api.get("registry", { parameters: { at: asked } }));
@@ -115,7 +116,7 @@ const at = (micros) => (Number.isFinite(micros) ? timeOf(micros) : null);
 function table(kind, caption, app) {
   const columns = {
     sessions: [
-      { label: "Client", text: called, sort: called },
+      { label: "Client", least: 16, text: called, sort: called },
       { label: "Format", width: 6, rank: 1, text: (row) => row.protocol ?? "", sort: (row) => row.protocol ?? "" },
       { label: "Address", width: 12.5, rank: 2, mono: true, text: (row) => short(row.peer), sort: (row) => row.peer ?? "" },
       agoColumn("Opened", (row) => at(row.opened), { sort: (row) => row.opened }),

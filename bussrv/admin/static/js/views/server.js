@@ -65,7 +65,7 @@ function used(figures) {
     ["CPU time", duration(latest.cpu_seconds ?? NaN)],
     ["Open descriptors", count(latest.descriptors ?? NaN)],
     ["Waiting for clients", bytes(latest.waiting_bytes ?? NaN)],
-    ["Record", count(latest.seq)],
+    ["Last record", count(latest.seq)],
   ]);
 }
 

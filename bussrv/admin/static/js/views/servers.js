@@ -61,6 +61,7 @@ export function serversView(app) {
       table.empty = nothing("The servers cannot be shown", problem.message);
     }
     if (latest && view.element.isConnected) {
+      picture.hidden = latest.servers.length < 2;
       graph.show(latest, (server) => app.router.open({ link: server }));
       table.rows = latest.servers;
       view.amount(words(latest));
@@ -81,7 +82,7 @@ function words({ servers, links, sessions }) {
   const bad = servers.filter(({ status: each }) => ["not-ready", "unreachable"].includes(each)).length;
   const down = links.filter(({ state }) => state === "down").length;
   return [
-    `${many(servers.length, "server")}, ${many(sessions, "session")}`,
+    `${many(servers.length, "server")}, ${many(sessions, "session")} of clients`,
     bad ? `${count(bad)} not well` : "",
     down ? `${many(down, "link")} down` : "",
   ]

@@ -144,7 +144,7 @@ export function servicesView(app) {
     const rows = match ? all.filter(match) : all;
     const wanted = way ?? (items === null || total > FEW ? "name" : "");
     ways.value = wanted;
-    view.amount(items ? (rows.length < total ? `${count(rows.length)} of ${count(total)}` : count(total)) : "");
+    view.amount(items ? amountOf(rows, all, total) : "");
     table.empty = problem
       ? nothing("Services cannot be shown", problem.message)
       : items === null
@@ -167,11 +167,25 @@ export function servicesView(app) {
   };
 }
 
+/** How many are shown; all: how many there are, and how many names have subscribers only. */
+function amountOf(rows, all, total) {
+  if (all.length < total) {
+    return `Loading… ${count(all.length)} of ${count(total)}`;
+  }
+  if (rows.length < all.length) {
+    return `${count(rows.length)} of ${count(all.length)}`;
+  }
+  const provided = all.filter((row) => row.provided).length;
+  return [count(provided), provided < all.length && `and ${many(all.length - provided, "name")} that nobody provides`]
+    .filter(Boolean)
+    .join(", ");
+}
+
 /** What a service, or a group, is called; what is in a group is further right. */
 function label(row) {
   const indent = "\u2003".repeat(row.depth);
   return row.inside
-    ? `${indent}${row.isOpen ? "▾" : "▸"} ${short(row.title)} (${many(row.number, "service")})`
+    ? `${indent}${row.isOpen ? "▾" : "▸"} ${short(row.title)} (${many(row.number, row.provided ? "service" : "name")})`
     : `${indent}${short(row.service)}`;
 }
 

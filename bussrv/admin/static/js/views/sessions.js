@@ -35,11 +35,11 @@ export function sessionsView(app) {
     empty: nothing("No sessions", "Clients show up here as they connect."),
     columns: [
       { label: "Client", least: 16, text: called, sort: called },
-      { label: "Format", width: 6, text: (row) => row.protocol, sort: (row) => row.protocol },
+      { label: "Format", width: 6, rank: 1, text: (row) => row.protocol, sort: (row) => row.protocol },
       { label: "Address", width: 12.5, rank: 1, mono: true, text: (row) => short(row.peer), sort: (row) => row.peer },
       {
         label: "Services",
-        width: 11,
+        least: 11,
         rank: 2,
         text: servicesOf,
         sort: (row) => row.services,
@@ -91,18 +91,31 @@ export function sessionsView(app) {
     offer(protocols, all);
     const match = matching(text, FIELDS);
     const rows = all.filter((row) => (!protocol || row.protocol === protocol) && (!match || match(row)));
-    const narrowed = rows.length < all.length ? ` of ${count(all.length)}` : "";
-    const left = app.sessions.left ? `, the first of ${count(all.length + app.sessions.left)}` : "";
-    const away = rows.filter((row) => row.state === "away").length;
-    const remote = rows.filter((row) => row.home).length;
-    const further = [away && `${count(away)} away`, remote && `${count(remote)} of other servers`].filter(Boolean);
-    view.amount(all.length ? [`${count(rows.length)}${narrowed}${left}`, ...further].join(", ") : "");
+    view.amount(all.length ? amountOf(rows, all.length, app.sessions.left) : "");
     table.empty = emptiness(app, all);
     table.rows = rows;
   }
 
   app.sessions.changed.listen(draw);
   return { ...view, show: draw, tick: () => table.draw(), filter };
+}
+
+/** How many are shown. Those that are here are as many as everywhere else. */
+function amountOf(rows, all, left) {
+  const away = rows.filter((row) => row.state === "away").length;
+  const remote = rows.filter((row) => row.home).length;
+  const more = left ? `, the first of ${count(all + left)}` : "";
+  const kinds = [
+    [rows.length - away - remote, "here"],
+    [away, "away"],
+    [remote, "of other servers"],
+  ].filter(([number]) => number > 0);
+  const shown = rows.length < all ? `${count(rows.length)} of ${count(all)}` : `${count(rows.length)}${more}`;
+  const split = kinds.map(([number, kind]) => `${count(number)} ${kind}`).join(", ");
+  if (away + remote === 0) {
+    return shown;
+  }
+  return rows.length < all || left ? `${shown}: ${split}` : split;
 }
 
 /** The first service, and how many more there are. */

@@ -60,7 +60,7 @@ class TapView {
           hover: (row) => dateAndZone(row.time),
           kind: () => "soft",
         },
-        { label: "From", least: 9, text: (row) => called(row.from ?? {}) },
+        { label: "From", least: 13, text: (row) => called(row.from ?? {}) },
         { label: "Service", least: 9, text: (row) => short(row.service) },
         { label: "Event", rank: 3, least: 8, share: 0.7, text: (row) => short(row.event) },
         { label: "Type", rank: 2, least: 8, share: 0.7, text: (row) => short(row.type) },

@@ -44,8 +44,8 @@ class WhyView {
           kind: (row) => HUES[row.answer],
           sort: (row) => RANKS[row.answer],
         },
-        { label: "Client", least: 9, share: 1, text: (row) => called(row), sort: (row) => called(row) },
-        { label: "Why", least: 12, share: 3, text: (row) => short(row.why), sort: (row) => row.why },
+        { label: "Client", least: 13, text: called, sort: called },
+        { label: "Why", least: 18, share: 3, text: (row) => short(row.why), sort: (row) => row.why },
         { label: "Record", width: 6.5, rank: 1, end: true, text: (row) => (row.seq === null ? "" : count(row.seq)) },
         { label: "Format", width: 6, rank: 2, text: (row) => row.protocol, sort: (row) => row.protocol },
         { label: "Server", width: 8, rank: 3, text: (row) => short(row.server), sort: (row) => row.server },
@@ -79,7 +79,7 @@ class WhyView {
       { class: "tap-form", onsubmit: (event) => this.#submit(event) },
       h("label", { class: "field" }, h("span", {}, "What was sent"), kind),
       h("label", { class: "field" }, h("span", {}, "Which one"), this.what),
-      input("When", "at", { placeholder: "a time in UTC, or a record; now" }),
+      input("When: time in UTC, or record", "at", { placeholder: "now" }),
       input("From", "from", { placeholder: "anybody" }),
       input("To", "to", { placeholder: "all" }),
       input("Turn", "turn", { placeholder: "not known", title: "Whose turn it was, of several that take turns" }),
@@ -105,7 +105,8 @@ class WhyView {
       }
     } catch (error) {
       if (asked === this.#asked) {
-        fill(this.said, nothing("That cannot be said", error.message));
+        fill(this.said);
+        this.table.empty = nothing("That cannot be said", error.message);
         this.sessions = [];
         this.#draw();
       }
