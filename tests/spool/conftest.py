@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
+from bussrv.spool.spool import IDLE
 from tests.spool.support import Scene
+
+
+@pytest.fixture(autouse=True)
+def soon_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a spool does when it has been idle, it does after a tenth of the time. Tests wait for it."""
+    monkeypatch.setattr("bussrv.spool.spool.IDLE", IDLE / 10)
 
 
 @pytest.fixture
