@@ -176,7 +176,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     with closing(Database(place)) as database:
         for name, rows in given.items():
             add_table(database, name, for_duckdb(name, rows), place)
-        return {"found": incidents(database), "happened": happenings(database)}
+        return {"found": incidents(database), "happened": happenings(database), "worst": happenings(database, 1)}
 
 
 def test_findings_that_belong_together_are_one_incident(asked: dict[str, Any]) -> None:
@@ -238,6 +238,15 @@ def test_a_service_without_its_provider_is_down_until_its_return(
     assert (outage.subject, outage.number, outage.seconds, outage.lasts) == ("lamp", 1, 72.0, True)
     assert (outage.begin, outage.end) == (BEGIN + 48 * SECOND, BEGIN + 120 * SECOND)
     assert asked["happened"].numbers["outage"] == 2
+
+
+def test_the_worst_of_each_kind_are_listed_and_all_are_counted(asked: dict[str, Any]) -> None:
+    everything, worst = asked["happened"], asked["worst"]
+    kinds: dict[str, Incident] = {}
+    for each in everything.rows:
+        kinds.setdefault(each.what, each)
+    assert len(everything.rows) > len(kinds) > 1
+    assert (worst.numbers, [*worst.rows]) == (everything.numbers, [*kinds.values()])
 
 
 @pytest.mark.parametrize(

@@ -194,10 +194,15 @@ def happenings(tables: Tables, most: int = MOST_EVENTS) -> Happened:
 
     :param most: the most of each kind that are listed.
     """
-    counted = ", ".join(f"(SELECT count(*) FROM ({query}) AS found) AS {what}" for what, (query, *_) in _SUMS.items())
-    numbers, worst = only_row(tables, f"SELECT {counted}"), _worst(tables, most)
+    worst = _worst(tables, most)
     listed = Counter(each.what for each in worst)
-    return happened(worst, {what: numbers[what] - listed[what] for what in _SUMS}, most)
+    # To count is as dear as to list, and of a kind that is not full everything is listed.
+    full = [what for what in _SUMS if listed[what] >= most]
+    left_out = {}
+    if full:
+        counted = ", ".join(f"(SELECT count(*) FROM ({_SUMS[what][0]}) AS found) AS {what}" for what in full)
+        left_out = {what: number - most for what, number in only_row(tables, f"SELECT {counted}").items()}
+    return happened(worst, left_out, most)
 
 
 def _worst(tables: Tables, most: int) -> tuple[Incident, ...]:
