@@ -35,6 +35,7 @@ def test_a_name_that_is_claimed_is_no_actor_on_any_format(tmp_path: Path) -> Non
     assert {each.protocol for each in said if each.claimed == "ann"} == {"objects", "business"}
 
 
+@pytest.mark.usefixtures("cheap_secrets")
 def test_only_who_proves_to_be_a_user_is_one_on_any_format(tmp_path: Path) -> None:
     users = tmp_path / "users"
     users.write_text(user_line("ann", b"s3cret") + "\n")

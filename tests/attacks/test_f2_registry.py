@@ -112,7 +112,8 @@ def test_nobody_waits_for_clients_that_keep_asking_the_registry(tmp_path: Path) 
             nonlocal answers
             viewer = Client(server.port("objects"), VIEWER, f"viewer-{answers}")
             until = time.monotonic() + SECONDS
-            while time.monotonic() < until:
+            # On a busy machine, one answer may take all that time.
+            while time.monotonic() < until or answers < 2:
                 answers += 1
                 viewer.send(event="routing/subscribe", receive_mode="no_echo", types=[f"x/{answers}"])
                 viewer.send(event="services/request", id="state", name="bus/registry")

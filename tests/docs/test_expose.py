@@ -109,7 +109,9 @@ def test_two_users_talk_within_a_minute(made: tuple[Path, str]) -> None:
             [sys.executable, "-c", script], cwd=place, env=ENVIRONMENT, capture_output=True, text=True, timeout=60,
             check=False,
         )  # fmt: skip
-        operator = AdminClient(port=int(server.ports["admin"]), user="operator", secret=secrets["operator"])
+        operator = AdminClient(
+            port=int(server.ports["admin"]), user="operator", secret=secrets["operator"], timeout=PATIENCE
+        )
         permitted = operator.get("/server")["permissions"]
     finally:
         server.stop()

@@ -73,7 +73,7 @@ watch = ["*"]
 
 
 @pytest.fixture
-def guarded(tmp_path: Path) -> Iterator[ForkedServer]:
+def guarded(tmp_path: Path, cheap_secrets: None) -> Iterator[ForkedServer]:
     """A server that asks who clients are, and says what they may do."""
     (tmp_path / "policy.toml").write_text(POLICY)
     lines = [user_line(user, f"secret of {user}".encode()) for user in ("ann", "bob")]
