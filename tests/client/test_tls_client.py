@@ -124,7 +124,8 @@ def test_a_client_without_tls_asks_whether_the_port_speaks_it(serve):
 
 def test_a_server_that_does_not_take_what_is_sent(secure, place):
     released = threading.Event()
-    client = SppClient(port=secure(lambda peer: released.wait(30)), tls=here(place), timeout=0.1)
+    client = SppClient(port=secure(lambda peer: released.wait(30)), tls=here(place))
+    client.timeout = 0.1
     try:
         with pytest.raises(TimeoutError, match=r"did not take 67108864 bytes within 0\.1 s"):
             client._send(bytes(64 << 20))
