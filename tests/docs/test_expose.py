@@ -15,11 +15,13 @@ from cryptography import x509
 from bussrv import events as ev
 from bussrv.cli.admin_client import AdminClient
 from bussrv.journal.reading import read_journal
+from bussrv.starter.texts import USERS
 from bussrv.testing.server import PATIENCE
 from tests.docs.commands import says
 from tests.docs.pages import blocks
 from tests.docs.test_how_to import ENVIRONMENT, commands, run
 from tests.forked import ForkedServer
+from tests.logins import quick_secrets
 
 pytestmark = pytest.mark.processes
 
@@ -67,14 +69,14 @@ def made(tmp_path: Path) -> tuple[Path, str]:
 
 def test_a_profile_of_a_second_machine(made: tuple[Path, str], tmp_path: Path) -> None:
     place, said = made
-    (secret,) = re.findall(r"^  ann +(\w+)$", said, re.MULTILINE)
+    secrets = quick_secrets(place / "hall" / USERS, said)
     server = Started(place)
     try:
         home = tmp_path / "second" / "bussrv"
         home.mkdir(parents=True)
         shutil.copy(place / "hall" / "ca.pem", home)
         profile = (place / "hall" / "profiles" / "ann.toml").read_text()
-        for name, value in (("7890", server.ports["objects"]), ("hall.example", "localhost"), ("…", secret)):
+        for name, value in (("7890", server.ports["objects"]), ("hall.example", "localhost"), ("…", secrets["ann"])):
             profile = profile.replace(name, value, 1)
         (home / "profiles.toml").write_text(profile)
         (home / "profiles.toml").chmod(0o600)
@@ -97,7 +99,7 @@ def test_two_users_talk_within_a_minute(made: tuple[Path, str]) -> None:
     place, said = made
     assert says(said, MADE), said
     assert says(run(CHECK, place), CHECKED)
-    secrets = dict(re.findall(r"^  (ann|ben|operator) +(\w+)$", said, re.MULTILINE))
+    secrets = quick_secrets(place / "hall" / USERS, said)
     (script,) = blocks(PAGE, "python")
     server = Started(place)
     try:

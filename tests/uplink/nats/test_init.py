@@ -21,6 +21,7 @@ from bussrv.client.tls import Tls
 from bussrv.starter import texts, uplink
 from bussrv.testing.server import PATIENCE
 from bussrv.testing.uplink import RunningUplink
+from tests.logins import quick_secrets
 from tests.uplink.nats.site import Site
 from tests.uplink.nats_cluster import NatsCluster
 
@@ -67,7 +68,7 @@ def test_a_new_server_joins_a_net(
 ) -> None:
     hall, run, var = short_path / "hall", short_path, tmp_path / "var"
     assert main(["init", str(hall), "--uplink", nats_server.urls[0], "--net", "made", "--keep", "tv"]) == 0
-    (secret,) = re.findall(r"^  ann +(\w+)$", capsys.readouterr().out, re.MULTILINE)
+    secrets = quick_secrets(hall / texts.USERS, capsys.readouterr().out)
     file = hall / texts.CONFIGURATION
     file.write_text(re.sub(r"ssl:\d+", "ssl:0", file.read_text()) + 'admin = "off"\nserver-id = "hall"\n')
     _, _, *options = words(hall / uplink.UNIT, run, var)
@@ -75,7 +76,7 @@ def test_a_new_server_joins_a_net(
     async def test(port: int, cellar: Site) -> None:
         tls = Tls(ca=hall / texts.AUTHORITY)
         async with (
-            connect(f"buss://localhost:{port}", user="ann", secret=secret, tls=tls, timeout=PATIENCE) as ann,
+            connect(f"buss://localhost:{port}", user="ann", secret=secrets["ann"], tls=tls, timeout=PATIENCE) as ann,
             cellar.client() as other,
             ann.serve("door", answer),
             other.serve("gate", answer),
