@@ -30,6 +30,12 @@ CLAIMED = " (claimed)"
 MOST_CLAIMED = 30
 """The most characters of a claimed name before the mark."""
 
+OWN = "bus"
+"""The format of the session that the server itself has."""
+
+THE_SERVER = "the server"
+"""What that is called: it provides ``bus/clock`` and more, and nobody knows it by these."""
+
 LEAST_CUT = 8
 """The characters that are left of an id that the server made up."""
 
@@ -49,6 +55,8 @@ def called(who: object) -> str:
     """
     get = _getter(who)
     peer, protocol = get("peer"), get("protocol")
+    if protocol == OWN and not get("called"):
+        return THE_SERVER
     place = f"{peer} over {protocol}" if peer and protocol else peer
     return named(who) or place or shortened(get("routing_id") or get("session") or "") or "a client"
 

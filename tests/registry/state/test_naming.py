@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from bussrv.registry.state.naming import called, is_called, is_made_up, named, names_of, natural
+from bussrv.registry.state.naming import OWN, called, is_called, is_made_up, named, names_of, natural
 from tests.size import sized
 from tests.tables import each_row
 
@@ -39,6 +39,7 @@ CASES = [
     ({"claimed": "x" * 31}, "x" * 29 + "… (claimed)"),
     ({"claimed": "\U0001f514" * 31}, "\U0001f514" * 29 + "… (claimed)"),
     ({"called": "provides tv", "routing_id": MADE_UP}, "provides tv"),
+    ({"protocol": "bus", "routing_id": MADE_UP, "peer": "local", "provides": ["bus/clock"]}, "the server"),
     ({}, "a client"),
 ]
 """Sessions, and what each is called. The dashboard calls them the same."""
@@ -65,6 +66,7 @@ def test_every_name_finds_it(word: str, is_found: bool) -> None:
 @settings(max_examples=sized(100))
 def test_no_claim_reads_like_a_user(who: dict[str, str]) -> None:
     """Only a user that was proved has its bare name; and what a session is called by finds it."""
+    assume(who.get("protocol") != OWN)
     label = called(who)
     claims = {who.get(each) for each in ("claimed", "name", "routing_id")} - {None, ""}
     if not who.get("actor") and label in claims:

@@ -67,6 +67,8 @@ export function name(text, most = MOST) {
   return both;
 }
 
+/** The format of the session that the server itself has. */
+export const OWN = "bus";
 /** Follows a name that a client merely claims. */
 const CLAIMED = " (claimed)";
 const MOST_CLAIMED = 30;
@@ -80,6 +82,9 @@ const MADE_UP = /^(?:mqtt-)?(?:[0-9a-f]{16,}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9
  * is that of `bussrv/registry/state/naming.py`.
  */
 export function calledBy(row) {
+  if (row.protocol === OWN && !row.called) {
+    return "the server";
+  }
   const place = row.peer && row.protocol ? `${row.peer} over ${row.protocol}` : row.peer;
   return named(row) || place || shortened(row.routing_id || row.session || "") || "a client";
 }

@@ -6,14 +6,12 @@ import { Changes } from "../changes.js";
 import { fill, h, refill, setText } from "../dom.js";
 import { eachFrame } from "../frame.js";
 import { ago, bytes, duration, moment, timeOfDay } from "../format.js";
-import { name } from "../names.js";
+import { name, OWN } from "../names.js";
 import { badge, button, copied, facts, nothing, section, since, time } from "../parts.js";
 import { Poll } from "../poll.js";
 import { trafficSection } from "../traffic.js";
 import { called, gravity, interest, line, remark, traffic } from "../words.js";
 
-/** The format of the sessions that the server itself has. */
-const OWN = "bus";
 /** Who it is: what a name that somebody has opened must not be closed for, unless it changes. */
 const IDENTITY = ["protocol", "routing_id", "routing_ids", "actor", "claimed", "name", "peer", "home", "persistent", "state"];
 const PAUSE = 2000;

@@ -68,9 +68,8 @@ export function closedView(app) {
       grouping.show(found);
     }
     const rows = found.reverse();
-    view.amount(
-      rows.length < all.length ? `${count(rows.length)} of the last ${count(all.length)}` : count(rows.length),
-    );
+    const narrowed = rows.length < all.length ? ` of the last ${count(all.length)}` : "";
+    view.amount(all.length ? `${count(rows.length)}${narrowed}` : "");
     table.empty = all.length ? nothing("Nothing matches") : nothing("No session closed lately");
     table.rows = rows;
   }

@@ -8,7 +8,7 @@ import { eachFrame } from "../frame.js";
 import { KEPT } from "../figures.js";
 import { agoBriefly, brief, bytes, count, dateAndZone, duration, moment, seconds } from "../format.js";
 import { History } from "../history.js";
-import { name } from "../names.js";
+import { name, OWN } from "../names.js";
 import { button } from "../parts.js";
 import { Poll } from "../poll.js";
 import { spanChoice } from "../spans.js";
@@ -238,7 +238,7 @@ function tile(label, view, value, further, weigh = () => 0) {
 function split(sessions = {}) {
   const rows = Object.entries(sessions).filter(([, number]) => number > 0).sort(([, one], [, other]) => other - one);
   const others = rows.slice(FORMATS).reduce((sum, [, number]) => sum + number, 0);
-  const first = rows.slice(0, FORMATS).map(([protocol, number]) => `${protocol} ${brief(number)}`);
+  const first = rows.slice(0, FORMATS).map(([protocol, number]) => (protocol === OWN ? "the server" : `${protocol} ${brief(number)}`));
   const parts = [...first, others && `${brief(others)} others`].filter(Boolean);
   return parts.map(whole).join(" · ") || "nobody yet";
 }
