@@ -235,6 +235,11 @@ def test_it_says_that_the_server_is_gone_and_goes_on_afterwards(page: Page, tmp_
         page.get_by_role("row", name="before").wait_for()
         server.process.kill()
         page.get_by_role("alert").get_by_text("The server has not answered since").wait_for()
+        # It is not said to be well any more.
+        page.get_by_role("banner").get_by_role("link", name="All is well").wait_for(state="hidden")
+        go(page, "Overview")
+        assert "good" not in (page.locator("a.verdict").get_attribute("class") or "")
+        go(page, "Sessions")
         page.get_by_role("button", name="Try now").click()
     at_the_same_port = ["--admin", str(server.port("admin")), *OPTIONS[:2]]
     with ForkedServer(tmp_path / "journal", at_the_same_port) as server:
@@ -324,7 +329,7 @@ def test_records_change_the_state_of_a_session(dashboard: Page) -> None:
     since, until = "2026-11-21T14:02:03.000000Z", "9999-12-31T23:59:59.999Z"
     assert states == [
         ["open", None, None, "192.0.2.1:5", "Connected"],
-        ["away", since, until, "192.0.2.1:5", "Left, and its session is kept"],
+        ["away", since, until, "192.0.2.1:5", "Left, session kept"],
         ["open", None, None, "192.0.2.9:7", "Came back"],
     ]
 
@@ -455,3 +460,30 @@ def test_limits_have_units_and_the_server_says_what_it_uses(dashboard: Page) -> 
     main = dashboard.get_by_role("main")
     for text in (re.compile("checks are well"), "Memory", re.compile("% of one core"), "--admin-max-rate"):
         main.get_by_text(text).first.wait_for()
+
+
+def test_no_answer_is_asked_for_again_soon(dashboard: Page) -> None:
+    """An answer that takes long is asked for less often. One that never came says nothing of how long it takes."""
+    delays = dashboard.evaluate(
+        """async () => {
+            const { Poll } = await import("/static/js/poll.js");
+            const later = window.setTimeout;
+            const delaysOf = (work) => new Promise((done) => {
+              const delays = [];
+              const poll = new Poll(work, 10);
+              window.setTimeout = (next, delay) => {
+                delays.push(delay);
+                poll.stop();
+                done(delays);
+              };
+              poll.start();
+            });
+            const slow = (fate) => () => new Promise((...ends) => later(ends[fate], 50));
+            const found = [await delaysOf(slow(0)), await delaysOf(slow(1))];
+            window.setTimeout = later;
+            return found;
+        }"""
+    )
+    ((answered,), (failed,)) = delays
+    assert answered >= 490
+    assert failed == 10

@@ -2,7 +2,7 @@
  * Asks for something again and again while it is looked at: never twice at a time, and less often if answers take long.
  */
 
-/** An answer that took a second is asked for again after ten at the earliest. */
+/** An answer that took a second is asked for again after ten at the earliest; where there was none, nothing took long. */
 const SHARE = 10;
 
 export class Poll {
@@ -35,16 +35,18 @@ export class Poll {
     clearTimeout(this.#timer);
     this.#running = true;
     const began = performance.now();
+    let took = 0;
     try {
       if (!document.hidden) {
         await this.work();
       }
+      took = performance.now() - began;
     } catch (error) {
       this.fail(error);
     }
     this.#running = false;
     if (this.#wanted) {
-      this.#timer = setTimeout(() => this.#turn(), Math.max(this.pause, SHARE * (performance.now() - began)));
+      this.#timer = setTimeout(() => this.#turn(), Math.max(this.pause, SHARE * took));
     }
   }
 }

@@ -210,6 +210,8 @@ export class Shell {
         : (STATES[state] ?? ["Not known", ""]);
     setText(this.healthText, text);
     setText(this.healthMore, !draining && kind && failed.length ? `: ${failed.join(", ")}` : "");
+    // Beside the words that there is no connection, they would say nothing, and leave no room.
+    this.health.hidden = this.app.live.goneSince !== null;
     this.health.className = `pill ${kind}`;
     this.health.href = needsLook ? "#/incidents" : "#/server";
   }

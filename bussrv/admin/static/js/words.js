@@ -13,7 +13,7 @@ const EVENTS = {
   "server.recovered": ["Server recovered after a crash"],
   "session.opened": ["Connected"],
   "session.identified": ["Gave its names", "name"],
-  "session.left": ["Left, and its session is kept"],
+  "session.left": ["Left, session kept"],
   "session.resumed": ["Came back", "peer"],
   "session.closed": ["Closed"],
   "service.registered": ["Provides", "service"],

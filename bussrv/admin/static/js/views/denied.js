@@ -28,7 +28,7 @@ export function deniedView(app) {
     empty: nothing("Nothing was denied lately"),
     columns: [
       agoColumn("Denied", (row) => row.time),
-      { label: "Client", least: 9, text: called },
+      { label: "Client", least: 12.5, text: called },
       { label: "Wanted", least: 9, text: wanted },
       { label: "Reason", width: 9.5, mono: true, rank: 1, text: (row) => row.reason ?? "", kind: () => "odd" },
       { label: "Rule", rank: 2, least: 16, share: 1.5, text: (row) => short(row.rule), kind: () => "soft" },

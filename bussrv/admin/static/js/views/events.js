@@ -60,7 +60,7 @@ export function eventsView(app) {
     open: (row) => app.router.open({ record: row.seq }),
     empty: nothing("No events yet"),
     columns: [
-      { label: "Time", width: 7.25, text: (row) => timeOfDay(row.time, true), hover: (row) => dateAndZone(row.time), kind: () => "soft" },
+      { label: "Time", width: 7.75, text: (row) => timeOfDay(row.time, true), hover: (row) => dateAndZone(row.time), kind: () => "soft" },
       { label: "Event", width: 9.25, text: title, kind: gravity },
       { label: "What", least: 9, text: what },
       { label: "Client", least: 13.5, rank: 1, text: client },

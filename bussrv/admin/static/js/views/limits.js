@@ -62,7 +62,7 @@ export function limitsView(app) {
     key: (row) => row.name,
     sort: "-Count",
     open,
-    empty: nothing("Nothing was counted yet"),
+    empty: nothing("Loading…"),
     columns: [
       {
         label: "Counter",
@@ -90,11 +90,14 @@ export function limitsView(app) {
   const poll = new Poll(
     async () => {
       [limits, counters] = await limitsAndCounters(app.api);
+      counted.empty = counters.length ? nothing("Nothing matches") : nothing("Nothing was counted yet");
+      reached.empty = nothing("Nothing matches");
       draw();
     },
     PAUSE,
     (error) => {
       reached.empty = nothing("Limits cannot be shown", error.message);
+      counted.empty = nothing("Counters cannot be shown", error.message);
     },
   );
   return { ...view, show: () => poll.start(), hide: () => poll.stop(), filter };

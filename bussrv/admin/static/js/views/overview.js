@@ -201,7 +201,8 @@ function drawVerdict(element, app) {
   const isDown = app.health.state === "down";
   const failed = app.health.checks.filter(({ status }) => status === "failed").map(({ message }) => message);
   setText(element.firstChild, isDown ? `Not ready: ${failed.join("; ")}.` : (verdict ?? "…"));
-  element.className = `verdict ${isDown ? "bad" : incidents ? colour(gravest) || "calm" : verdict ? "good" : "calm"}`;
+  const isWell = verdict && !incidents && app.live.goneSince === null;
+  element.className = `verdict ${isDown ? "bad" : isWell ? "good" : (incidents && colour(gravest)) || "calm"}`;
 }
 
 /** Tiles by weight: those that something is amiss with come first, and have a colour. */

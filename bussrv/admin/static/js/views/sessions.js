@@ -34,7 +34,7 @@ export function sessionsView(app) {
     open: (row) => app.router.open({ session: row.session }),
     empty: nothing("No sessions", "Clients show up here as they connect."),
     columns: [
-      { label: "Client", least: 16, text: called, sort: called },
+      { label: "Client", least: 20, text: called, sort: called },
       { label: "Format", width: 6, rank: 1, text: (row) => row.protocol, sort: (row) => row.protocol },
       { label: "Address", width: 12.5, rank: 1, mono: true, text: (row) => short(row.peer), sort: (row) => row.peer },
       {
