@@ -12,6 +12,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
+from functools import cache
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
@@ -420,7 +421,8 @@ def variable(name: str) -> str:
     return f"{VARIABLES}{name.replace('-', '_').upper()}"
 
 
-def rows(settings: Any) -> tuple[Option, ...]:
+@cache
+def rows(settings: type) -> tuple[Option, ...]:
     """The rows that the fields of a dataclass were declared with, in their order."""
     return tuple(
         Option(sets=each.name, **{"name": each.name.replace("_", "-"), **each.metadata}) for each in fields(settings)

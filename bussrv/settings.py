@@ -566,6 +566,6 @@ class Settings:
 
     def reload(self, new: Settings) -> None:
         """Take the values of the options that a running server can change from another object, all at once."""
-        for each in rows(type(self)):
+        for each in rows(Settings):
             if each.reloadable:
                 object.__setattr__(self, each.sets, getattr(new, each.sets))
