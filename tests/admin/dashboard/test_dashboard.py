@@ -25,6 +25,7 @@ from bussrv.synth.journal import write_journal
 from tests.admin.dashboard.conftest import LONG, MARKUP, OPTIONS, REVERSED, address
 from tests.admin.test_tap import actions
 from tests.browser import serious_findings
+from tests.end_to_end.cables import reserve_port
 from tests.forked import ForkedServer
 from tests.registry.state.test_naming import CASES
 
@@ -227,8 +228,21 @@ def failed_logins(page: Page) -> int:
     return int(row.get_by_role("gridcell").last.inner_text())
 
 
-def test_it_says_that_the_server_is_gone_and_goes_on_afterwards(page: Page, tmp_path: Path) -> None:
-    with ForkedServer(tmp_path / "journal", OPTIONS) as server, ObjectsClient(port=server.port("objects")) as client:
+@pytest.fixture
+def held() -> Iterator[socket.socket]:
+    """A port that nobody else is given while no server runs."""
+    with reserve_port() as found:
+        yield found
+
+
+def test_it_says_that_the_server_is_gone_and_goes_on_afterwards(
+    page: Page, tmp_path: Path, held: socket.socket
+) -> None:
+    at_the_same_port = ["--admin", str(held.getsockname()[1]), *OPTIONS]
+    with (
+        ForkedServer(tmp_path / "journal", at_the_same_port) as server,
+        ObjectsClient(port=server.port("objects")) as client,
+    ):
         client.subscribe(routing_id="before")
         page.goto(address(server, "sessions"))
         page.get_by_role("row", name="before").wait_for()
@@ -240,7 +254,6 @@ def test_it_says_that_the_server_is_gone_and_goes_on_afterwards(page: Page, tmp_
         assert "good" not in (page.locator("a.verdict").get_attribute("class") or "")
         go(page, "Sessions")
         page.get_by_role("button", name="Try now").click()
-    at_the_same_port = ["--admin", str(server.port("admin")), *OPTIONS[:2]]
     with ForkedServer(tmp_path / "journal", at_the_same_port) as server:
         with ObjectsClient(port=server.port("objects")) as client:
             client.subscribe(routing_id="after")

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import io
 from pathlib import Path
+from socket import socket
 
 import pytest
 
@@ -18,6 +19,7 @@ from bussrv.uplink.kafka.cluster import parse
 from bussrv.uplink.kafka.incoming import Incoming, IncomingFigures
 from bussrv.uplink.kafka.publications import Wanted
 from bussrv.uplink.lines import Lines
+from tests.end_to_end.cables import reserve_port
 from tests.forked import ForkedServer
 from tests.uplink.kafka.broker import Broker
 from tests.uplink.kafka.talk import address, joined, take
@@ -76,22 +78,28 @@ def test_every_record_comes_in_though_the_uplink_is_killed(server: ForkedServer,
     assert list(dict.fromkeys(found)) == [b"%d" % number for number in range(300)]
 
 
+def at_port(held: socket) -> list[str]:
+    """The options of a server at a port that nobody else is given while it does not run."""
+    return ["--max-payload", "2000", "--objects", str(held.getsockname()[1])]
+
+
 def test_records_wait_for_a_server_that_is_away(broker: Broker, tmp_path: Path) -> None:
     broker.create("server.tv")
     journal = tmp_path / "journal"
-    with ForkedServer(journal, ["--max-payload", "2000"]) as server:
-        port = server.port("objects")
-        with joined(server, broker, "server.", "--service", "tv", "--in") as uplink:
-            uplink.wait_for("are published")
-            server.stop()
-            uplink.wait_for("the server is lost")
-            broker.put("server.tv", b"first")
-            broker.put("server.tv", b"x" * 5000)
-            broker.put("server.tv", b"last")
-            options = ["--max-payload", "2000", "--objects", f"tcp:{port}:interface=127.0.0.1"]
-            with ForkedServer(journal, options):
-                until(lambda: broker.committed("bussrv-hall", "server.tv") == 3)
-                assert uplink.stop() == 0
+    with (
+        reserve_port() as held,
+        ForkedServer(journal, options := at_port(held)) as server,
+        joined(server, broker, "server.", "--service", "tv", "--in") as uplink,
+    ):
+        uplink.wait_for("are published")
+        server.stop()
+        uplink.wait_for("the server is lost")
+        broker.put("server.tv", b"first")
+        broker.put("server.tv", b"x" * 5000)
+        broker.put("server.tv", b"last")
+        with ForkedServer(journal, options):
+            until(lambda: broker.committed("bussrv-hall", "server.tv") == 3)
+            assert uplink.stop() == 0
     assert "in published 2, in skipped 0, in refused 1" in uplink.wait_for("stopped")
 
 
