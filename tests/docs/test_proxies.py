@@ -21,6 +21,7 @@ import pytest
 from bussrv.testing.server import PATIENCE, RunningServer
 from tests.certificates import self_signed
 from tests.docs.pages import blocks
+from tests.end_to_end.cables import reserve_port
 from tests.forked import ForkedServer
 from tests.size import further
 
@@ -37,13 +38,6 @@ PLAIN = "server { listen 443 ssl; ssl_certificate /etc/ssl/hall.pem; ssl_certifi
 DEFAULTS = PLAIN % "location /bus/ { proxy_pass http://127.0.0.1:7280/; }"
 OPTIONS = ("--admin-host", "hall.example", "--auth", "memory:joe:s3cret")
 SENTENCE = "The script of this page did not load, or was refused."
-
-
-def free_port() -> int:
-    """A port that nobody listens on: a proxy is not told to choose one."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port: int = listening.getsockname()[1]
-    return port
 
 
 @contextmanager
@@ -75,7 +69,9 @@ def proxied(program: str, config: str, server: RunningServer, directory: Path) -
     key, certificate = self_signed(directory / "hall")
     both = directory / "both.pem"
     both.write_bytes(certificate.read_bytes() + key.read_bytes())
-    port = free_port()
+    # A proxy is not told to choose one.
+    held = reserve_port()
+    port = held.getsockname()[1]
     for old, new in {
         "listen 443": f"listen 127.0.0.1:{port}",
         "bind :443": f"bind 127.0.0.1:{port}",
@@ -88,7 +84,7 @@ def proxied(program: str, config: str, server: RunningServer, directory: Path) -
     file = directory / f"{program}.conf"
     file.write_text(("user root;" if os.geteuid() == 0 else "") + NGINX % config if program == "nginx" else config)
     arguments = ["-p", str(directory), "-c", str(file)] if program == "nginx" else ["-db", "-f", str(file)]
-    with running(program, arguments, port, directory):
+    with held, running(program, arguments, port, directory):
         yield port
 
 

