@@ -34,9 +34,10 @@ PORT = "127.0.0.1:9092"
 BUS = "bus://127.0.0.1"
 
 
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    with Broker(tmp_path_factory.mktemp("broker") / "log") as found:
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    """One that has nothing yet, as the page has it."""
+    with Broker(tmp_path / "broker.log") as found:
         yield found
 
 
