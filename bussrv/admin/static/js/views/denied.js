@@ -29,9 +29,9 @@ export function deniedView(app) {
     columns: [
       agoColumn("Denied", (row) => row.time),
       { label: "Client", least: 12.5, text: called },
-      { label: "Wanted", least: 9, text: wanted },
-      { label: "Reason", width: 9.5, mono: true, rank: 1, text: (row) => row.reason ?? "", kind: () => "odd" },
-      { label: "Rule", rank: 2, least: 16, share: 1.5, text: (row) => short(row.rule), kind: () => "soft" },
+      { label: "Wanted", least: 11, text: wanted },
+      { label: "Reason", width: 8.5, mono: true, rank: 1, text: (row) => row.reason ?? "", kind: () => "odd" },
+      { label: "Rule", rank: 2, least: 14, share: 1.5, text: (row) => short(row.rule), kind: () => "soft" },
       { label: "Format", width: 6, rank: 3, text: (row) => row.protocol ?? "" },
       { label: "Address", width: 12.5, rank: 2, mono: true, text: (row) => short(row.peer) },
       { label: "Left out", width: 6, rank: 4, end: true, text: (row) => (row.suppressed ? count(row.suppressed) : "") },
