@@ -43,6 +43,8 @@ class Secured:
         self.journal = directory / "journal"
         asked = f"{self.place.port}:clientCA={self.place.authority.file}"
         options = ["--objects", f"{asked}:clientCert=optional", "--business", asked, "--spp", self.place.port]
+        # On a busy machine, a client that is cut begins to read later than after ten seconds.
+        options += ["--close-timeout", "120"]
         options += ["--inbus", "off", "--max-outbound", str(MOST), "--server-id", "hall", "--link-allow", "127.0.0.1"]
         self.server = ForkedServer(self.journal, options)
         self.stranger = Authority(directory / "strangers").pair(directory / "stranger")
@@ -123,8 +125,9 @@ def test_a_client_that_does_not_read_is_cut_others_are_served(secured: Secured) 
         sender.subscribe(receive_mode="no_echo")
         for _ in range(200):
             sender.send({"type": "x/y", "id": "x"}, bytes(1 << 18))
-        gone = sender.wait_for(lambda each: each.metadata.get("event") == "routing/disconnect")
-        assert gone.metadata["routing-id"] == "stalled"
+        # Clients of earlier tests may still be going.
+        gone = {"event": "routing/disconnect", "routing-id": "stalled"}
+        sender.wait_for(lambda each: gone.items() <= each.metadata.items())
         with pytest.raises(ConnectionError, match="slow-consumer"):
             stalled.wait_for(lambda each: False)
         sender.register("later")  # then all before is on the disk
