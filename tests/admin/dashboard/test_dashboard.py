@@ -422,6 +422,7 @@ def test_the_journal_shows_what_an_audit_says(page: Page, tmp_path: Path) -> Non
 
 def test_why_a_client_did_not_get_it_is_asked(dashboard: Page) -> None:
     go(dashboard, "Why")
+    dashboard.get_by_label("When").fill("")
     dashboard.get_by_label("Which one").fill('{"type":"text/plain"}')
     dashboard.get_by_role("button", name="Ask").click()
     table = dashboard.get_by_role("grid", name="Sessions at that moment")
