@@ -220,6 +220,7 @@ COUNTERS: dict[str, str] = {
     "journal-changed": "times that another program changed the journal; changes were refused until a new segment began",
     # MQTT.
     "mqtt-unfit-topic": "messages not sent: the name of the service cannot be a topic",
+    "mqtt-max-unacknowledged": "times that messages began to wait for acknowledgements of those before them",
     "mqtt-too-large": "messages not sent: they were larger than the client takes",
     "mqtt-unheard": "requests refused, and answers dropped: the client is not subscribed to their response topic",
     "retained-full": "publications not retained: there was no room",

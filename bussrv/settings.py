@@ -528,6 +528,12 @@ class Settings:
         "Durable MQTT sessions that were begun from one address (IPv6: from one /64 network). Beyond it as with "
         "`--mqtt-max-durable`.",
     )
+    mqtt_max_unacknowledged: int = MQTT.option(
+        Whole(most=0xFFFF),
+        256,
+        "Messages of QoS 1 and 2 that an MQTT client is sent before it acknowledges the first of them; fewer if its "
+        "Receive Maximum says so. Further ones wait, `mqtt-max-unacknowledged`.",
+    )
     mqtt_max_packet: int = MQTT.size(
         1 << 20,
         "Bytes of an MQTT packet from a client. A client that sends more is disconnected, `packet-too-large`.",

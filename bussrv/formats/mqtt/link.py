@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -42,12 +42,14 @@ class Outgoing:
     """The messages of QoS 1 and 2 of one client.
 
     :param held: counts the memory of those that wait.
+    :param counters: counts how often some begin to wait.
     :ivar waiting_size: the bytes of those that wait until others are acknowledged.
     """
 
-    def __init__(self, client: MqttReceiver, held: HeldMemory) -> None:
+    def __init__(self, client: MqttReceiver, held: HeldMemory, counters: Counter[str]) -> None:
         self._client = client
         self._held = held
+        self._counters = counters
         self.waiting_size = 0
         self._awaited: dict[int, PacketType] = {}  # what the client has to send next, by identifier
         self._waiting: deque[Chunk] = deque()
@@ -77,6 +79,8 @@ class Outgoing:
         return ready
 
     def _wait(self, frame: bytes) -> None:
+        if not self._waiting:
+            self._counters["mqtt-max-unacknowledged"] += 1
         chunk = Chunk(frame)
         self._waiting.append(chunk)
         self.waiting_size += len(frame)

@@ -121,10 +121,11 @@ class MqttProtocol(StreamProtocol):
     def _receiver(self) -> MqttReceiver:
         """The client as who is sent messages of QoS 1 and 2: most want none."""
         form = Format(self.version, self.link.facts.max_packet)
-        return MqttReceiver(form, self._receive_maximum, self.link.send_numbered)
+        most = min(self._receive_maximum, self.settings.mqtt_max_unacknowledged)
+        return MqttReceiver(form, most, self.link.send_numbered)
 
     def _make_outgoing(self) -> Outgoing:
-        return Outgoing(self._receiver(), self.held_memory(self.link.discard))
+        return Outgoing(self._receiver(), self.held_memory(self.link.discard), self.bus.counters)
 
     def opened(self) -> None:
         """The client has to send CONNECT soon."""

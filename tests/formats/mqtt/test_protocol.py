@@ -170,6 +170,26 @@ def test_no_more_messages_are_on_their_way_than_the_client_takes() -> None:
     assert taken == [b"0", b"1", b"not counted", b"2", b"3", b"4"]
 
 
+@pytest.mark.parametrize("session_expiry_interval", [None, 1000], ids=["clean", "durable"])
+def test_no_more_messages_are_on_their_way_than_the_limit(session_expiry_interval: int | None) -> None:
+    network = Network(mqtt_max_unacknowledged=3)
+    sender = MqttPeer(network, "sender")
+    receiver = MqttPeer(network, "receiver", properties=Properties(session_expiry_interval=session_expiry_interval))
+    receiver.subscribe(WantedFilter("tv", 1))
+    for number in range(9):
+        sender.publish("tv", b"%d" % number, 1)
+        network.reactor.advance(1)
+    taken: list[bytes] = []
+    while messages := [each for each in receiver.received() if isinstance(each, Publish)]:
+        assert len(messages) <= 3
+        taken += [each.payload for each in messages]
+        for each in messages:
+            receiver.send(packets.Puback(each.id))
+        network.reactor.advance(1)
+    assert taken == [b"%d" % number for number in range(9)]
+    assert network.bus.counters["mqtt-max-unacknowledged"] >= 1
+
+
 def test_who_acknowledges_nothing_is_cut() -> None:
     network = Network(max_outbound=10_000)
     sender = MqttPeer(network, "sender")
