@@ -530,7 +530,7 @@ class Settings:
     )
     mqtt_max_unacknowledged: int = MQTT.option(
         Whole(most=0xFFFF),
-        256,
+        1024,
         "Messages of QoS 1 and 2 that an MQTT client is sent before it acknowledges the first of them; fewer if its "
         "Receive Maximum says so. Further ones wait, `mqtt-max-unacknowledged`.",
     )

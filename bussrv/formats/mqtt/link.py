@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
 from zope.interface import implementer
 
 from bussrv.formats.mqtt.encoding import Client, Encodings, Wanted
-from bussrv.plugin import Bundle, Chunk, HeldMemory, IEncoding, IFilteringLink, StreamLink
+from bussrv.plugin import Bundle, HeldMemory, IEncoding, IFilteringLink, StreamLink
 from bussrv.wire.mqtt.packets import VERSION_5, PacketType, Pubrel
 from bussrv.wire.mqtt.published import LAST_ID, Format, numbered, qos_of
 from bussrv.wire.mqtt.reasons import ReasonCode
 from bussrv.wire.mqtt.writer import encode
 
 _PUBACK, _PUBREC = PacketType.PUBACK, PacketType.PUBREC
+
+_WAITING, _AWAITED = 16, 64
+"""The bytes of memory that a message takes besides its own while it waits, and while it is unacknowledged."""
 
 
 class MqttReceiver(Struct, frozen=True):
@@ -52,7 +55,7 @@ class Outgoing:
         self._counters = counters
         self.waiting_size = 0
         self._awaited: dict[int, PacketType] = {}  # what the client has to send next, by identifier
-        self._waiting: deque[Chunk] = deque()
+        self._waiting: deque[bytes] = deque()
         self._last = 0
 
     def __len__(self) -> int:
@@ -62,13 +65,14 @@ class Outgoing:
     def add(self, frames: Sequence[bytes]) -> list[bytes]:
         """Give messages their identifiers; other packets stay as they are. :returns: those that need not wait."""
         ready: list[bytes] = []
-        awaited, most = self._awaited, self._client.most
+        awaited, most, waiting = self._awaited, self._client.most, len(self._waiting)
         for frame in frames:
             qos = qos_of(frame)
             if not qos:
                 ready.append(frame)
             elif len(awaited) >= most:
-                self._wait(frame)
+                self._waiting.append(frame)
+                self.waiting_size += len(frame)
             else:
                 number = self._last % LAST_ID + 1
                 while number in awaited:
@@ -76,15 +80,14 @@ class Outgoing:
                 self._last = number
                 awaited[number] = _PUBACK if qos == 1 else _PUBREC
                 ready.append(numbered(frame, number))
+        if self._waiting:
+            self._counters["mqtt-max-unacknowledged"] += not waiting
+            self._hold()
         return ready
 
-    def _wait(self, frame: bytes) -> None:
-        if not self._waiting:
-            self._counters["mqtt-max-unacknowledged"] += 1
-        chunk = Chunk(frame)
-        self._waiting.append(chunk)
-        self.waiting_size += len(frame)
-        self._held.hold(chunk)
+    def _hold(self) -> None:
+        waiting = len(self._waiting)
+        self._held.resize(self.waiting_size + _WAITING * waiting + _AWAITED * len(self._awaited) if waiting else 0)
 
     def received(self, number: int) -> None:
         """The client has a message of QoS 2, and has to confirm that with PUBCOMP."""
@@ -100,27 +103,17 @@ class Outgoing:
             if awaited.get(number) is packet:
                 del awaited[number]
                 if self._waiting:
-                    following.append(self._next())
+                    following.append(self._waiting.popleft())
         if following:
+            self.waiting_size -= sum(map(len, following))
+            self._hold()
             self._client.send(*self.add(following))
-
-    def _next(self) -> bytes:
-        """The message that has waited for longest."""
-        chunk = self._waiting.popleft()
-        self.waiting_size -= len(chunk.data)
-        self._held.release(chunk)
-        return chunk.data
 
     def clear(self) -> None:
         """Forget what waits: the session is over."""
-        waiting, self._waiting, self.waiting_size = self._waiting, deque(), 0
-        self._held.release_all(_let_go(waiting))
-
-
-def _let_go(waiting: deque[Chunk]) -> Iterator[None]:
-    while waiting:
-        waiting.pop()
-        yield
+        self._waiting.clear()
+        self.waiting_size = 0
+        self._hold()
 
 
 @implementer(IFilteringLink)

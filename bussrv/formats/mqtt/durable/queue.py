@@ -25,8 +25,11 @@ from bussrv.wire.mqtt.published import LAST_ID, qos_of
 
 KIND = "queue"
 
+MOST_ON_THEIR_WAY = 256
+"""The most messages that a client is sent before it acknowledges the first of them, whatever the option allows."""
+
 MOST_BYTES_ON_THEIR_WAY = 256 << 10
-"""The most bytes of messages that a client is sent before it acknowledges the first; a single one may be larger."""
+"""The same in bytes; a single message may be larger."""
 
 
 class _Sent(Struct):
@@ -129,7 +132,7 @@ class Queue:
     def _has_room(self, size: int) -> bool:
         """Whether a message of so many bytes may be sent now, unless its identifier is in use."""
         count, client = len(self._on_their_way), self._client
-        if client is None or count >= client.most:
+        if client is None or count >= min(client.most, MOST_ON_THEIR_WAY):
             return False
         return not count or self._size + size <= MOST_BYTES_ON_THEIR_WAY
 
@@ -161,7 +164,7 @@ class Queue:
             return
         self._is_reading = True
         client = self._client
-        most = client.most - len(self._on_their_way)
+        most = min(client.most, MOST_ON_THEIR_WAY) - len(self._on_their_way)
         page = self._bus.spool.page(self.owner, KIND, after=self._after, most=most, most_bytes=MOST_BYTES_ON_THEIR_WAY)
         page.addCallbacks(self._page, self._not_read, callbackArgs=(client,))
 
