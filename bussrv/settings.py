@@ -528,8 +528,7 @@ class Settings:
         "Durable MQTT sessions that were begun from one address (IPv6: from one /64 network). Beyond it as with "
         "`--mqtt-max-durable`.",
     )
-    mqtt_max_unacknowledged: int = MQTT.option(
-        Whole(most=0xFFFF),
+    mqtt_max_unacknowledged: int = MQTT.count(
         1024,
         "Messages of QoS 1 and 2 that an MQTT client is sent before it acknowledges the first of them; fewer if its "
         "Receive Maximum says so. Further ones wait, `mqtt-max-unacknowledged`.",

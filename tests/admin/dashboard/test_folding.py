@@ -102,9 +102,10 @@ def test_ages_and_rates_are_short_and_calm(page: Page, server: RunningServer) ->
     page.goto(address(server))
     ages, rates, (users, addresses) = page.evaluate(
         """async () => {
-            const { agoBriefly } = await import("/static/js/format.js");
+            const { agoBriefly, setServerTime } = await import("/static/js/format.js");
             const { addMinute } = await import("/static/js/history.js");
             const { groups } = await import("/static/js/grouping.js");
+            setServerTime(new Date().toISOString());
             const ages = [59, 60, 5999, 6000, 172799, 172800].map((age) =>
               agoBriefly(new Date(Date.now() - age * 1000 - 400).toISOString()));
             const entries = [];
