@@ -37,7 +37,7 @@ from bussrv.plugin import (
     is_pattern,
     quoted,
 )
-from bussrv.policy.permissions.access import OWN_PROTOCOL
+from bussrv.registry.state.naming import OWN_PROTOCOL
 
 log = Logger()
 

@@ -21,9 +21,10 @@ from bussrv.bus.origins import Origin
 from bussrv.bus.routing.audience import Audience, Everyone, Plan
 from bussrv.journal.memory import MemoryJournal
 from bussrv.journal.record import Stamped
-from bussrv.policy.permissions.access import OWN_PROTOCOL, Access
+from bussrv.policy.permissions.access import Access
 from bussrv.policy.permissions.rules import Rules
 from bussrv.registry.changes.registry import Registry
+from bussrv.registry.state.naming import OWN_PROTOCOL
 from bussrv.registry.state.session import Session
 from bussrv.registry.state.state import RegistryState
 from bussrv.settings import Settings
@@ -213,7 +214,7 @@ class Replica:
 
     def _flush(self) -> None:
         self.bus.flush()
-        # What is for many, and what links are told of many sessions, is done in slices. No time passes, so all are due.
+        # Slices do the work for many groups, and for links to many sessions. No time passes, so all of them are due.
         self._reactor.advance(0)
 
 

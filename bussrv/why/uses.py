@@ -12,9 +12,10 @@ from bussrv import events as ev
 from bussrv.events import Event
 from bussrv.journal.moments import Moment
 from bussrv.journal.reading import segments
-from bussrv.policy.permissions.access import ANONYMOUS, OWN_PROTOCOL
+from bussrv.policy.permissions.access import ANONYMOUS
 from bussrv.policy.permissions.permissions import Action
 from bussrv.registry.state.fold import RegistryFold
+from bussrv.registry.state.naming import OWN_PROTOCOL
 from bussrv.registry.state.session import LEASING, SERVER_ROLE
 from bussrv.service_patterns import filter_of
 from bussrv.why.past import segment_of, take_in

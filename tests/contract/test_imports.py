@@ -106,10 +106,10 @@ PRIVATE: Mapping[str, str] = {
     "bussrv.net.transport.icmp": DATAGRAMS,
     "bussrv.net.transport.udp_batches": DATAGRAMS,
     "bussrv.policy.logins.credentials.Proof": "users by network or by link, without credentials",
-    "bussrv.policy.permissions.access": HOST,
     "bussrv.policy.permissions.permissions.content": MEMBERS,
     "bussrv.registry.changes.rules": LEASES,
     "bussrv.registry.state.live_snapshot": VIEWS,
+    "bussrv.registry.state.naming.OWN_PROTOCOL": HOST,
 }
 
 

@@ -64,7 +64,7 @@ def process() -> dict[str, Any]:
 async def settled() -> None:
     """Threads of servers have ended: those that still read earlier incidents, and the spool of a start that failed.
 
-    What earlier tests left in circles is closed now, and not while something is tried."""
+    The garbage of earlier tests is collected now, and not while something is tried."""
     while any("bussrv-" in each.name for each in threading.enumerate()):
         await deferLater(reactor, 0.001)
     # What they told the reactor last takes a few turns.

@@ -12,7 +12,7 @@ from tests.spool.support import Scene
 
 @pytest.fixture(autouse=True)
 def soon_idle(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a spool does when it has been idle, it does after a tenth of the time. Tests wait for it."""
+    """A spool counts as idle after a tenth of the time. Tests wait for its work of then."""
     monkeypatch.setattr("bussrv.spool.spool.IDLE", IDLE / 10)
 
 

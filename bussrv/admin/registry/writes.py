@@ -19,7 +19,7 @@ from bussrv.admin.registry.sessions import find
 from bussrv.bus.interfaces import IBus
 from bussrv.bus.sessions.withdrawal import BY_OPERATOR
 from bussrv.errors import BadValue, JournalError, JournalUnavailable
-from bussrv.policy.permissions.access import OWN_PROTOCOL
+from bussrv.registry.state.naming import OWN_PROTOCOL
 from bussrv.registry.state.session import Session
 
 DONE = Answer(b"", status=204)

@@ -12,7 +12,7 @@ from bussrv.admin.registry.links import lag
 from bussrv.admin.servers.facts import LinkSummary, Rates, ServerSummary
 from bussrv.admin.state import RequestMemory
 from bussrv.journal.record import format_time
-from bussrv.policy.permissions.access import OWN_PROTOCOL
+from bussrv.registry.state.naming import OWN_PROTOCOL
 from bussrv.version import VERSION
 
 

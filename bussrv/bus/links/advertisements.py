@@ -17,8 +17,8 @@ from bussrv.bus.links.jobs import Jobs
 from bussrv.bus.links.link import Link
 from bussrv.bus.links.paths import MAX_HOPS, Paths, RemoteSession
 from bussrv.bus.shared import Shared
-from bussrv.policy.permissions.access import OWN_PROTOCOL
 from bussrv.policy.permissions.permissions import EVERYTHING, Permissions
+from bussrv.registry.state.naming import OWN_PROTOCOL
 from bussrv.registry.state.session import SERVER_ROLE
 from bussrv.values import ModeInterest
 from bussrv.wire import objects as wire

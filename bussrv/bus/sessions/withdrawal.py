@@ -23,10 +23,10 @@ from bussrv.bus.interfaces import ISessionLink, Withdrawn
 from bussrv.bus.requests.exchanges import Exchanges
 from bussrv.bus.shared import Shared
 from bussrv.journal.record import Stamped
-from bussrv.policy.permissions.access import OWN_PROTOCOL
 from bussrv.policy.permissions.permissions import EVERYTHING, NOTHING, Action, Permissions
 from bussrv.registry.changes.observers import Kinds
 from bussrv.registry.interfaces import IRegistryObserver
+from bussrv.registry.state.naming import OWN_PROTOCOL
 from bussrv.registry.state.session import LEASING, Session
 from bussrv.service_patterns import filter_of
 from bussrv.turns.slices import by_steps

@@ -65,7 +65,7 @@ class Outgoing:
     def add(self, frames: Sequence[bytes]) -> list[bytes]:
         """Give messages their identifiers; other packets stay as they are. :returns: those that need not wait."""
         ready: list[bytes] = []
-        awaited, most, waiting = self._awaited, self._client.most, len(self._waiting)
+        awaited, most, is_waiting = self._awaited, self._client.most, bool(self._waiting)
         for frame in frames:
             qos = qos_of(frame)
             if not qos:
@@ -81,7 +81,8 @@ class Outgoing:
                 awaited[number] = _PUBACK if qos == 1 else _PUBREC
                 ready.append(numbered(frame, number))
         if self._waiting:
-            self._counters["mqtt-max-unacknowledged"] += not waiting
+            if not is_waiting:
+                self._counters["mqtt-max-unacknowledged"] += 1
             self._hold()
         return ready
 

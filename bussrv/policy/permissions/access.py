@@ -10,13 +10,11 @@ from __future__ import annotations
 from typing import Protocol
 
 from bussrv.policy.permissions.permissions import EVERYTHING, NOTHING, Permissions
+from bussrv.registry.state.naming import OWN_PROTOCOL
 from bussrv.registry.state.session import ISession
 
 ANONYMOUS = "anonymous"
 """The user, as policies name it, of a session that has not proved who it is."""
-
-OWN_PROTOCOL = "bus"
-"""The protocol of the server's own session."""
 
 
 class Policy(Protocol):

@@ -30,11 +30,11 @@ CLAIMED = " (claimed)"
 MOST_CLAIMED = 30
 """The most characters of a claimed name before the mark."""
 
-OWN = "bus"
-"""The format of the session that the server itself has."""
+OWN_PROTOCOL = "bus"
+"""The protocol of the server's own session."""
 
 THE_SERVER = "the server"
-"""What that is called: it provides ``bus/clock`` and more, and nobody knows it by these."""
+"""The name of that session. It provides ``bus/clock`` and more, and nobody knows it by these."""
 
 LEAST_CUT = 8
 """The characters that are left of an id that the server made up."""
@@ -55,7 +55,7 @@ def called(who: object) -> str:
     """
     get = _getter(who)
     peer, protocol = get("peer"), get("protocol")
-    if protocol == OWN and not get("called"):
+    if protocol == OWN_PROTOCOL and not get("called"):
         return THE_SERVER
     place = f"{peer} over {protocol}" if peer and protocol else peer
     return named(who) or place or shortened(get("routing_id") or get("session") or "") or "a client"

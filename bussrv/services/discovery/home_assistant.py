@@ -35,7 +35,7 @@ from bussrv.plugin import (
     is_pattern,
     matches,
 )
-from bussrv.policy.permissions.access import OWN_PROTOCOL
+from bussrv.registry.state.naming import OWN_PROTOCOL
 from bussrv.service_patterns import ONE_LEVEL, REST, SEPARATOR
 from bussrv.services.discovery.changed_keys import ChangedKeys
 from bussrv.services.discovery.configs import OFFLINE, ONLINE, PREFIX, Device, Sensors, device_of

@@ -138,7 +138,7 @@ def test_a_row_opens_with_the_keyboard_and_focus_returns(dashboard: Page) -> Non
 
 
 def test_events_begin_before_the_page_was_opened(new_dashboard: Page) -> None:
-    """Where there is no room for a column of clients, an event says otherwise whom it happened to."""
+    """An event also says whom it happened to if the column of clients has no room."""
     go(new_dashboard, "Events")
     grid = new_dashboard.get_by_role("grid", name="Events")
     grid.get_by_role("row", name="Provides doorbell").wait_for()

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from bussrv.registry.state.naming import OWN, called, is_called, is_made_up, named, names_of, natural
+from bussrv.registry.state.naming import OWN_PROTOCOL, called, is_called, is_made_up, named, names_of, natural
 from tests.size import sized
 from tests.tables import each_row
 
@@ -66,7 +66,7 @@ def test_every_name_finds_it(word: str, is_found: bool) -> None:
 @settings(max_examples=sized(100))
 def test_no_claim_reads_like_a_user(who: dict[str, str]) -> None:
     """Only a user that was proved has its bare name; and what a session is called by finds it."""
-    assume(who.get("protocol") != OWN)
+    assume(who.get("protocol") != OWN_PROTOCOL)
     label = called(who)
     claims = {who.get(each) for each in ("claimed", "name", "routing_id")} - {None, ""}
     if not who.get("actor") and label in claims:

@@ -96,9 +96,14 @@ export function setServerTime(time) {
   ahead = Date.parse(time) - Date.now();
 }
 
+/** The seconds since a time of the journal, by the clock of the server. */
+function age(time) {
+  return Math.max(0, (Date.now() + ahead - Date.parse(time)) / 1000);
+}
+
 /** How long ago a time of the journal was, by the clock of the server: after a minute, seconds do not matter. */
 export function ago(time) {
-  const since = Math.max(0, (Date.now() + ahead - Date.parse(time)) / 1000);
+  const since = age(time);
   if (since < 60) {
     return `${Math.floor(since)} s`;
   }
@@ -107,7 +112,7 @@ export function ago(time) {
 
 /** The same with little room: 59 s, 99 min, 47 h, 12 d. */
 export function agoBriefly(time) {
-  const since = Math.max(0, (Date.now() + ahead - Date.parse(time)) / 1000);
+  const since = age(time);
   const [unit, seconds] = AGES.find(([, each, most]) => since < each * most) ?? ["d", DAY];
   return Number.isFinite(since) ? `${Math.floor(since / seconds)} ${unit}` : "–";
 }
